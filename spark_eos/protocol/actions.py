@@ -1,0 +1,186 @@
+"""What a request can ask of the log: one immutable value per action. See docs/design/0001-protocol.md.
+
+Every action carries what it assumes (ids, epochs, numbers, start offsets), so that a rule can refuse it
+without knowing who sent it. Fields are only ever added, with defaults: older entries keep their meaning.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from spark_eos.protocol.types import ProducerStamp, StagedFile
+
+__all__ = [
+    "Action",
+    "AdvanceLogStart",
+    "AlterTopic",
+    "AppendBatches",
+    "CommitMicroBatch",
+    "CommitOffsets",
+    "CreateLog",
+    "CreateTopic",
+    "DeleteTopic",
+    "EndTransaction",
+    "Entry",
+    "InitProducer",
+    "PartitionOffset",
+    "RaiseStagingFloor",
+    "Request",
+    "SourceProgress",
+]
+
+
+class PartitionOffset(NamedTuple):
+    """An offset of one partition of one incarnation of a topic."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    metadata: str = ""
+
+
+class CreateLog(NamedTuple):
+    """The first action of entry 0, and of no other: the log has an identity from now on."""
+
+    log_id: str
+
+
+class CreateTopic(NamedTuple):
+    """A new topic. ``schema`` is an Arrow schema (IPC bytes), or None for a Kafka-shaped topic."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    config: tuple[tuple[str, str], ...] = ()
+    schema: bytes | None = None
+
+
+class AlterTopic(NamedTuple):
+    """More partitions, other settings, or a further schema version; None leaves a thing as it is."""
+
+    name: str
+    topic_id: str
+    partitions: int | None = None
+    config: tuple[tuple[str, str], ...] | None = None
+    schema: bytes | None = None
+
+
+class DeleteTopic(NamedTuple):
+    """The topic and its offsets are gone; a new one of the same name is another topic."""
+
+    name: str
+    topic_id: str
+
+
+class InitProducer(NamedTuple):
+    """A producer, or a new run of one, takes its id at this epoch and fences every older epoch (KIP-98).
+
+    ``run_id`` registers a Spark query run; a run that was registered once and is no longer the current one
+    can never come back.
+    """
+
+    producer_id: int
+    epoch: int
+    transactional_id: str | None
+    timeout_ms: int
+    run_id: str | None = None
+
+
+class AppendBatches(NamedTuple):
+    """Rows of staged files get the next offsets of their partitions, in the order in which they are listed.
+
+    ``topics`` gives the incarnation (topic id) that each file was written for.
+    """
+
+    producer: ProducerStamp
+    topics: tuple[tuple[str, str], ...]
+    files: tuple[StagedFile, ...]
+
+
+class CommitOffsets(NamedTuple):
+    """A consumer group's positions; with a producer they wait for the end of its transaction."""
+
+    group: str
+    offsets: tuple[PartitionOffset, ...]
+    producer: ProducerStamp | None = None
+
+
+class SourceProgress(NamedTuple):
+    """From where to where one source of a Spark micro-batch was read.
+
+    ``start`` and ``end`` are canonical JSON text; a ``start`` of None is one that nobody knows (the first
+    batch of a source that is not ours). For sources that read this very log, ``group`` is the consumer
+    group and the offsets are given by partition as well.
+    """
+
+    start: str | None
+    end: str | None
+    group: str | None = None
+    start_offsets: tuple[PartitionOffset, ...] = ()
+    end_offsets: tuple[PartitionOffset, ...] = ()
+
+
+class CommitMicroBatch(NamedTuple):
+    """Source offsets of a Spark micro-batch: accepted once, by the current run, where the last one ended."""
+
+    transactional_id: str
+    query_id: str
+    run_id: str
+    batch_id: int
+    sources: tuple[SourceProgress, ...]
+
+
+class EndTransaction(NamedTuple):
+    """COMMIT or ABORT of exactly the transaction that ``producer`` names, with a control batch in each of
+    the partitions it touched."""
+
+    producer: ProducerStamp
+    commit: bool
+
+
+class AdvanceLogStart(NamedTuple):
+    """Records below these offsets are no longer readable; an offset of -1 means the end of the partition."""
+
+    offsets: tuple[PartitionOffset, ...]
+
+
+class RaiseStagingFloor(NamedTuple):
+    """Files whose names carry a base seq below ``seq`` can no longer be committed (docs/design/0001)."""
+
+    seq: int
+
+
+Action = (
+    CreateLog
+    | CreateTopic
+    | AlterTopic
+    | DeleteTopic
+    | InitProducer
+    | AppendBatches
+    | CommitOffsets
+    | CommitMicroBatch
+    | EndTransaction
+    | AdvanceLogStart
+    | RaiseStagingFloor
+)
+
+
+class Request(NamedTuple):
+    """Actions that happen together or not at all.
+
+    ``request_id`` (16 random bytes) lets a writer recognise its own request after a lost reply; ``writer``
+    says to people who it was.
+    """
+
+    request_id: bytes
+    timestamp_ms: int
+    actions: tuple[Action, ...]
+    writer: str = ""
+
+
+class Entry(NamedTuple):
+    """One slot of the transaction log: requests, applied in order, each accepted or rejected by itself."""
+
+    seq: int
+    requests: tuple[Request, ...]

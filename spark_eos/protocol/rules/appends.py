@@ -1,0 +1,158 @@
+"""Appends: staged batches get their offsets, once, in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from spark_eos.errors import (
+    InvalidRecordError,
+    InvalidRequestError,
+    OutOfOrderSequenceError,
+    StagedFileExpiredError,
+    UnknownTopicOrPartitionError,
+)
+from spark_eos.protocol.actions import AppendBatches
+from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.rules import producers, topics
+from spark_eos.protocol.state import Partition, PartitionKey, Producer, State, Topic
+from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, BatchRef, FileRef, ProducerStamp, StagedFile
+
+__all__ = ["Appended", "append", "staged_at"]
+
+
+class Appended(NamedTuple):
+    """Where one batch landed, in the order of the request; ``duplicate`` if it was there before."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    count: int
+    timestamp_ms: int
+    duplicate: bool = False
+
+
+def staged_at(file_name: str) -> int:
+    """The base seq in a data file's name, ``…/<base seq>-<id>.arrow``: where in the log its writer started."""
+    digits, _, rest = file_name.rpartition("/")[2].partition("-")
+    if not rest or not digits.isdecimal():
+        raise InvalidRequestError(f"{file_name!r} is not the name of a data file: <base seq>-<id>.arrow")
+    return int(digits)
+
+
+def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, ...]]:
+    """Offsets for all batches of all files, or for none.
+
+    A request whose batches were all appended before is answered with their first offsets and changes
+    nothing (KIP-98); one that repeats only some of them is out of order.
+    """
+    stamp = action.producer
+    producer: Producer | None
+    if stamp == NO_PRODUCER:
+        producer = None
+    elif stamp.number == NO_PRODUCER.number:
+        producer = producers.require_idempotent(state, stamp)
+    else:
+        state, producer = producers.require_transaction(state, stamp)
+    known = {name: topics.require(state, name, topic_id) for name, topic_id in action.topics}
+    for staged in action.files:
+        _check_file(state, known, staged)
+    if producer is not None and (repeated := _repeated(producer, action, known)) is not None:
+        return state, repeated
+    appended = []
+    touched: dict[PartitionKey, bool] = {}
+    with state.partitions.mutate() as partitions:
+        for staged in action.files:
+            topic = known[staged.topic]
+            for batch in staged.batches:
+                key = (topic.topic_id, batch.partition)
+                where = f"{topic.name}-{batch.partition}"
+                if producer is not None:
+                    producers.check_sequence(producer, key, batch.base_sequence, where)
+                before = partitions[key]
+                partitions[key] = _appended(before, stamp, staged.file, batch)
+                appended.append(
+                    Appended(topic.name, batch.partition, before.end, batch.count, batch.max_timestamp_ms)
+                )
+                if producer is not None:
+                    producer = producers.remember_sequence(
+                        producer, key, stamp.number, batch.base_sequence, batch.count, before.end
+                    )
+                    touched[key] = True
+        state = replace(state, partitions=partitions.finish())
+    if producer is not None:
+        if stamp.number != NO_PRODUCER.number:
+            producer = replace(producer, touched=producer.touched.update(touched))
+        producer = replace(producer, last_ms=state.timestamp_ms)
+        state = replace(state, producers=state.producers.set(producer.producer_id, producer))
+    return state, tuple(appended)
+
+
+def _appended(partition: Partition, stamp: ProducerStamp, file: FileRef, batch: BatchRef) -> Partition:
+    row = IndexRow(partition.end, batch.count, Kind.DATA, stamp, batch.max_timestamp_ms, file, batch)
+    opened = partition.open
+    if stamp.number != NO_PRODUCER.number and stamp.producer_id not in opened:
+        opened = opened.set(stamp.producer_id, partition.end)
+    # Not dataclasses.replace: this runs for every batch of every entry that anybody follows.
+    return Partition(partition.start, row.next_offset, partition.index.append(row), opened, partition.aborted)
+
+
+def _check_file(state: State, known: dict[str, Topic], staged: StagedFile) -> None:
+    topic = known.get(staged.topic)
+    if topic is None:
+        raise InvalidRequestError(f"file {staged.file.name} names topic {staged.topic!r} without its topic id")
+    if staged_at(staged.file.name) < state.staging_floor:
+        raise StagedFileExpiredError(
+            f"file {staged.file.name} was staged before entry {state.staging_floor}, the staging floor, and may "
+            "have been removed: write the rows again"
+        )
+    if not 0 <= staged.file.schema_version <= len(topic.schemas) or bool(topic.schemas) != bool(
+        staged.file.schema_version
+    ):
+        raise InvalidRecordError(
+            f"file {staged.file.name} has rows of schema version {staged.file.schema_version}; topic "
+            f"{topic.name!r} has versions up to {len(topic.schemas)}"
+        )
+    for batch in staged.batches:
+        if not 0 <= batch.partition < topic.partitions:
+            raise UnknownTopicOrPartitionError(
+                f"topic {topic.name!r} has no partition {batch.partition}: it has {topic.partitions}"
+            )
+        if batch.count < 1 or batch.position < 0 or batch.position + batch.length > staged.file.size:
+            raise InvalidRecordError(
+                f"batch of {batch.count} records at byte {batch.position} (+{batch.length}) does not lie in file "
+                f"{staged.file.name} of {staged.file.size} bytes"
+            )
+
+
+def _repeated(
+    producer: Producer, action: AppendBatches, known: dict[str, Topic]
+) -> tuple[Appended, ...] | None:
+    """The answer for a request that was applied before, or None if it is new."""
+    answers, fresh = [], 0
+    for staged in action.files:
+        topic = known[staged.topic]
+        for batch in staged.batches:
+            found = None
+            if batch.base_sequence != NO_SEQUENCE:
+                found = producers.find_duplicate(
+                    producer,
+                    (topic.topic_id, batch.partition),
+                    action.producer.number,
+                    batch.base_sequence,
+                    batch.count,
+                )
+            if found is None:
+                fresh += 1
+            else:
+                answers.append(
+                    Appended(topic.name, batch.partition, found.base_offset, batch.count, batch.max_timestamp_ms, True)
+                )
+    if not answers:
+        return None
+    if fresh:
+        raise OutOfOrderSequenceError(
+            f"{len(answers)} batches of producer {producer.producer_id} are in the log already and {fresh} are "
+            "new: a request is repeated as a whole"
+        )
+    return tuple(answers)

@@ -1,0 +1,79 @@
+"""Requests and entries, applied: all of a request or nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from spark_eos.errors import CorruptRecordError, EosLogError, InvalidRequestError
+from spark_eos.protocol import actions as a
+from spark_eos.protocol.rules import appends, microbatch, offsets, producers, starts, topics
+from spark_eos.protocol.state import State
+
+__all__ = ["Accepted", "Outcome", "Rejected", "apply", "apply_entry"]
+
+
+class Accepted(NamedTuple):
+    """What each action of the request came to, in order (None where there is nothing to say)."""
+
+    results: tuple[Any, ...]
+
+
+class Rejected(NamedTuple):
+    """The rule that the request broke."""
+
+    error: EosLogError
+
+
+Outcome = Accepted | Rejected
+
+
+def _create_log(state: State, action: a.CreateLog) -> tuple[State, None]:
+    if state.log_id:
+        raise InvalidRequestError(f"the log {state.log_id} is there already; CreateLog belongs to entry 0 alone")
+    return replace(state, log_id=action.log_id), None
+
+
+_RULES: dict[type, Callable[[State, Any], tuple[State, Any]]] = {
+    a.CreateLog: _create_log,
+    a.CreateTopic: topics.create,
+    a.AlterTopic: topics.alter,
+    a.DeleteTopic: topics.delete,
+    a.InitProducer: producers.init,
+    a.EndTransaction: producers.end_transaction,
+    a.AppendBatches: appends.append,
+    a.CommitOffsets: offsets.commit,
+    a.CommitMicroBatch: microbatch.commit,
+    a.AdvanceLogStart: starts.advance,
+    a.RaiseStagingFloor: starts.raise_staging_floor,
+}
+
+
+def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
+    """The state after ``request`` and what came of it; the same state where it is rejected.
+
+    Time never goes back: the request's timestamp counts as at least the one before it.
+    """
+    new = replace(state, timestamp_ms=max(state.timestamp_ms, request.timestamp_ms))
+    results = []
+    try:
+        if not state.log_id and not (request.actions and isinstance(request.actions[0], a.CreateLog)):
+            raise InvalidRequestError("the first action of a log is CreateLog")
+        for action in request.actions:
+            new, result = _RULES[type(action)](new, action)
+            results.append(result)
+    except EosLogError as error:
+        return state, Rejected(error)
+    return new, Accepted(tuple(results))
+
+
+def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...]]:
+    """The state after ``entry``, which must be the next one, and the outcome of each of its requests."""
+    if entry.seq != state.seq + 1:
+        raise CorruptRecordError(f"entry {entry.seq} cannot follow entry {state.seq}")
+    outcomes = []
+    for request in entry.requests:
+        state, outcome = apply(state, request)
+        outcomes.append(outcome)
+    return replace(state, seq=entry.seq), tuple(outcomes)

@@ -1,0 +1,242 @@
+"""Producers: ids, epochs, and the beginning and end of transactions (KIP-98, KIP-360, KIP-890).
+
+Epochs are 64 bits wide and never wrap (KAFKA-19367). A transaction has its own number, which never goes
+back for a producer id, so that a late end cannot decide a later transaction (KAFKA-17754).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from immutables import Map
+
+from spark_eos.errors import (
+    InvalidPidMappingError,
+    InvalidRequestError,
+    InvalidTransactionTimeoutError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+)
+from spark_eos.protocol.actions import EndTransaction, InitProducer
+from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.state import CommittedOffset, PartitionKey, Producer, SequenceRange, State, TransactionState
+from spark_eos.protocol.types import NO_SEQUENCE, ProducerStamp
+
+__all__ = [
+    "RUNS_REMEMBERED",
+    "SEQUENCE_WINDOW",
+    "TRANSACTION_MAX_TIMEOUT_MS",
+    "check_sequence",
+    "end_transaction",
+    "find_duplicate",
+    "init",
+    "require_transaction",
+]
+
+TRANSACTION_MAX_TIMEOUT_MS = 900_000
+"""Longest transaction.timeout.ms (Kafka's transaction.max.timeout.ms)."""
+
+SEQUENCE_WINDOW = 5
+"""Batches remembered for each producer and partition (Kafka's NUM_BATCHES_TO_RETAIN)."""
+
+RUNS_REMEMBERED = 100
+"""Query runs remembered as fenced. An older one is stopped by its batch id, which went by long ago."""
+
+_SEQUENCES = 2**31
+
+
+def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
+    """Take a producer id at the next epoch; whatever the epoch before left open is aborted."""
+    if action.transactional_id is not None and not 1 <= action.timeout_ms <= TRANSACTION_MAX_TIMEOUT_MS:
+        raise InvalidTransactionTimeoutError(
+            f"transaction.timeout.ms is {action.timeout_ms}; it must be from 1 to {TRANSACTION_MAX_TIMEOUT_MS}"
+        )
+    known = None if action.transactional_id is None else state.producer_of(action.transactional_id)
+    if known is None:
+        if action.producer_id != state.next_producer_id or action.epoch != 0:
+            raise InvalidPidMappingError(
+                f"transactional.id {action.transactional_id!r} has no producer id {action.producer_id} at epoch "
+                f"{action.epoch}; the next new one is {state.next_producer_id} at epoch 0"
+            )
+        producer = Producer(action.producer_id, 0, action.transactional_id, action.timeout_ms)
+        state = replace(state, next_producer_id=state.next_producer_id + 1)
+        if action.transactional_id is not None:
+            ids = state.transactional_ids.set(action.transactional_id, action.producer_id)
+            state = replace(state, transactional_ids=ids)
+    else:
+        if known.producer_id != action.producer_id:
+            raise InvalidPidMappingError(
+                f"transactional.id {action.transactional_id!r} has producer id {known.producer_id}, "
+                f"not {action.producer_id}"
+            )
+        if action.epoch != known.epoch + 1:
+            raise ProducerFencedError(
+                f"transactional.id {action.transactional_id!r} is at epoch {known.epoch}: "
+                f"its next epoch is {known.epoch + 1}, not {action.epoch}"
+            )
+        if action.run_id is not None and action.run_id in known.runs:
+            raise ProducerFencedError(
+                f"query run {action.run_id} of transactional.id {action.transactional_id!r} was replaced by run "
+                f"{known.run_id}: a run does not come back. Stop this query; the newer one goes on"
+            )
+        if known.transaction is TransactionState.ONGOING:
+            state = _complete(state, known, commit=False)
+            known = state.producers[known.producer_id]
+        producer = replace(known, epoch=action.epoch, timeout_ms=action.timeout_ms)
+    if action.run_id is not None:
+        producer = replace(producer, runs=(*producer.runs, action.run_id)[-RUNS_REMEMBERED:])
+    producer = replace(producer, last_ms=state.timestamp_ms)
+    return replace(state, producers=state.producers.set(producer.producer_id, producer)), producer.stamp
+
+
+def require_transaction(state: State, stamp: ProducerStamp) -> tuple[State, Producer]:
+    """The producer with the transaction ``stamp`` open: it begins here if it is the producer's next one."""
+    producer = _require_epoch(state, stamp)
+    if producer.transactional_id is None:
+        raise InvalidTxnStateError(f"producer {stamp.producer_id} has no transactional.id and so no transactions")
+    ongoing = producer.transaction is TransactionState.ONGOING
+    if ongoing and stamp.number == producer.number:
+        return state, producer
+    if ongoing or stamp.number != producer.number + 1:
+        raise InvalidTxnStateError(
+            f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} cannot go on: "
+            f"transaction {producer.number} is {producer.transaction.value}"
+        )
+    producer = replace(
+        producer, number=stamp.number, transaction=TransactionState.ONGOING, started_ms=state.timestamp_ms
+    )
+    return (
+        replace(
+            state,
+            producers=state.producers.set(stamp.producer_id, producer),
+            open_transactions=state.open_transactions.set(stamp.producer_id, True),
+        ),
+        producer,
+    )
+
+
+def require_idempotent(state: State, stamp: ProducerStamp) -> Producer:
+    """The producer of a batch outside of any transaction."""
+    producer = _require_epoch(state, stamp)
+    if producer.transactional_id is not None:
+        raise InvalidTxnStateError(
+            f"transactional.id {producer.transactional_id!r} can only append inside a transaction"
+        )
+    return producer
+
+
+def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
+    """COMMIT or ABORT. The same decision again is success, the opposite one is refused (KAFKA-19999)."""
+    stamp = action.producer
+    producer = _require_epoch(state, stamp)
+    if stamp.number == producer.number and producer.transaction is not TransactionState.ONGOING:
+        if producer.transaction is _completed(commit=action.commit):
+            return state, None
+        raise InvalidTxnStateError(
+            f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} is "
+            f"{producer.transaction.value} already: it cannot {'commit' if action.commit else 'abort'} any more"
+        )
+    # A transaction that wrote nothing begins and ends here; it leaves no trace in any partition.
+    state, producer = require_transaction(state, stamp)
+    return _complete(state, producer, commit=action.commit), None
+
+
+def find_duplicate(
+    producer: Producer, key: PartitionKey, number: int, first: int, count: int
+) -> SequenceRange | None:
+    """The batch that this one repeats. An aborted or older transaction's batch is never taken for it
+    (Redpanda #5026)."""
+    last = (first + count - 1) % _SEQUENCES
+    for known in producer.sequences.get(key, ()):
+        if (known.epoch, known.number, known.first, known.last) == (producer.epoch, number, first, last):
+            return known
+    return None
+
+
+def check_sequence(producer: Producer, key: PartitionKey, first: int, where: str) -> None:
+    """The batch must follow the last one: 0 in a new epoch, else the next number, 0 after 2147483647."""
+    if first == NO_SEQUENCE:
+        return
+    window = producer.sequences.get(key, ())
+    expected = (window[-1].last + 1) % _SEQUENCES if window and window[-1].epoch == producer.epoch else 0
+    if first != expected:
+        raise OutOfOrderSequenceError(
+            f"producer {producer.producer_id} (epoch {producer.epoch}) sent sequence {first} to {where}; "
+            f"the next one is {expected}"
+        )
+
+
+def remember_sequence(
+    producer: Producer, key: PartitionKey, number: int, first: int, count: int, base_offset: int
+) -> Producer:
+    """The producer, with this batch in its window of five."""
+    if first == NO_SEQUENCE:
+        return producer
+    seen = SequenceRange(producer.epoch, number, first, (first + count - 1) % _SEQUENCES, base_offset)
+    window = (*producer.sequences.get(key, ()), seen)[-SEQUENCE_WINDOW:]
+    return replace(producer, sequences=producer.sequences.set(key, window))
+
+
+def _require_epoch(state: State, stamp: ProducerStamp) -> Producer:
+    producer = state.producers.get(stamp.producer_id)
+    if producer is None:
+        raise InvalidPidMappingError(f"the log knows no producer id {stamp.producer_id}")
+    if stamp.epoch < producer.epoch:
+        raise ProducerFencedError(
+            f"producer {stamp.producer_id} (transactional.id {producer.transactional_id!r}) is at epoch "
+            f"{producer.epoch}; a newer producer took over from epoch {stamp.epoch}. Close this one"
+        )
+    if stamp.epoch > producer.epoch:
+        raise InvalidRequestError(
+            f"producer {stamp.producer_id} is at epoch {producer.epoch}: epoch {stamp.epoch} was never given out"
+        )
+    return producer
+
+
+def _completed(*, commit: bool) -> TransactionState:
+    return TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+
+
+def _complete(state: State, producer: Producer, *, commit: bool) -> State:
+    """Control batches, pending offsets and the LSO, all at once."""
+    kind = Kind.COMMIT if commit else Kind.ABORT
+    with state.partitions.mutate() as partitions:
+        # Sorted, though the order cannot be seen: no result may depend on the order of a hash map.
+        for key in sorted(producer.touched):
+            partition = partitions[key]
+            marker = IndexRow(partition.end, 1, kind, producer.stamp, state.timestamp_ms)
+            aborted = partition.aborted
+            if not commit and producer.producer_id in partition.open:
+                aborted = aborted.set((producer.producer_id, producer.number), True)
+            partitions[key] = replace(
+                partition,
+                end=marker.next_offset,
+                index=partition.index.append(marker),
+                open=partition.open.delete(producer.producer_id),
+                aborted=aborted,
+            )
+        new_partitions = partitions.finish()
+    groups = state.groups
+    if commit:
+        for (group, topic, number), offset in producer.pending.items():
+            known = groups.get(group, _NO_OFFSETS)
+            groups = groups.set(group, known.set((topic, number), offset))
+    producer = replace(
+        producer,
+        transaction=_completed(commit=commit),
+        touched=Map(),
+        pending=Map(),
+        started_ms=-1,
+        last_ms=state.timestamp_ms,
+    )
+    return replace(
+        state,
+        partitions=new_partitions,
+        groups=groups,
+        producers=state.producers.set(producer.producer_id, producer),
+        open_transactions=state.open_transactions.delete(producer.producer_id),
+    )
+
+
+_NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()

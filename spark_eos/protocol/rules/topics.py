@@ -1,0 +1,120 @@
+"""Topics: created, altered, deleted; never the same one twice."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from immutables import Map
+
+from spark_eos.errors import (
+    InvalidRequestError,
+    InvalidTxnStateError,
+    TopicExistsError,
+    UnknownTopicOrPartitionError,
+)
+from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic
+from spark_eos.protocol.state import Partition, State, Topic
+
+__all__ = ["MAX_PARTITIONS", "alter", "create", "delete", "require"]
+
+MAX_PARTITIONS = 100_000
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def require(state: State, name: str, topic_id: str | None = None) -> Topic:
+    """The topic, which must be there and, if given, must be the incarnation ``topic_id``."""
+    topic = state.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(f"the log has no topic {name!r}; its topics are: {_names(state)}")
+    if topic_id is not None and topic.topic_id != topic_id:
+        raise UnknownTopicOrPartitionError(
+            f"topic {name!r} was deleted and created again (it was {topic_id}, it is {topic.topic_id} now): "
+            "nothing of the old one goes on in the new one"
+        )
+    return topic
+
+
+def create(state: State, action: CreateTopic) -> tuple[State, None]:
+    """A topic with partitions that start at offset 0."""
+    name = action.name
+    if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
+        raise InvalidRequestError(
+            f"illegal topic name {name!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
+            "and neither '.' nor '..'"
+        )
+    if name in state.topics:
+        raise TopicExistsError(f"topic {name!r} is there already")
+    if any(topic.topic_id == action.topic_id for topic in state.topics.values()):
+        raise InvalidRequestError(f"topic id {action.topic_id} is taken")
+    _check_partitions(name, action.partitions)
+    topic = Topic(
+        name, action.topic_id, action.partitions, Map(action.config), () if action.schema is None else (action.schema,)
+    )
+    return _with_partitions(replace(state, topics=state.topics.set(name, topic)), topic, 0), None
+
+
+def alter(state: State, action: AlterTopic) -> tuple[State, None]:
+    """Partitions only grow; settings are replaced as a whole; a schema becomes the next version."""
+    topic = require(state, action.name, action.topic_id)
+    had = topic.partitions
+    if action.partitions is not None:
+        if action.partitions < had:
+            raise InvalidRequestError(
+                f"topic {action.name!r} has {had} partitions and cannot be cut to {action.partitions}"
+            )
+        _check_partitions(action.name, action.partitions)
+        topic = replace(topic, partitions=action.partitions)
+    if action.config is not None:
+        topic = replace(topic, config=Map(action.config))
+    if action.schema is not None:
+        if not topic.schemas:
+            raise InvalidRequestError(f"topic {action.name!r} is Kafka-shaped: it has no schema that could change")
+        topic = replace(topic, schemas=(*topic.schemas, action.schema))
+    return _with_partitions(replace(state, topics=state.topics.set(action.name, topic)), topic, had), None
+
+
+def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
+    """The topic, its partitions and the offsets that groups committed for it."""
+    topic = require(state, action.name, action.topic_id)
+    partitions, groups = state.partitions, state.groups
+    for number in range(topic.partitions):
+        if partitions[topic.topic_id, number].open:
+            raise InvalidTxnStateError(
+                f"topic {action.name!r} cannot be deleted: a transaction is open in partition {number}; "
+                "end or abort it first"
+            )
+        del_key = (topic.topic_id, number)
+        partitions = partitions.delete(del_key)
+    for group, offsets in state.groups.items():
+        kept = Map({key: value for key, value in offsets.items() if key[0] != action.name})
+        if len(kept) != len(offsets):
+            groups = groups.set(group, kept)
+    producers = state.producers
+    for producer_id, producer in state.producers.items():
+        gone = [key for key in producer.sequences if key[0] == topic.topic_id]
+        if gone:
+            with producer.sequences.mutate() as sequences:
+                for key in gone:
+                    del sequences[key]
+                producers = producers.set(producer_id, replace(producer, sequences=sequences.finish()))
+    topics = state.topics.delete(action.name)
+    return replace(state, topics=topics, partitions=partitions, groups=groups, producers=producers), None
+
+
+def _with_partitions(state: State, topic: Topic, since: int) -> State:
+    with state.partitions.mutate() as partitions:
+        for number in range(since, topic.partitions):
+            partitions[topic.topic_id, number] = Partition()
+        return replace(state, partitions=partitions.finish())
+
+
+def _check_partitions(name: str, partitions: int) -> None:
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise InvalidRequestError(
+            f"topic {name!r} cannot have {partitions} partitions: from 1 to {MAX_PARTITIONS} are possible"
+        )
+
+
+def _names(state: State) -> str:
+    return ", ".join(sorted(state.topics)) or "none"

@@ -1,0 +1,170 @@
+"""The state of a log: a pure function of its entries, and immutable, so that a reader keeps what it read.
+
+All maps are persistent (``immutables.Map``): a new state shares all that did not change with the old one.
+Their order of iteration is not defined; whoever writes a state down sorts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from immutables import Map
+
+from spark_eos.protocol.actions import SourceProgress
+from spark_eos.protocol.index import Index
+from spark_eos.protocol.types import OffsetAndMetadata, ProducerStamp
+
+__all__ = [
+    "EMPTY",
+    "CommittedOffset",
+    "Partition",
+    "PartitionKey",
+    "Producer",
+    "Query",
+    "SequenceRange",
+    "State",
+    "Topic",
+    "TransactionState",
+]
+
+PartitionKey = tuple[str, int]
+"""A partition by the id of its topic, not by the name: a topic created again shares nothing with the old."""
+
+
+class TransactionState(Enum):
+    """What the last transaction of a producer came to (the names of Kafka's coordinator, KIP-98).
+
+    The prepare states of Kafka do not exist: here the decision and its markers are one entry.
+    """
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic. ``schemas`` are the versions of its Arrow schema (IPC bytes); empty: Kafka-shaped."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    config: Map[str, str]
+    schemas: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition: offsets ``start`` to ``end - 1``.
+
+    ``open`` maps producer ids to the first offset of their open transaction here. ``aborted`` holds
+    (producer id, transaction number) of the aborted transactions that have batches here.
+    """
+
+    start: int = 0
+    end: int = 0
+    index: Index = field(default_factory=Index)
+    open: Map[int, int] = field(default_factory=Map)
+    aborted: Map[tuple[int, int], bool] = field(default_factory=Map)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The LSO, exclusive: the first offset of the oldest open transaction, else the end."""
+        return min(self.open.values(), default=self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRange:
+    """One batch that a producer wrote to a partition: its sequence numbers and where they landed."""
+
+    epoch: int
+    number: int
+    first: int
+    last: int
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A producer id: who may write with it now, and how far it has come.
+
+    ``number`` is the number of its newest transaction, in the state ``transaction``. ``touched`` are the
+    partitions of the open one, ``pending`` the offsets that wait for its end, by (group, topic, partition).
+    ``sequences`` are the last five batches by partition (Kafka's window). ``runs`` are the Spark query runs
+    that were registered, oldest first; the last one is the current one.
+    """
+
+    producer_id: int
+    epoch: int
+    transactional_id: str | None = None
+    timeout_ms: int = 0
+    number: int = -1
+    transaction: TransactionState = TransactionState.EMPTY
+    started_ms: int = -1
+    last_ms: int = -1
+    touched: Map[PartitionKey, bool] = field(default_factory=Map)
+    pending: Map[tuple[str, str, int], CommittedOffset] = field(default_factory=Map)
+    sequences: Map[PartitionKey, tuple[SequenceRange, ...]] = field(default_factory=Map)
+    runs: tuple[str, ...] = ()
+
+    @property
+    def stamp(self) -> ProducerStamp:
+        """Producer id, epoch and number of the newest transaction."""
+        return ProducerStamp(self.producer_id, self.epoch, self.number)
+
+    @property
+    def run_id(self) -> str | None:
+        """The current Spark query run."""
+        return self.runs[-1] if self.runs else None
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed offset of a group, and the incarnation of the topic it was committed for."""
+
+    topic_id: str
+    offset: int
+    metadata: str
+    timestamp_ms: int
+
+    @property
+    def public(self) -> OffsetAndMetadata:
+        """What clients see of it."""
+        return OffsetAndMetadata(self.offset, self.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The last micro-batch that was committed under a transactional id."""
+
+    query_id: str
+    batch_id: int
+    sources: tuple[SourceProgress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything the log knows after entry ``seq`` (-1: no log yet)."""
+
+    seq: int = -1
+    log_id: str = ""
+    timestamp_ms: int = 0
+    next_producer_id: int = 0
+    staging_floor: int = 0
+    topics: Map[str, Topic] = field(default_factory=Map)
+    partitions: Map[PartitionKey, Partition] = field(default_factory=Map)
+    producers: Map[int, Producer] = field(default_factory=Map)
+    transactional_ids: Map[str, int] = field(default_factory=Map)
+    open_transactions: Map[int, bool] = field(default_factory=Map)
+    groups: Map[str, Map[tuple[str, int], CommittedOffset]] = field(default_factory=Map)
+    queries: Map[str, Query] = field(default_factory=Map)
+
+    def producer_of(self, transactional_id: str) -> Producer | None:
+        """The producer that holds ``transactional_id``, if there is one."""
+        producer_id = self.transactional_ids.get(transactional_id)
+        return None if producer_id is None else self.producers[producer_id]
+
+
+EMPTY = State()

@@ -1,0 +1,95 @@
+"""The nouns of the protocol: values without behaviour, shared by actions, state and rules."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "MAX_METADATA_BYTES",
+    "NO_PRODUCER",
+    "NO_SEQUENCE",
+    "BatchRef",
+    "FileRef",
+    "OffsetAndMetadata",
+    "ProducerStamp",
+    "StagedFile",
+    "TopicPartition",
+]
+
+NO_SEQUENCE = -1
+"""Base sequence of a batch that is not deduplicated by sequence (a Spark micro-batch has its batch id)."""
+
+MAX_METADATA_BYTES = 4096
+"""Longest metadata of a committed offset, in UTF-8 bytes (Kafka's offset.metadata.max.bytes)."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic, by the topic's name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: the next one to read, and up to 4096 bytes of the committer's own text."""
+
+    offset: int
+    metadata: str = ""
+
+
+class ProducerStamp(NamedTuple):
+    """Who writes: producer id, its epoch, and the number of its transaction (-1 outside of one).
+
+    The number is what Kafka lacks: an end of transaction names it, so a delayed one can never decide a
+    later transaction of the same epoch (KAFKA-17754).
+    """
+
+    producer_id: int
+    epoch: int
+    number: int = -1
+
+
+NO_PRODUCER = ProducerStamp(-1, -1, -1)
+
+
+class FileRef(NamedTuple):
+    """One staged Arrow IPC file.
+
+    ``name`` is the object's name in the store; its last part begins with the base seq, the log position at
+    which the writer started. ``schema_version`` is the version of the topic's schema the rows have (0 for
+    Kafka-shaped topics). ``omitted`` are the stored columns of that schema which this file leaves out: all
+    null, or, for the timestamp, the same in every row and given by the batch's ``max_timestamp_ms``.
+    """
+
+    name: str
+    size: int
+    schema_version: int
+    omitted: tuple[str, ...] = ()
+
+
+class BatchRef(NamedTuple):
+    """Rows of one partition inside one file: whole Arrow record batches, one after the other.
+
+    ``position`` and ``length`` are bytes of the file, ``crc`` the CRC32C over them. ``base_sequence`` is
+    the producer's sequence number of the first row, or `NO_SEQUENCE`.
+    """
+
+    partition: int
+    count: int
+    position: int
+    length: int
+    crc: int
+    min_timestamp_ms: int
+    max_timestamp_ms: int
+    base_sequence: int = NO_SEQUENCE
+
+
+class StagedFile(NamedTuple):
+    """A file that is durable, and the rows in it that wait for their offsets."""
+
+    topic: str
+    file: FileRef
+    batches: tuple[BatchRef, ...]

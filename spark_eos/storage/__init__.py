@@ -1,0 +1,14 @@
+"""Floor 1: bytes and names. Knows nothing of logs.
+
+`open_store` turns a URL into a `Store`; `probe` proves that a store is fit to carry a log.
+"""
+
+from __future__ import annotations
+
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.probe import probe
+from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.urls import open_store
+
+__all__ = ["Data", "MemoryStore", "ObjectInfo", "PosixStore", "Store", "Upload", "open_store", "probe"]

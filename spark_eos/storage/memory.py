@@ -1,0 +1,118 @@
+"""A store in the memory of this process: for tests, examples and throw-away logs."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+
+from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
+from spark_eos.storage.names import check_name, check_prefix, check_range
+from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.uploads import UploadFile
+
+__all__ = ["MemoryStore"]
+
+
+class _Space:
+    """What all stores of one name share."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.objects: dict[str, pa.Buffer] = {}
+
+
+_spaces: WeakValueDictionary[str, _Space] = WeakValueDictionary()
+_kept: set[_Space] = set()
+"""Spaces that users named: they live as long as the process, as a folder would."""
+_spaces_lock = threading.Lock()
+
+
+class MemoryStore(Store):
+    """Objects in this process. Stores of one ``name`` share their objects; without a name it is private.
+
+    Nothing outlives the process, and no other process (no Spark executor either) sees it.
+    """
+
+    is_local = True
+
+    def __init__(self, name: str | None = None) -> None:
+        with _spaces_lock:
+            key = f"private-{uuid.uuid4().hex}" if name is None else name
+            self._space = _spaces.setdefault(key, _Space())
+            if name is not None:
+                _kept.add(self._space)
+        self.url = f"memory://{key}"
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self.url!r})"
+
+    def create(self, name: str, data: Data) -> None:
+        check_name(name)
+        body = _copy(data)
+        with self._space.lock:
+            if name in self._space.objects:
+                raise ObjectExistsError(
+                    f"{self.url}: object {name!r} exists already; read it to see whose it is"
+                )
+            self._space.objects[name] = body
+
+    def upload(self, name: str) -> AbstractContextManager[Upload]:
+        check_name(name)
+        return self._upload(name)
+
+    @contextmanager
+    def _upload(self, name: str) -> Iterator[Upload]:
+        body = bytearray()
+        file = UploadFile(body.extend)
+        try:
+            yield file
+            file.finish()
+        finally:
+            file.close()
+        self.create(name, body)
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        check_name(name)
+        check_range(name, offset, length)
+        body = self._body(name)
+        start = min(offset, body.size)
+        return body.slice(start, body.size - start if length is None else min(length, body.size - start))
+
+    def size(self, name: str) -> int:
+        check_name(name)
+        size: int = self._body(name).size
+        return size
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        with self._space.lock:
+            objects = [*self._space.objects.items()]
+        return (ObjectInfo(name, body.size) for name, body in objects if name.startswith(prefix))
+
+    def delete(self, name: str) -> None:
+        check_name(name)
+        with self._space.lock:
+            self._space.objects.pop(name, None)
+
+    def overwrite(self, name: str, data: Data) -> None:
+        check_name(name)
+        body = _copy(data)
+        with self._space.lock:
+            self._space.objects[name] = body
+
+    def _body(self, name: str) -> pa.Buffer:
+        with self._space.lock:
+            body = self._space.objects.get(name)
+        if body is None:
+            raise ObjectNotFoundError(f"{self.url}: there is no object {name!r}; check the name and the URL")
+        return body
+
+
+def _copy(data: Data) -> pa.Buffer:
+    """The bytes as they are now: the caller may go on changing a bytearray."""
+    return pa.py_buffer(bytes(memoryview(data)))

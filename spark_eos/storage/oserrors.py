@@ -1,0 +1,74 @@
+"""What an ``errno`` means for a store: which error to raise, and which refusals are certain."""
+
+from __future__ import annotations
+
+import errno
+
+from spark_eos.errors import (
+    EosLogError,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    StoreFullError,
+    StorePermissionError,
+    StoreUnavailableError,
+    UnsupportedStoreError,
+)
+
+__all__ = ["ABSENT", "failure", "is_refusal", "outcome_unknown", "store_error"]
+
+ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+"""There is no such file."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED = frozenset({errno.EACCES, errno.EPERM})
+_UNSUPPORTED = frozenset(
+    {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK, errno.EINVAL}
+)
+_NO_LINKS = (errno.EPERM, "link")
+"""How some file systems without hard links say so; a file's owner is never denied one otherwise."""
+_MALFORMED = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP})
+_REFUSED = _FULL | _DENIED | _UNSUPPORTED | _MALFORMED | {errno.EEXIST, errno.ENOENT, errno.EROFS}
+
+
+def is_refusal(error: OSError) -> bool:
+    """True if the system surely changed nothing; False if the reply says nothing (EIO, ESTALE, timeouts)."""
+    return error.errno in _REFUSED
+
+
+def store_error(error: OSError, verb: str, path: str) -> EosLogError:
+    """The error for a call that certainly did nothing: ``verb`` is what was tried on ``path``."""
+    said = f"{path}: cannot {verb}: {error.strerror or error}"
+    code = error.errno
+    if code in _UNSUPPORTED or (code, verb) == _NO_LINKS:
+        return UnsupportedStoreError(
+            f"{said}. A log needs hard links and folders that can be synced, all on one file system (FUSE "
+            "mounts and Unity Catalog Volumes have none): use a folder on a local disk or NFS"
+        )
+    if code in _FULL:
+        return StoreFullError(
+            f"{said}. Free space, or raise the quota or file size limit; nothing was written"
+        )
+    if code in _DENIED:
+        return StorePermissionError(
+            f"{said}. Give this process's user the right to read, write and search there"
+        )
+    if code == errno.EROFS:
+        return StorePermissionError(f"{said}. Mount the file system writable, or use another folder")
+    if code in _MALFORMED:
+        return InvalidRequestError(
+            f"{said}. A name cannot be a file and a folder at once, nor longer than the file system allows"
+        )
+    return StoreUnavailableError(f"{said}. Nothing was done: see to the file system and try again")
+
+
+def outcome_unknown(error: OSError, verb: str, path: str) -> OutcomeUnknownError:
+    """The error for a call that may have done its work, or half of it, all the same."""
+    return OutcomeUnknownError(
+        f"{path}: {verb} may or may not be done and durable: {error.strerror or error}. Repeat the same "
+        "call to learn it, and delete nothing that belongs to it before"
+    )
+
+
+def failure(error: OSError, verb: str, path: str) -> EosLogError:
+    """`store_error` if the system refused, `outcome_unknown` if its reply says nothing."""
+    return store_error(error, verb, path) if is_refusal(error) else outcome_unknown(error, verb, path)

@@ -1,0 +1,151 @@
+"""System calls as `PosixStore` needs them: whole writes, whole reads, and syncs that reach the disk."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import uuid
+from contextlib import suppress
+from types import TracebackType
+from typing import final
+
+import pyarrow as pa
+
+__all__ = [
+    "TemporaryFile",
+    "exists",
+    "link_count",
+    "make_root",
+    "open_folder",
+    "read_fully",
+    "sync",
+    "sync_folder",
+]
+
+_CLOSED = -1
+"""A descriptor that every system call refuses."""
+
+
+@final
+class TemporaryFile:
+    """A new file of a unique name in ``folder``; closed, and its name gone, when the context ends."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, uuid.uuid4().hex)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+    def __enter__(self) -> TemporaryFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # What counts is decided by now, and a leftover is in nobody's way: no error from here.
+        with suppress(OSError):
+            self._close()
+        with suppress(OSError):
+            os.unlink(self.path)
+
+    def write(self, view: memoryview) -> None:
+        """Append all of ``view``, in as many calls as the system likes."""
+        while view.nbytes:
+            written = os.write(self._descriptor, view)
+            if written == 0:
+                raise OSError(errno.EIO, "the system takes no more bytes and does not say why")
+            view = view[written:]
+
+    def seal(self) -> None:
+        """Make the bytes durable and close the file: an open one would outlive its name on NFS."""
+        sync(self._descriptor)
+        self._close()
+
+    def share(self, path: str) -> None:
+        """Make this one more name of the equal file at ``path``, or ``path`` one more name of this."""
+        twin = f"{self.path}-twin"
+        try:
+            os.link(path, twin)
+            os.rename(twin, self.path)
+        except OSError:  # there is none yet, or it has as many names as a file may have
+            with suppress(OSError):
+                os.link(self.path, twin)
+                os.rename(twin, path)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
+            os.close(descriptor)
+
+
+def sync(descriptor: int) -> None:
+    """``fsync`` that also empties the cache of the drive."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)  # on a Mac, fsync stops short of it
+    if full is None:
+        os.fsync(descriptor)
+    else:
+        fcntl.fcntl(descriptor, full)
+
+
+def open_folder(folder: str) -> int:
+    """A descriptor of ``folder``, to link into and to sync."""
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in ``folder`` durable."""
+    descriptor = open_folder(folder)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_root(root: str) -> None:
+    """Make ``root`` and what is missing above it, durably."""
+    missing = []
+    folder = root
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+        sync_folder(os.path.dirname(folder))
+    if not missing:
+        # Another process may have made it a moment ago. What lies above need not be open to us, though.
+        with suppress(OSError):
+            sync_folder(os.path.dirname(root))
+
+
+def read_fully(descriptor: int, offset: int, length: int) -> pa.Buffer:
+    """``length`` bytes from ``offset``, fewer only if the file ends before; read straight into the buffer."""
+    buffer = pa.allocate_buffer(length)
+    view = memoryview(buffer).cast("B")
+    done = 0
+    while done < length:
+        count = os.preadv(descriptor, [view[done:]], offset + done)
+        if count == 0:
+            return buffer.slice(0, done)
+        done += count
+    return buffer
+
+
+def exists(path: str) -> bool:
+    """Is there such a name? Unlike `os.path.lexists`, raises ``OSError`` if that cannot be told."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def link_count(path: str) -> int:
+    """How many names the file has; 0 if it cannot be told. Opened anew, which makes NFS ask its server."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.fstat(descriptor).st_nlink
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return 0

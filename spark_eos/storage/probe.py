@@ -1,0 +1,53 @@
+"""Does a store keep the one promise a log rests on? Asked once, when a log is created."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+
+from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError, UnsupportedStoreError
+from spark_eos.storage.store import Store
+
+__all__ = ["probe"]
+
+
+def probe(store: Store) -> None:
+    """Prove that ``store`` creates a name once and refuses to create it again.
+
+    Works on one object of a unique name under ``_probe/`` and deletes it. Raises `UnsupportedStoreError`
+    if the store let the second create through, changed or lost the bytes, or cannot create at all, and
+    the store's own errors if it could not be asked (denied, full, unavailable).
+    """
+    name = f"_probe/{uuid.uuid4().hex}"
+    first, second = (f"{name} {word}".encode() for word in ("first", "second"))
+    try:
+        # A library below may send a create twice and meet its own object: the bytes say whose it is.
+        with contextlib.suppress(ObjectExistsError):
+            store.create(name, first)
+        _expect(store, name, first, "an object that was just created does not hold its bytes")
+        try:
+            store.create(name, second)
+        except ObjectExistsError:
+            pass
+        else:
+            raise _unsupported(store, f"it let {name!r} be created twice")
+        _expect(store, name, first, "a create that was refused changed the object")
+    finally:
+        with contextlib.suppress(EosLogError):  # the verdict matters, not a probe left behind
+            store.delete(name)
+
+
+def _expect(store: Store, name: str, body: bytes, problem: str) -> None:
+    try:
+        found = store.read(name).to_pybytes()
+    except ObjectNotFoundError as error:
+        raise _unsupported(store, problem) from error
+    if found != body:
+        raise _unsupported(store, problem)
+
+
+def _unsupported(store: Store, problem: str) -> UnsupportedStoreError:
+    return UnsupportedStoreError(
+        f"{store.url} cannot carry a log, because {problem}: two writers could both believe to have "
+        "committed. Use a folder on a local disk or NFS, whose file system has hard links"
+    )

@@ -1,0 +1,96 @@
+"""The ``Store`` interface: names and bytes, and the one primitive everything rests on, ``create``.
+
+A store is a flat space of names (``a/b/c``, no leading slash) that hold immutable bytes. Safety needs
+nothing but `Store.create`: atomic, durable, refused if the name exists. See docs/design/0002.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+__all__ = ["Data", "ObjectInfo", "Store", "Upload"]
+
+Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
+"""Anything with a buffer; stores never change it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a listing says of an object: its name and its size in bytes."""
+
+    name: str
+    size: int
+
+
+class Upload(Protocol):
+    """A file that becomes an object when its context ends without an exception, and nothing otherwise.
+
+    It is a writable binary file (``write``, ``tell``), so Arrow can write into it; nothing of it is
+    visible before the end.
+    """
+
+    def write(self, data: Data, /) -> int: ...
+    def tell(self) -> int: ...
+
+
+class Store(ABC):
+    """Names and bytes. Instances are safe to share between threads.
+
+    Every method raises `StorePermissionError` (denied or read-only), `StoreUnavailableError` (certainly
+    not done, worth a retry) or another `StorageError`, never a bare ``OSError``. A name is relative and has
+    no empty, ``.`` or ``..`` part; parts have at most 255 bytes in UTF-8, names 1024; names under ``_tmp/``
+    belong to the store. Others are refused with `InvalidRequestError`.
+    """
+
+    url: str
+    """How users name it; equal URLs are equal stores."""
+
+    #: True where a ``size`` call is as cheap as a system call (a folder), False where it is a request.
+    is_local: bool = False
+
+    @abstractmethod
+    def create(self, name: str, data: Data) -> None:
+        """Make ``name`` hold ``data``: atomically, durably, and only if the name is free.
+
+        Returns only when the object would survive a power cut. Raises `ObjectExistsError` if the name is
+        taken (by anybody, also by an earlier try of the caller: compare the body), `OutcomeUnknownError`
+        if the object may or may not be there or may still appear (or may not outlive a power cut): only the
+        same call, repeated, settles that. `StoreFullError` and all other errors: it certainly is not there.
+        """
+
+    @abstractmethod
+    def upload(self, name: str) -> AbstractContextManager[Upload]:
+        """`create` for large objects, written piece by piece; the errors of `create` come at the end.
+
+        Nothing is created if the context ends with an exception, or after a write that failed.
+        """
+
+    @abstractmethod
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        """The bytes of ``name`` from ``offset``, at most ``length`` of them (fewer at the end of the object).
+
+        From ``offset`` to the end if ``length`` is None; nothing if ``offset`` lies behind the end.
+        Raises `ObjectNotFoundError`.
+        """
+
+    @abstractmethod
+    def size(self, name: str) -> int:
+        """The object's size in bytes. Raises `ObjectNotFoundError`."""
+
+    @abstractmethod
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """The objects whose names start with ``prefix``, in no particular order. Never part of a commit."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove the object; no error if it is not there."""
+
+    @abstractmethod
+    def overwrite(self, name: str, data: Data) -> None:
+        """Replace the bytes of ``name`` atomically. For retiring old entries only: never for safety."""

@@ -1,0 +1,239 @@
+"""A store that fails on demand, in every way a real one does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+from fnmatch import fnmatchcase
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from spark_eos.errors import ConfigError, EosLogError, OutcomeUnknownError, StoreUnavailableError
+from spark_eos.storage.names import check_name
+from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.uploads import UploadFile
+
+__all__ = ["Call", "Fault", "FaultyStore"]
+
+T = TypeVar("T")
+
+_CHANGING = frozenset({"create", "upload", "delete", "overwrite"})
+_READING = frozenset({"read", "size", "list"})
+
+
+class Fault(Enum):
+    """What can go wrong with one call."""
+
+    FAIL_BEFORE = auto()
+    """`StoreUnavailableError`; nothing is done."""
+    FAIL_AFTER = auto()
+    """`OutcomeUnknownError`, although it is done: the reply was lost."""
+    LOST = auto()
+    """`OutcomeUnknownError`, and nothing is done: the request was lost."""
+    DELAYED = auto()
+    """`OutcomeUnknownError` now; done when `FaultyStore.release` is called: the request was slow."""
+    DUPLICATE = auto()
+    """Done twice, and answered as the second time: a create meets its own object (`ObjectExistsError`)."""
+
+
+class Call(NamedTuple):
+    """One line of the journal: a call that was answered, and the error it was answered with, if any."""
+
+    operation: str
+    name: str
+    error: type[BaseException] | None
+
+
+@dataclass
+class _Rule:
+    fault: Fault | BaseException
+    operation: str
+    name: str
+    skip: int
+    times: int | None
+
+    def fires(self, operation: str, name: str) -> bool:
+        """True if this call is one to spoil; counts it."""
+        if not (fnmatchcase(operation, self.operation) and fnmatchcase(name, self.name)) or self.times == 0:
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        if self.times is not None:
+            self.times -= 1
+        return True
+
+
+class FaultyStore(Store):
+    """``inner``, with the faults that `inject` asked for, a `journal`, and hooks around every call.
+
+    ``before(operation, name)`` and ``after(operation, name)`` are called around each call that reaches
+    ``inner`` (``after``: only if it succeeded there); they may block, to interleave, or raise, to kill.
+    Operations are named as the methods of `Store`; ``list`` has the prefix for a name. An upload is kept
+    in memory and is one call, at its end. Safe to share between threads; the hooks run outside the lock.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.url = inner.url
+        self.is_local = inner.is_local
+        self.journal: list[Call] = []
+        self.before: Callable[[str, str], None] = _do_nothing
+        self.after: Callable[[str, str], None] = _do_nothing
+        self._rules: list[_Rule] = []
+        self._delayed: list[tuple[str, str, Callable[[], object]]] = []
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"FaultyStore({self.inner!r})"
+
+    # -- Programming ------------------------------------------------------------------------------------
+
+    def inject(
+        self,
+        fault: Fault | BaseException,
+        operation: str = "create",
+        name: str = "*",
+        *,
+        times: int | None = 1,
+        skip: int = 0,
+    ) -> None:
+        """Spoil the next ``times`` calls (None: all) that match, after letting ``skip`` of them pass.
+
+        ``operation`` and ``name`` are shell patterns (``*`` matches slashes too). ``fault`` may be an
+        exception, which is raised in place of the call. Of several matching rules the oldest that is not
+        used up fires. Raises `ConfigError` if no operation matches, or a `Fault` other than
+        ``FAIL_BEFORE`` is asked of a call that changes nothing.
+        """
+        matching = {known for known in _CHANGING | _READING if fnmatchcase(known, operation)}
+        if not matching:
+            raise ConfigError(f"no operation matches {operation!r}; there are {sorted(_CHANGING | _READING)}")
+        if isinstance(fault, Fault) and fault is not Fault.FAIL_BEFORE and matching & _READING:
+            raise ConfigError(
+                f"{fault} of {sorted(matching & _READING)} means nothing: they change nothing; "
+                f"name one of {sorted(_CHANGING)}, or inject Fault.FAIL_BEFORE"
+            )
+        with self._lock:
+            self._rules.append(_Rule(fault, operation, name, skip, times))
+
+    def heal(self) -> None:
+        """Forget all faults that have not fired. Delayed calls stay delayed."""
+        with self._lock:
+            self._rules.clear()
+
+    @property
+    def delayed(self) -> list[tuple[str, str]]:
+        """Operation and name of the calls that wait for `release`, oldest first."""
+        with self._lock:
+            return [(operation, name) for operation, name, _ in self._delayed]
+
+    def release(self, name: str = "*") -> list[EosLogError | None]:
+        """Let the delayed calls whose name matches happen now; returns how each ended, oldest first."""
+        with self._lock:
+            due = [call for call in self._delayed if fnmatchcase(call[1], name)]
+            self._delayed = [call for call in self._delayed if call not in due]
+        return [_outcome(call) for _, _, call in due]
+
+    def count(self, operation: str = "*", name: str = "*") -> int:
+        """How many calls of the journal match."""
+        with self._lock:
+            return sum(
+                fnmatchcase(c.operation, operation) and fnmatchcase(c.name, name) for c in self.journal
+            )
+
+    # -- The store --------------------------------------------------------------------------------------
+
+    def create(self, name: str, data: Data) -> None:
+        body = bytes(memoryview(data))  # a delayed create must not see what the caller does to it later
+        self._call("create", name, lambda: self.inner.create(name, body))
+
+    def upload(self, name: str) -> AbstractContextManager[Upload]:
+        check_name(name)
+        return self._upload(name)
+
+    @contextmanager
+    def _upload(self, name: str) -> Iterator[Upload]:
+        body = bytearray()
+        with UploadFile(body.extend) as file:
+            yield file
+            file.finish()
+        self._call("upload", name, lambda: self._upload_whole(name, body))
+
+    def _upload_whole(self, name: str, body: bytearray) -> None:
+        with self.inner.upload(name) as file:
+            file.write(body)
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        return self._call("read", name, lambda: self.inner.read(name, offset, length))
+
+    def size(self, name: str) -> int:
+        return self._call("size", name, lambda: self.inner.size(name))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
+
+    def delete(self, name: str) -> None:
+        self._call("delete", name, lambda: self.inner.delete(name))
+
+    def overwrite(self, name: str, data: Data) -> None:
+        body = bytes(memoryview(data))
+        self._call("overwrite", name, lambda: self.inner.overwrite(name, body))
+
+    # -- One call ---------------------------------------------------------------------------------------
+
+    def _call(self, operation: str, name: str, call: Callable[[], T]) -> T:
+        with self._lock:
+            fault = next((rule.fault for rule in self._rules if rule.fires(operation, name)), None)
+        error: type[BaseException] | None = None
+        try:
+            return self._spoil(fault, operation, name, lambda: self._hooked(operation, name, call))
+        except BaseException as raised:
+            error = type(raised)
+            raise
+        finally:
+            with self._lock:
+                self.journal.append(Call(operation, name, error))
+
+    def _hooked(self, operation: str, name: str, call: Callable[[], T]) -> T:
+        self.before(operation, name)
+        result = call()
+        self.after(operation, name)
+        return result
+
+    def _spoil(
+        self, fault: Fault | BaseException | None, operation: str, name: str, call: Callable[[], T]
+    ) -> T:
+        if isinstance(fault, BaseException):
+            raise fault
+        if fault is None:
+            return call()
+        if fault is Fault.DUPLICATE:
+            with suppress(EosLogError):
+                call()
+            return call()
+        said = f"{self.url}: injected {fault}: {operation} {name!r}"
+        if fault is Fault.FAIL_BEFORE:
+            raise StoreUnavailableError(f"{said} was not done; try again")
+        if fault is Fault.FAIL_AFTER:
+            with suppress(EosLogError):  # a refusal would be lost with the reply too
+                call()
+        if fault is Fault.DELAYED:
+            with self._lock:
+                self._delayed.append((operation, name, call))
+        raise OutcomeUnknownError(f"{said} may or may not be done; repeat the call")
+
+
+def _outcome(call: Callable[[], object]) -> EosLogError | None:
+    try:
+        call()
+    except EosLogError as error:
+        return error
+    return None
+
+
+def _do_nothing(operation: str, name: str) -> None:
+    pass

@@ -1,0 +1,106 @@
+"""`open_store`: which URL names which store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_eos.errors import ConfigError, UnsupportedStoreError
+from spark_eos.storage import MemoryStore, PosixStore, open_store
+
+
+@pytest.mark.parametrize(
+    ("url", "root"),
+    [
+        ("/data/log", "/data/log"),
+        ("/data/log/", "/data/log"),
+        ("/data//a/../log", "/data/log"),
+        ("file:///data/log", "/data/log"),
+        ("file:/data/log", "/data/log"),
+        ("FILE:///data/log", "/data/log"),
+        ("file://localhost/data/log", "/data/log"),
+        ("file:///with%20space/%C3%BC", "/with space/ü"),
+        ("file:///a?b#c", "/a?b#c"),
+        ("/with%20percent/a?b#c", "/with%20percent/a?b#c"),
+        (Path("/data/log"), "/data/log"),
+        (Path("/data/s3:/log"), "/data/s3:/log"),
+    ],
+)
+def test_folders(url: str | Path, root: str) -> None:
+    store = open_store(url)
+    assert isinstance(store, PosixStore)
+    assert store.root == store.url == root
+    assert open_store(store.url).url == store.url
+
+
+@pytest.mark.parametrize("url", ["some/log", "./some/log", "some/log/", "some/../some/log"])
+def test_relative_paths_become_absolute(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert open_store(url).url == open_store(Path(url)).url == str(tmp_path / "some/log")
+
+
+def test_a_path_object_is_never_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert open_store(Path("s3:/log")).url == str(tmp_path / "s3:/log")
+
+
+def test_a_path_s_own_uri_finds_it(tmp_path: Path) -> None:
+    path = tmp_path / "10% of ü #1?"
+    assert open_store(path.as_uri()).url == str(path)
+
+
+def test_opening_touches_nothing(tmp_path: Path) -> None:
+    open_store(tmp_path / "log")
+    assert not (tmp_path / "log").exists()
+
+
+def test_memory() -> None:
+    store = open_store("memory://test-urls")
+    assert isinstance(store, MemoryStore)
+    store.create("a", b"1")
+    assert open_store("memory://test-urls/").read("a").to_pybytes() == b"1"
+    assert open_store("memory://test-urls").url == store.url == "memory://test-urls"
+    assert [*open_store("memory://test-urls-2").list("")] == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://b/p",
+        "s3a://b/p",
+        "az://c/p",
+        "abfss://c@a/p",
+        "gs://b/p",
+        "hdfs:///p",
+        "dbfs:/p",
+        "https://h/p",
+        "xy:z",
+    ],
+)
+def test_other_schemes_are_refused_with_what_is_supported(url: str) -> None:
+    with pytest.raises(UnsupportedStoreError) as caught:
+        open_store(url)
+    for part in (url, url.partition(":")[0], "file:///data/log", "memory://name", f"./{url}"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("", "empty"),
+        ("/a\0b", "NUL"),
+        ("file:///a%00b", "NUL"),
+        ("file://data/log", "file:///data/log"),
+        ("file:data/log", "absolute"),
+        ("file:", "absolute"),
+        ("file://", "absolute"),
+        ("memory:", "memory://name"),
+        ("memory://", "memory://name"),
+        ("memory:///x", "memory://name"),
+        ("memory:x", "memory://name"),
+    ],
+)
+def test_malformed_urls(url: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=hint):
+        open_store(url)

@@ -1,0 +1,94 @@
+"""What can be imported from where: a name that comes or goes does so on purpose, and in the changelog."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import spark_eos
+from spark_eos import errors
+
+PUBLIC = [
+    "Admin",
+    "Consumer",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
+    "Producer",
+    "RecordMetadata",
+    "TopicPartition",
+    "__version__",
+    "errors",
+]
+
+ERRORS = {
+    "EosLogError": "Exception",
+    # Retry
+    "RetriableError": "EosLogError",
+    "CommitOutcomeUnknownError": "RetriableError",
+    "OutcomeUnknownError": "RetriableError",
+    "StoreUnavailableError": "RetriableError",
+    "UnstableOffsetCommitError": "RetriableError",
+    # Abort the transaction
+    "AbortableError": "EosLogError",
+    "OutOfOrderSequenceError": "AbortableError",
+    "RecordTooLargeError": "AbortableError",
+    "StagedFileExpiredError": "AbortableError",
+    # Give up
+    "FatalError": "EosLogError",
+    "InvalidPidMappingError": "FatalError",
+    "InvalidTransactionTimeoutError": "FatalError",
+    "InvalidTxnStateError": "FatalError",
+    "ProducerFencedError": "FatalError",
+    # Mend the call
+    "InvalidRequestError": "EosLogError",
+    "ConfigError": "InvalidRequestError",
+    "IllegalStateError": "InvalidRequestError",
+    "InvalidRecordError": "InvalidRequestError",
+    "LogExistsError": "InvalidRequestError",
+    "NoOffsetForPartitionError": "InvalidRequestError",
+    "NotALogError": "InvalidRequestError",
+    "OffsetOutOfRangeError": "InvalidRequestError",
+    "SchemaMismatchError": "InvalidRequestError",
+    "TopicAuthorizationError": "InvalidRequestError",
+    "TopicExistsError": "InvalidRequestError",
+    "UnknownTopicOrPartitionError": "InvalidRequestError",
+    "UnsupportedVersionError": "InvalidRequestError",
+    # Look at the checkpoint
+    "CheckpointMismatchError": "EosLogError",
+    # Look at the storage
+    "StorageError": "EosLogError",
+    "CorruptRecordError": "StorageError",
+    "ObjectExistsError": "StorageError",
+    "ObjectNotFoundError": "StorageError",
+    "StoreFullError": "StorageError",
+    "StorePermissionError": "StorageError",
+    "UnsupportedStoreError": "StorageError",
+}
+"""Each error and the group it is in."""
+
+
+def test_names_of_the_package():
+    assert sorted(spark_eos.__all__) == PUBLIC
+    assert [name for name in PUBLIC if not hasattr(spark_eos, name)] == []
+
+
+def test_names_of_the_errors():
+    assert errors.__all__ == sorted(ERRORS)
+
+
+def test_groups_of_the_errors():
+    assert {name: getattr(errors, name).__base__.__name__ for name in errors.__all__} == ERRORS
+
+
+def test_no_error_is_left_out_of_the_list():
+    defined = {name for name, _ in inspect.getmembers(errors, inspect.isclass) if not name.startswith("_")}
+    assert defined == set(errors.__all__)
+
+
+def test_the_package_does_not_need_spark():
+    modules = (
+        "import spark_eos, sys; print([m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j')])"
+    )
+    done = subprocess.run([sys.executable, "-c", modules], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
