@@ -57,8 +57,10 @@ class Index(Sequence[IndexRow]):
     def append(self, row: IndexRow) -> Index:
         """This index and ``row`` behind it."""
         longer = Index.__new__(Index)
-        longer._rows = self._rows if len(self._rows) == self._length else self._rows[: self._length]
-        longer._rows.append(row)
+        rows = self._rows if len(self._rows) == self._length else self._rows[: self._length]
+        rows.append(row)
+        # Two threads may have appended to one list at once: who did not get the place takes a copy.
+        longer._rows = rows if rows[self._length] is row else [*rows[: self._length], row]
         longer._length = self._length + 1
         return longer
 

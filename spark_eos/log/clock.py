@@ -1,0 +1,68 @@
+"""Time and chance, injected: the only places where the log looks at a clock or rolls a die.
+
+Neither ever decides anything about safety. Timestamps are what readers see; waits are politeness.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["SYSTEM", "Clock", "Retry"]
+
+
+class Clock(Protocol):
+    """Wall clock, monotonic clock, sleep and randomness."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch; may jump."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    def unique(self) -> bytes:
+        """16 random bytes."""
+
+    def jitter(self) -> float:
+        """A random number from 0 to 1."""
+
+
+class _SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def unique(self) -> bytes:
+        return os.urandom(16)
+
+    def jitter(self) -> float:
+        return random.random()  # noqa: S311  (a wait, not a secret)
+
+
+SYSTEM: Clock = _SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How long a store that does not answer is asked again: ``deadline_s`` in all (Kafka's max.block.ms),
+    with waits that double from ``first_s`` up to ``longest_s``."""
+
+    deadline_s: float = 60.0
+    first_s: float = 0.01
+    longest_s: float = 2.0
+
+    def wait_s(self, attempt: int, clock: Clock) -> float:
+        """Seconds to wait after the failed attempt number ``attempt`` (from 0), with jitter."""
+        longest = min(self.longest_s, self.first_s * 2 ** min(attempt, 30))
+        return longest * (0.5 + clock.jitter() / 2)

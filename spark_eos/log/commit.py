@@ -1,0 +1,272 @@
+"""The commit loop: a proposal becomes an entry, or is refused, or stays in doubt. Nothing else.
+
+Read to the tail, let the proposal say what it wants given that state, validate, create the next slot. A
+successful create proves that the state was the newest one. If somebody was faster, read what they wrote
+and try the next slot.
+
+*Three outcomes.* A create without a reply leaves slot N in doubt. It is resolved only by filling slot N:
+the same bytes are created there again until they are in, or until another entry is found in it, after
+which ours can never land. If the store stays away too long the caller gets `CommitOutcomeUnknownError`;
+the request stays watched, so that the same call, repeated, finds its own entry.
+
+*Threads.* Whoever holds the turn takes all waiting proposals into one entry.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    EosLogError,
+    ObjectExistsError,
+    OutcomeUnknownError,
+    StorageError,
+    StoreUnavailableError,
+)
+from spark_eos.log import names
+from spark_eos.log.clock import Clock, Retry
+from spark_eos.log.tail import Tail
+from spark_eos.protocol.actions import Action, Entry, Request
+from spark_eos.protocol.codec import encode_entry
+from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.state import State
+from spark_eos.storage import Store
+
+__all__ = ["Committed", "Committer", "Propose"]
+
+Propose = Callable[[State], Sequence[Action]]
+"""What to ask for, given a state; nothing, if nothing is left to do. May raise to refuse.
+
+It is called again for every slot that is tried, so it must depend on the state alone.
+"""
+
+
+class Committed(NamedTuple):
+    """A request that is in the log: its entry, what each action came to, and a state that contains it.
+
+    ``results`` is empty if the proposal found that there was nothing to do.
+    """
+
+    seq: int
+    results: tuple[Any, ...]
+    state: State
+    request_id: bytes
+
+
+@dataclass(slots=True)
+class _Ticket:
+    propose: Propose
+    request_id: bytes
+    writer: str
+    result: Committed | None = None
+    error: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.result is not None or self.error is not None
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An entry in the making: the requests that passed, and the state each of them would lead to."""
+
+    state: State
+    tickets: list[_Ticket] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    results: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+class Committer:
+    """The only writer of entries in a process. Safe to share between threads."""
+
+    def __init__(self, store: Store, tail: Tail, clock: Clock, retry: Retry) -> None:
+        self._store = store
+        self._tail = tail
+        self._clock = clock
+        self._retry = retry
+        self._turn = threading.Lock()
+        self._queue = threading.Lock()
+        self._waiting: list[_Ticket] = []
+
+    def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
+        """Put the proposed actions into the log, all or none.
+
+        Pass the ``request_id`` of a `CommitOutcomeUnknownError` to repeat that very call. Raises whatever
+        rule the request breaks, `CommitOutcomeUnknownError` if it may or may not be in, and a
+        `StorageError` or `StoreUnavailableError` if it certainly is not.
+        """
+        ticket = _Ticket(propose, request_id or self._clock.unique(), writer)
+        with self._queue:
+            self._waiting.append(ticket)
+        with self._turn:
+            if not ticket.done:
+                with self._queue:
+                    tickets, self._waiting = self._waiting, []
+                self._settle(tickets)
+        if ticket.error is not None:
+            raise ticket.error
+        assert ticket.result is not None  # noqa: S101  (a ticket is done one way or the other)
+        return ticket.result
+
+    def _settle(self, tickets: list[_Ticket]) -> None:
+        try:
+            while open_tickets := [ticket for ticket in tickets if not ticket.done]:
+                self._attempt(open_tickets)
+        except BaseException as error:
+            # Whatever went wrong, nobody may wait for ever, and nobody is told "no" who may be in.
+            for ticket in tickets:
+                if not ticket.done:
+                    watched = self._tail.is_watched(ticket.request_id)
+                    ticket.error = self._unknown(ticket, error) if watched else error
+            if not isinstance(error, Exception):
+                raise
+
+    def _attempt(self, tickets: list[_Ticket]) -> None:
+        """One slot: draft an entry on the state at hand and create it, or learn what is newer."""
+        state = self._tail.state
+        if any(self._tail.is_watched(ticket.request_id) for ticket in tickets):
+            state = self._follow()  # An earlier try is in doubt: it may have landed since.
+            if self._answer_found(tickets):
+                return
+        draft, refused = self._draft(state, tickets)
+        if refused and self._follow().seq != state.seq:
+            return  # It was refused, or found done, on a state that is not the newest: ask again.
+        for ticket, verdict in refused:
+            if isinstance(verdict, BaseException):
+                ticket.error = verdict
+                self._tail.unwatch(ticket.request_id)
+            else:
+                ticket.result = verdict
+        if draft.requests:
+            self._create(draft)
+
+    def _draft(
+        self, state: State, tickets: list[_Ticket]
+    ) -> tuple[_Draft, list[tuple[_Ticket, BaseException | Committed]]]:
+        draft = _Draft(state)
+        refused: list[tuple[_Ticket, BaseException | Committed]] = []
+        now_ms = self._clock.now_ms()
+        for ticket in tickets:
+            try:
+                actions = tuple(ticket.propose(draft.state))
+            except Exception as error:  # noqa: BLE001  (it belongs to this ticket's caller alone)
+                refused.append((ticket, error))
+                continue
+            if not actions:
+                refused.append((ticket, Committed(state.seq, (), state, ticket.request_id)))
+                continue
+            request = Request(ticket.request_id, now_ms, actions, ticket.writer)
+            after, outcome = apply(draft.state, request)
+            if isinstance(outcome, Rejected):
+                refused.append((ticket, outcome.error))
+                continue
+            draft.state = after
+            draft.tickets.append(ticket)
+            draft.requests.append(request)
+            draft.results.append(outcome.results)
+        return draft, refused
+
+    def _create(self, draft: _Draft) -> None:
+        """Fill the next slot: with this draft, or with what somebody else put there."""
+        entry = Entry(draft.state.seq + 1, tuple(draft.requests))
+        data = encode_entry(entry)
+        name = names.entry(entry.seq)
+        for request in draft.requests:
+            self._tail.watch(request.request_id)
+        in_doubt = False
+        attempt = 0
+        deadline = self._clock.monotonic() + self._retry.deadline_s
+        while True:
+            try:
+                self._store.create(name, data)
+            except ObjectExistsError:
+                # Somebody's, or our own from a try whose reply was lost: the body tells.
+                self._await_slot(entry.seq, deadline)
+                self._answer_found(draft.tickets)
+                for request in draft.requests:
+                    self._tail.unwatch(request.request_id)  # The slot is another's: ours can never land.
+                return
+            except OutcomeUnknownError as error:
+                in_doubt = True
+                failure: EosLogError = error
+            except StoreUnavailableError as error:
+                failure = error
+            except StorageError as error:
+                self._fail(draft, error, in_doubt=in_doubt)
+                return
+            else:
+                self._succeed(draft, entry)
+                return
+            if self._clock.monotonic() >= deadline:
+                self._fail(draft, failure, in_doubt=in_doubt)
+                return
+            self._clock.sleep(self._retry.wait_s(attempt, self._clock))
+            attempt += 1
+
+    def _succeed(self, draft: _Draft, entry: Entry) -> None:
+        state = replace(draft.state, seq=entry.seq)
+        self._tail.advance(state)
+        for ticket, results in zip(draft.tickets, draft.results, strict=True):
+            ticket.result = Committed(entry.seq, results, state, ticket.request_id)
+            self._tail.unwatch(ticket.request_id)
+
+    def _fail(self, draft: _Draft, error: EosLogError, *, in_doubt: bool) -> None:
+        for ticket in draft.tickets:
+            if in_doubt:
+                ticket.error = self._unknown(ticket, error)
+            else:
+                ticket.error = error
+                self._tail.unwatch(ticket.request_id)
+
+    def _unknown(self, ticket: _Ticket, cause: BaseException) -> CommitOutcomeUnknownError:
+        error = CommitOutcomeUnknownError(
+            f"the store did not say whether a commit to {self._store.url} was written ({cause}). Repeat the same "
+            "call; staged files stay until it is known",
+            ticket.request_id,
+        )
+        error.__cause__ = cause
+        return error
+
+    def _answer_found(self, tickets: list[_Ticket]) -> bool:
+        """Settle the tickets whose requests were found in the log; whether there were any."""
+        any_found = False
+        for ticket in tickets:
+            if (found := self._tail.found(ticket.request_id)) is None:
+                continue
+            any_found = True
+            seq, outcome = found
+            if isinstance(outcome, Rejected):
+                ticket.error = outcome.error
+            else:
+                ticket.result = Committed(seq, outcome.results, self._tail.state, ticket.request_id)
+            self._tail.unwatch(ticket.request_id)
+        return any_found
+
+    def _follow(self) -> State:
+        """Follow the tail, patiently: a read may be repeated at will."""
+        deadline = self._clock.monotonic() + self._retry.deadline_s
+        attempt = 0
+        while True:
+            try:
+                return self._tail.follow()
+            except (StoreUnavailableError, OutcomeUnknownError):
+                if self._clock.monotonic() >= deadline:
+                    raise
+            self._clock.sleep(self._retry.wait_s(attempt, self._clock))
+            attempt += 1
+
+    def _await_slot(self, seq: int, deadline: float) -> None:
+        """Read the slot that a create found taken; some file systems show it a moment later."""
+        attempt = 0
+        while self._follow().seq < seq:
+            if self._clock.monotonic() >= deadline:
+                raise StoreUnavailableError(
+                    f"{self._store.url}/{names.entry(seq)} exists but cannot be read: the store does not show its "
+                    "own objects. Look at its caching"
+                )
+            self._clock.sleep(self._retry.wait_s(attempt, self._clock))
+            attempt += 1

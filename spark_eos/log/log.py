@@ -1,0 +1,239 @@
+"""A log: opened or created by URL, followed, written to. What clients and Spark build on."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from spark_eos.errors import (
+    LogExistsError,
+    NotALogError,
+    ObjectNotFoundError,
+    StorageError,
+    UnknownTopicOrPartitionError,
+)
+from spark_eos.log import names
+from spark_eos.log.clock import SYSTEM, Clock, Retry
+from spark_eos.log.commit import Committed, Committer, Propose
+from spark_eos.log.plan import Fetch, Isolation
+from spark_eos.log.read import offset_for_time, read
+from spark_eos.log.segments import SegmentWriter
+from spark_eos.log.tail import Tail
+from spark_eos.log.topics import layout_of, max_message_bytes, missing_topic, new_topic, unless_exists
+from spark_eos.protocol.actions import CreateLog
+from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.state import State, Topic
+from spark_eos.protocol.types import StagedFile, TopicPartition
+from spark_eos.storage import Store, open_store, probe
+
+__all__ = ["Log"]
+
+
+class Log:
+    """A handle on one log. Safe to share between threads; keep one per process and log (`Log.shared`).
+
+    ``state`` is what was last seen; `follow` looks for news. Nothing needs to be closed.
+    """
+
+    def __init__(self, store: Store, tail: Tail, clock: Clock = SYSTEM, retry: Retry | None = None) -> None:
+        self.store = store
+        self.clock = clock
+        self._tail = tail
+        self._committer = Committer(store, tail, clock, retry or Retry())
+
+    # -- open and create ----------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None) -> Log:
+        """Open a log that is there. Raises `NotALogError`, `UnsupportedVersionError`, `CorruptRecordError`."""
+        store = url if isinstance(url, Store) else open_store(url)
+        tail = Tail(store)
+        if tail.follow().seq < 0:
+            raise NotALogError(
+                f"{store.url} is not a log: it has no {names.entry(0)}. Reading never creates a log; check the "
+                "path, or write to it first"
+            )
+        return cls(store, tail, clock, retry)
+
+    @classmethod
+    def create(cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None) -> Log:
+        """Create a log, after a probe that the store keeps its word. Raises `LogExistsError`,
+        `NotALogError` if something else is there, `UnsupportedStoreError`."""
+        store = url if isinstance(url, Store) else open_store(url)
+        log = cls(store, Tail(store), clock, retry)
+        if log.follow().seq >= 0:
+            raise LogExistsError(f"{store.url} holds a log already")
+        foreign = _foreign(store)
+        if foreign is not None:
+            raise NotALogError(
+                f"{store.url} is not a log and not empty (it holds {foreign!r}): a log is not created among other "
+                "files. Choose an empty or new folder"
+            )
+        probe(store)
+        log_id = str(uuid.UUID(bytes=clock.unique(), version=4))
+        log.commit(lambda state: () if state.log_id else (CreateLog(log_id),), writer="create")
+        if log.state.log_id != log_id:
+            raise LogExistsError(f"{store.url} was created by somebody else at the same time")
+        return log
+
+    @classmethod
+    def open_or_create(
+        cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None
+    ) -> Log:
+        """Open the log, or create it if nothing is there."""
+        store = url if isinstance(url, Store) else open_store(url)
+        try:
+            return cls.open(store, clock, retry)
+        except NotALogError:
+            try:
+                return cls.create(store, clock, retry)
+            except LogExistsError:
+                return cls.open(store, clock, retry)
+
+    @classmethod
+    def shared(cls, url: str | os.PathLike[str], *, create: bool = False) -> Log:
+        """The handle that everybody in this process uses for the log: what it has read is read once."""
+        store = open_store(url)
+        with _SHARED_LOCK:
+            log = _SHARED.get(store.url)
+            if log is None or not log.is_same():
+                log = _SHARED[store.url] = (cls.open_or_create if create else cls.open)(store)
+                return log
+        log.follow()
+        return log
+
+    # -- state --------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where the log is."""
+        return self.store.url
+
+    @property
+    def log_id(self) -> str:
+        """The identity it got when it was created."""
+        return self._tail.state.log_id
+
+    @property
+    def state(self) -> State:
+        """The newest state seen so far."""
+        return self._tail.state
+
+    def follow(self) -> State:
+        """Look for news: one read if there is none."""
+        return self._tail.follow()
+
+    def is_same(self) -> bool:
+        """Whether the log behind the URL is still the one that was opened (a folder may have been replaced)."""
+        try:
+            data = self.store.read(names.entry(0))
+        except ObjectNotFoundError:
+            return False
+        entry = decode_entry(data, 0, f"{self.url}/{names.entry(0)}")
+        action = entry.requests[0].actions[0]
+        return isinstance(action, CreateLog) and action.log_id == self.log_id
+
+    def topic(self, name: str) -> Topic:
+        """The topic, looked for in the newest state if need be. Raises `UnknownTopicOrPartitionError`."""
+        topic = self.state.topics.get(name) or self.follow().topics.get(name)
+        if topic is None:
+            raise missing_topic(self.state, name, self.url)
+        return topic
+
+    # -- write --------------------------------------------------------------------------------------
+
+    def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
+        """See `spark_eos.log.commit.Committer.commit`."""
+        return self._committer.commit(propose, writer=writer, request_id=request_id)
+
+    def ensure_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, object] | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        auto_create: bool = True,
+    ) -> Topic:
+        """The topic of that name, created now if it is missing and ``auto_create`` allows."""
+        try:
+            return self.topic(name)
+        except UnknownTopicOrPartitionError as error:
+            if not auto_create:
+                raise UnknownTopicOrPartitionError(
+                    f"{error} Create it with Admin.create_topic, or allow auto.create.topics.enable"
+                ) from None
+        action = new_topic(name, partitions, config, schema)
+        self.commit(lambda state: unless_exists(state, action), writer="auto.create.topics")
+        return self.topic(name)
+
+    def stage(self, topic: Topic, *, compression: str | None = None, buffer_bytes: int | None = None) -> SegmentWriter:
+        """A writer for rows of the topic; what it finishes can be committed by `commit`."""
+        name = names.data_file(topic.name, topic.topic_id, self.state.seq + 1, self.clock.unique().hex())
+        more = {} if buffer_bytes is None else {"buffer_bytes": buffer_bytes}
+        return SegmentWriter(
+            self.store,
+            topic.name,
+            name,
+            layout_of(topic),
+            topic.partitions,
+            now_ms=self.clock.now_ms(),
+            compression=compression,
+            max_message_bytes=max_message_bytes(topic),
+            **more,
+        )
+
+    def check_visible(self, files: tuple[StagedFile, ...]) -> None:
+        """See that files which other processes staged are there for this one, whole.
+
+        Asked only of folders, where it costs a system call: a driver and executors that do not share the
+        folder are found out before the commit, not when somebody reads.
+        """
+        if not self.store.is_local:
+            return
+        for staged in files:
+            try:
+                size = self.store.size(staged.file.name)
+            except ObjectNotFoundError:
+                raise StorageError(
+                    f"{self.url}/{staged.file.name} was written by a task but is not here: the log's folder must be "
+                    "shared by the driver and all executors. Nothing was committed"
+                ) from None
+            if size != staged.file.size:
+                raise StorageError(
+                    f"{self.url}/{staged.file.name} has {size} bytes here, but its task wrote {staged.file.size}. "
+                    "Nothing was committed"
+                )
+
+    def discard(self, files: tuple[StagedFile, ...]) -> None:
+        """Delete staged files that are certainly in no entry: never after an unknown outcome."""
+        for staged in files:
+            self.store.delete(staged.file.name)
+
+    # -- read ---------------------------------------------------------------------------------------
+
+    def read(self, topic: Topic, fetch: Fetch) -> pa.Table:
+        """The rows of a planned fetch, checked. See `spark_eos.log.read.read`."""
+        return read(self.store, topic, fetch)
+
+    def offset_for_time(
+        self, at: TopicPartition, timestamp_ms: int, isolation: Isolation
+    ) -> tuple[int, int] | None:
+        """The first visible record at or after a time, as (offset, timestamp in ms)."""
+        return offset_for_time(self.store, self.state, at, timestamp_ms, isolation)
+
+
+def _foreign(store: Store) -> str | None:
+    """Something in the store that no log, probe or checkpoint of ours puts there."""
+    for info in store.list(""):
+        if not info.name.startswith((names.LOG, names.DATA, "_", ".")):
+            return info.name
+    return None
+
+
+_SHARED: dict[str, Log] = {}
+_SHARED_LOCK = threading.Lock()

@@ -1,0 +1,104 @@
+"""Read planning: which byte ranges hold the records of an offset range. Pure, and decided before any read.
+
+Control batches and, under read_committed, aborted data are left out here, at no cost per row.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from spark_eos.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.rules.topics import require
+from spark_eos.protocol.state import Partition, State
+from spark_eos.protocol.types import BatchRef, FileRef, TopicPartition
+
+__all__ = ["Fetch", "Isolation", "end_offset", "partition_of", "plan"]
+
+
+class Isolation(Enum):
+    """Which records are seen (Kafka's isolation.level)."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+    @staticmethod
+    def parse(text: str) -> Isolation:
+        """The level of that name. Raises `ConfigError`."""
+        try:
+            return Isolation(text)
+        except ValueError:
+            raise ConfigError(
+                f"isolation.level must be read_committed or read_uncommitted, not {text!r}"
+            ) from None
+
+
+class Fetch(NamedTuple):
+    """``count`` records of one batch, from its row ``skip`` on; they have offsets from ``offset`` on."""
+
+    topic: str
+    partition: int
+    offset: int
+    count: int
+    skip: int
+    file: FileRef
+    batch: BatchRef
+
+    @property
+    def size(self) -> int:
+        """Bytes that have to be read for it."""
+        return self.batch.length
+
+
+def partition_of(state: State, at: TopicPartition) -> Partition:
+    """The partition's state. Raises `UnknownTopicOrPartitionError`."""
+    topic = require(state, at.topic)
+    partition = state.partitions.get((topic.topic_id, at.partition))
+    if partition is None:
+        raise UnknownTopicOrPartitionError(
+            f"topic {at.topic!r} has no partition {at.partition}: its partitions are 0 to {topic.partitions - 1}"
+        )
+    return partition
+
+
+def end_offset(partition: Partition, isolation: Isolation) -> int:
+    """Where readers of that isolation level stop: the LSO, or the end. Exclusive."""
+    return partition.last_stable_offset if isolation is Isolation.READ_COMMITTED else partition.end
+
+
+def plan(state: State, at: TopicPartition, start: int, end: int, isolation: Isolation) -> list[Fetch]:
+    """The fetches for offsets ``start`` to ``end - 1``, in offset order.
+
+    Raises `OffsetOutOfRangeError` if the range is not wholly inside the partition as this level sees it:
+    what is planned is there, all of it.
+    """
+    partition = partition_of(state, at)
+    limit = end_offset(partition, isolation)
+    if not partition.start <= start <= end <= limit:
+        raise OffsetOutOfRangeError(
+            f"offsets {start} to {end} of {at} are out of range: it has {partition.start} to {limit}"
+        )
+    fetches = []
+    index = partition.index
+    row_number = index.find(start)
+    while row_number < len(index):
+        row = index[row_number]
+        row_number += 1
+        if row.base_offset >= end:
+            break
+        if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
+            continue
+        first, last = max(start, row.base_offset), min(end, row.next_offset)
+        fetches.append(
+            Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
+        )
+    return fetches
+
+
+def _is_hidden(partition: Partition, row: IndexRow, isolation: Isolation) -> bool:
+    return row.kind is not Kind.DATA or (
+        isolation is Isolation.READ_COMMITTED
+        and bool(partition.aborted)
+        and (row.producer.producer_id, row.producer.number) in partition.aborted
+    )

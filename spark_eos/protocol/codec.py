@@ -1,0 +1,195 @@
+"""Entries as bytes: a frame that says what it holds, around an Avro record. Pure, no I/O.
+
+6 bytes   magic ``EOSLOG``
+2 bytes   format version, big-endian
+8 bytes   fingerprint of the Avro schema that wrote the body (`schema`)
+4 bytes   CRC32C of the body, big-endian
+the rest  the body: one schemaless Avro record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from struct import Struct
+from typing import Any
+
+import google_crc32c
+
+from spark_eos.errors import CorruptRecordError, InvalidRequestError, UnsupportedVersionError
+from spark_eos.protocol import actions as a
+from spark_eos.protocol.schema import BATCH_COLUMNS, FORMAT_VERSION, known_schemas, newest
+from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
+
+__all__ = ["FORMAT_VERSION", "decode_entry", "encode_entry"]
+
+_MAGIC = b"EOSLOG"
+_HEADER = Struct(">6sH8sI")
+
+
+def encode_entry(entry: a.Entry) -> bytes:
+    """The bytes of ``entry``.
+
+    Raises `InvalidRequestError` if a value cannot be written: a number of more than 64 bits, text that is
+    not Unicode, a value of another type.
+    """
+    from fastavro import schemaless_writer
+
+    fingerprint, schema = newest()
+    body = BytesIO()
+    try:
+        schemaless_writer(body, schema, {"seq": entry.seq, "requests": [_request(r) for r in entry.requests]})
+    except Exception as error:
+        raise InvalidRequestError(f"entry {entry.seq} cannot be written down: {error!r}") from error
+    written = body.getvalue()
+    return _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, google_crc32c.value(written)) + written
+
+
+def decode_entry(data: Any, seq: int, where: str) -> a.Entry:
+    """The entry in ``data`` (anything with a buffer of bytes), which must be entry ``seq``.
+
+    ``where`` names the object for people. Raises `UnsupportedVersionError` for what a newer version wrote,
+    and `CorruptRecordError` for everything that is not an entry as `encode_entry` writes it.
+    """
+    view = memoryview(data).cast("B")
+    magic = bytes(view[: len(_MAGIC)])
+    if magic != _MAGIC:
+        raise CorruptRecordError(f"{where} is no log entry: it begins with {magic!r}, not {_MAGIC!r}")
+    if len(view) < _HEADER.size:
+        raise CorruptRecordError(f"{where} is cut off: {len(view)} bytes are less than an entry's header")
+    _, version, fingerprint, crc = _HEADER.unpack_from(view)
+    if version == 0:
+        raise CorruptRecordError(f"{where} says format version 0, which never was")
+    if version > FORMAT_VERSION:
+        raise UnsupportedVersionError(
+            f"{where} has format version {version}; this spark_eos reads versions up to {FORMAT_VERSION}: upgrade it"
+        )
+    body = bytes(view[_HEADER.size :])
+    schema = known_schemas().get(fingerprint)
+    if schema is None:
+        known = ", ".join(known.hex() for known in known_schemas())
+        raise UnsupportedVersionError(
+            f"{where} was written with schema {fingerprint.hex()} of format version {version}; this spark_eos "
+            f"knows {known}: upgrade it"
+        )
+    if google_crc32c.value(body) != crc:
+        raise CorruptRecordError(
+            f"{where} is damaged: the CRC32C of its {len(body)} bytes is not the stored one"
+        )
+    try:
+        entry = _read(body, schema)
+    except Exception as error:
+        # Whatever a decoder stumbles over: the bytes are not an entry.
+        raise CorruptRecordError(f"{where} is no valid entry: {error!r}") from error
+    if entry.seq != seq:
+        raise CorruptRecordError(f"{where} holds entry {entry.seq}, not entry {seq}")
+    return entry
+
+
+def _read(body: bytes, schema: Any) -> a.Entry:
+    from fastavro import schemaless_reader
+
+    stream = BytesIO(body)
+    # The override names the record only where the union has several: `actions`.
+    record: Any = schemaless_reader(
+        stream, schema, None, return_record_name=True, return_record_name_override=True
+    )
+    if stream.tell() != len(body):
+        raise ValueError(f"{len(body) - stream.tell()} bytes are left over")
+    return a.Entry(record["seq"], tuple(map(_read_request, record["requests"])))
+
+
+# -- Values to Avro ----------------------------------------------------------------------------------
+
+
+def _request(request: a.Request) -> dict[str, Any]:
+    return {
+        **request._asdict(),
+        # A pair of a name and a record is how fastavro is told the branch of a union.
+        "actions": [(type(action).__name__, _plain(action)) for action in request.actions],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Named tuples as records; tuples as arrays, of pairs where they hold pairs; all else as it is."""
+    if isinstance(value, StagedFile):
+        columns = zip(*value.batches, strict=True) if value.batches else ((),) * len(BATCH_COLUMNS)
+        return {
+            "topic": value.topic,
+            "file": _plain(value.file),
+            "batches": dict(zip(BATCH_COLUMNS, map(list, columns), strict=True)),
+        }
+    if hasattr(value, "_fields"):
+        return {name: _plain(getattr(value, name)) for name in value._fields}
+    if isinstance(value, tuple):
+        return [
+            {"name": item[0], "value": item[1]} if type(item) is tuple else _plain(item) for item in value
+        ]
+    return value
+
+
+# -- Avro to values ----------------------------------------------------------------------------------
+
+
+def _read_request(record: dict[str, Any]) -> a.Request:
+    actions = tuple(_ACTIONS[name](fields) for name, fields in record.pop("actions"))
+    return a.Request(actions=actions, **record)
+
+
+def _pairs(records: Iterable[dict[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((record["name"], record["value"]) for record in records)
+
+
+def _stamp(record: dict[str, int]) -> ProducerStamp:
+    return ProducerStamp(**record)
+
+
+def _offsets(records: Iterable[dict[str, Any]]) -> tuple[a.PartitionOffset, ...]:
+    return tuple(a.PartitionOffset(**record) for record in records)
+
+
+def _files(records: Iterable[dict[str, Any]]) -> tuple[StagedFile, ...]:
+    return tuple(
+        StagedFile(record["topic"], _file(record["file"]), _batches(record["batches"])) for record in records
+    )
+
+
+def _file(record: dict[str, Any]) -> FileRef:
+    return FileRef(**{**record, "omitted": tuple(record["omitted"])})
+
+
+def _batches(record: dict[str, list[int]]) -> tuple[BatchRef, ...]:
+    columns = [record[column] for column in BATCH_COLUMNS]
+    return tuple(map(BatchRef._make, zip(*columns, strict=True)))
+
+
+def _sources(records: Iterable[dict[str, Any]]) -> tuple[a.SourceProgress, ...]:
+    return tuple(
+        a.SourceProgress(**_converted(record, start_offsets=_offsets, end_offsets=_offsets))
+        for record in records
+    )
+
+
+def _converted(record: dict[str, Any], **converters: Callable[[Any], Any]) -> dict[str, Any]:
+    """The record, with these fields as the protocol's values; None stays None."""
+    for name, convert in converters.items():
+        if record[name] is not None:
+            record[name] = convert(record[name])
+    return record
+
+
+_ACTIONS: dict[str, Callable[[dict[str, Any]], a.Action]] = {
+    "CreateLog": lambda fields: a.CreateLog(**fields),
+    "CreateTopic": lambda fields: a.CreateTopic(**_converted(fields, config=_pairs)),
+    "AlterTopic": lambda fields: a.AlterTopic(**_converted(fields, config=_pairs)),
+    "DeleteTopic": lambda fields: a.DeleteTopic(**fields),
+    "InitProducer": lambda fields: a.InitProducer(**fields),
+    "AppendBatches": lambda fields: a.AppendBatches(
+        **_converted(fields, producer=_stamp, topics=_pairs, files=_files)
+    ),
+    "CommitOffsets": lambda fields: a.CommitOffsets(**_converted(fields, offsets=_offsets, producer=_stamp)),
+    "CommitMicroBatch": lambda fields: a.CommitMicroBatch(**_converted(fields, sources=_sources)),
+    "EndTransaction": lambda fields: a.EndTransaction(**_converted(fields, producer=_stamp)),
+    "AdvanceLogStart": lambda fields: a.AdvanceLogStart(**_converted(fields, offsets=_offsets)),
+    "RaiseStagingFloor": lambda fields: a.RaiseStagingFloor(**fields),
+}
