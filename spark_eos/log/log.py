@@ -22,8 +22,9 @@ from spark_eos.log.commit import Committed, Committer, Propose
 from spark_eos.log.plan import Fetch, Isolation
 from spark_eos.log.read import offset_for_time, read
 from spark_eos.log.segments import SegmentWriter
+from spark_eos.log.stage import BUFFER_BYTES, stage_rows
 from spark_eos.log.tail import Tail
-from spark_eos.log.topics import layout_of, max_message_bytes, missing_topic, new_topic, unless_exists
+from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.protocol.actions import CreateLog
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.state import State, Topic
@@ -171,20 +172,17 @@ class Log:
         self.commit(lambda state: unless_exists(state, action), writer="auto.create.topics")
         return self.topic(name)
 
-    def stage(self, topic: Topic, *, compression: str | None = None, buffer_bytes: int | None = None) -> SegmentWriter:
+    def stage(
+        self, topic: Topic, *, compression: str | None = None, buffer_bytes: int = BUFFER_BYTES
+    ) -> SegmentWriter:
         """A writer for rows of the topic; what it finishes can be committed by `commit`."""
-        name = names.data_file(topic.name, topic.topic_id, self.state.seq + 1, self.clock.unique().hex())
-        more = {} if buffer_bytes is None else {"buffer_bytes": buffer_bytes}
-        return SegmentWriter(
+        return stage_rows(
             self.store,
-            topic.name,
-            name,
-            layout_of(topic),
-            topic.partitions,
-            now_ms=self.clock.now_ms(),
+            topic,
+            self.state.seq + 1,
+            self.clock,
             compression=compression,
-            max_message_bytes=max_message_bytes(topic),
-            **more,
+            buffer_bytes=buffer_bytes,
         )
 
     def check_visible(self, files: tuple[StagedFile, ...]) -> None:

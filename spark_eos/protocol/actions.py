@@ -11,6 +11,7 @@ from typing import NamedTuple
 from spark_eos.protocol.types import ProducerStamp, StagedFile
 
 __all__ = [
+    "TO_THE_END",
     "Action",
     "AdvanceLogStart",
     "AlterTopic",
@@ -132,15 +133,21 @@ class CommitMicroBatch(NamedTuple):
 
 
 class EndTransaction(NamedTuple):
-    """COMMIT or ABORT of exactly the transaction that ``producer`` names, with a control batch in each of
-    the partitions it touched."""
+    """COMMIT or ABORT of exactly the transaction that ``producer`` names.
+
+    Each of the partitions it touched gets a control batch.
+    """
 
     producer: ProducerStamp
     commit: bool
 
 
+TO_THE_END = -1
+"""In place of an offset in `AdvanceLogStart`: up to the last stable offset, wherever it is by then."""
+
+
 class AdvanceLogStart(NamedTuple):
-    """Records below these offsets are no longer readable; an offset of -1 means the end of the partition."""
+    """Records below these offsets are no longer readable."""
 
     offsets: tuple[PartitionOffset, ...]
 

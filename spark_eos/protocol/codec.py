@@ -62,14 +62,15 @@ def decode_entry(data: Any, seq: int, where: str) -> a.Entry:
         raise CorruptRecordError(f"{where} says format version 0, which never was")
     if version > FORMAT_VERSION:
         raise UnsupportedVersionError(
-            f"{where} has format version {version}; this spark_eos reads versions up to {FORMAT_VERSION}: upgrade it"
+            f"{where} has format version {version}; this spark_eos reads versions up to {FORMAT_VERSION}: "
+            "upgrade it"
         )
     body = bytes(view[_HEADER.size :])
     schema = known_schemas().get(fingerprint)
     if schema is None:
         known = ", ".join(known.hex() for known in known_schemas())
         raise UnsupportedVersionError(
-            f"{where} was written with schema {fingerprint.hex()} of format version {version}; this spark_eos "
+            f"{where} has schema {fingerprint.hex()} of format version {version}; this spark_eos "
             f"knows {known}: upgrade it"
         )
     if google_crc32c.value(body) != crc:

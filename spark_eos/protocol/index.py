@@ -27,7 +27,7 @@ class IndexRow(NamedTuple):
     """
 
     base_offset: int
-    count: int
+    count: int  # type: ignore[assignment]
     kind: Kind
     producer: ProducerStamp
     max_timestamp_ms: int

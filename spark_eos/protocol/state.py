@@ -93,7 +93,8 @@ class Producer:
     ``number`` is the number of its newest transaction, in the state ``transaction``. ``touched`` are the
     partitions of the open one, ``pending`` the offsets that wait for its end, by (group, topic, partition).
     ``sequences`` are the last five batches by partition (Kafka's window). ``runs`` are the Spark query runs
-    that were registered, oldest first; the last one is the current one.
+    that were registered, oldest first; the last one is the current one ("": a client that is no query run
+    has taken over since).
     """
 
     producer_id: int
@@ -116,8 +117,8 @@ class Producer:
 
     @property
     def run_id(self) -> str | None:
-        """The current Spark query run."""
-        return self.runs[-1] if self.runs else None
+        """The current Spark query run; None also if a client without one has taken over."""
+        return (self.runs[-1] or None) if self.runs else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class BatchRef(NamedTuple):
     """
 
     partition: int
-    count: int
+    count: int  # type: ignore[assignment]
     position: int
     length: int
     crc: int

@@ -4,7 +4,7 @@ A request that breaks a rule is rejected and changes nothing, so a faulty client
 One module for each noun: `topics`, `producers`, `appends`, `offsets`, `microbatch`, `starts`.
 """
 
-from spark_eos.protocol.rules.apply import Accepted, Outcome, Rejected, apply, apply_entry
 from spark_eos.protocol.rules.appends import Appended
+from spark_eos.protocol.rules.apply import Accepted, Outcome, Rejected, apply, apply_entry
 
 __all__ = ["Accepted", "Appended", "Outcome", "Rejected", "apply", "apply_entry"]

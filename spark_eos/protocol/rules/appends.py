@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,21 +22,24 @@ from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, BatchRef, FileRef
 __all__ = ["Appended", "append", "staged_at"]
 
 
+_BASE_SEQ = re.compile(r"[0-9]{1,20}")
+
+
 class Appended(NamedTuple):
     """Where one batch landed, in the order of the request; ``duplicate`` if it was there before."""
 
     topic: str
     partition: int
     base_offset: int
-    count: int
+    count: int  # type: ignore[assignment]
     timestamp_ms: int
     duplicate: bool = False
 
 
 def staged_at(file_name: str) -> int:
-    """The base seq in a data file's name, ``…/<base seq>-<id>.arrow``: where in the log its writer started."""
+    """The base seq in a data file's name, ``…/<base seq>-<id>.arrow``: where the log was for its writer."""
     digits, _, rest = file_name.rpartition("/")[2].partition("-")
-    if not rest or not digits.isdecimal():
+    if not rest or not _BASE_SEQ.fullmatch(digits):
         raise InvalidRequestError(f"{file_name!r} is not the name of a data file: <base seq>-<id>.arrow")
     return int(digits)
 
@@ -56,9 +60,12 @@ def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, 
         state, producer = producers.require_transaction(state, stamp)
     known = {name: topics.require(state, name, topic_id) for name, topic_id in action.topics}
     for staged in action.files:
-        _check_file(state, known, staged)
+        _check_file(known, staged)
     if producer is not None and (repeated := _repeated(producer, action, known)) is not None:
         return state, repeated
+    # Only now: a file that is in the log already is kept, whatever its name says.
+    for staged in action.files:
+        _check_floor(state, staged)
     appended = []
     touched: dict[PartitionKey, bool] = {}
     with state.partitions.mutate() as partitions:
@@ -97,14 +104,19 @@ def _appended(partition: Partition, stamp: ProducerStamp, file: FileRef, batch: 
     return Partition(partition.start, row.next_offset, partition.index.append(row), opened, partition.aborted)
 
 
-def _check_file(state: State, known: dict[str, Topic], staged: StagedFile) -> None:
-    topic = known.get(staged.topic)
-    if topic is None:
-        raise InvalidRequestError(f"file {staged.file.name} names topic {staged.topic!r} without its topic id")
+def _check_floor(state: State, staged: StagedFile) -> None:
     if staged_at(staged.file.name) < state.staging_floor:
         raise StagedFileExpiredError(
-            f"file {staged.file.name} was staged before entry {state.staging_floor}, the staging floor, and may "
-            "have been removed: write the rows again"
+            f"file {staged.file.name} was staged before entry {state.staging_floor}, the staging floor, "
+            "and may have been removed: write the rows again"
+        )
+
+
+def _check_file(known: dict[str, Topic], staged: StagedFile) -> None:
+    topic = known.get(staged.topic)
+    if topic is None:
+        raise InvalidRequestError(
+            f"file {staged.file.name} names topic {staged.topic!r} without its topic id"
         )
     if not 0 <= staged.file.schema_version <= len(topic.schemas) or bool(topic.schemas) != bool(
         staged.file.schema_version
@@ -118,10 +130,11 @@ def _check_file(state: State, known: dict[str, Topic], staged: StagedFile) -> No
             raise UnknownTopicOrPartitionError(
                 f"topic {topic.name!r} has no partition {batch.partition}: it has {topic.partitions}"
             )
-        if batch.count < 1 or batch.position < 0 or batch.position + batch.length > staged.file.size:
+        inside = batch.position >= 0 <= batch.length and batch.position + batch.length <= staged.file.size
+        if batch.count < 1 or not inside:
             raise InvalidRecordError(
-                f"batch of {batch.count} records at byte {batch.position} (+{batch.length}) does not lie in file "
-                f"{staged.file.name} of {staged.file.size} bytes"
+                f"batch of {batch.count} records at byte {batch.position} (+{batch.length}) does not lie in "
+                f"file {staged.file.name} of {staged.file.size} bytes"
             )
 
 
@@ -146,13 +159,20 @@ def _repeated(
                 fresh += 1
             else:
                 answers.append(
-                    Appended(topic.name, batch.partition, found.base_offset, batch.count, batch.max_timestamp_ms, True)
+                    Appended(
+                        topic.name,
+                        batch.partition,
+                        found.base_offset,
+                        batch.count,
+                        batch.max_timestamp_ms,
+                        duplicate=True,
+                    )
                 )
     if not answers:
         return None
     if fresh:
         raise OutOfOrderSequenceError(
-            f"{len(answers)} batches of producer {producer.producer_id} are in the log already and {fresh} are "
-            "new: a request is repeated as a whole"
+            f"{len(answers)} batches of producer {producer.producer_id} are in the log already and {fresh} "
+            "are new: a request is repeated as a whole"
         )
     return tuple(answers)

@@ -31,7 +31,11 @@ Outcome = Accepted | Rejected
 
 def _create_log(state: State, action: a.CreateLog) -> tuple[State, None]:
     if state.log_id:
-        raise InvalidRequestError(f"the log {state.log_id} is there already; CreateLog belongs to entry 0 alone")
+        raise InvalidRequestError(
+            f"the log {state.log_id} is there already; CreateLog belongs to entry 0 alone"
+        )
+    if not action.log_id:
+        raise InvalidRequestError("a log cannot have an empty id")
     return replace(state, log_id=action.log_id), None
 
 

@@ -22,7 +22,7 @@ from spark_eos.protocol.actions import (
     SourceProgress,
 )
 from spark_eos.protocol.rules.offsets import require_partition
-from spark_eos.protocol.state import CommittedOffset, Query, State
+from spark_eos.protocol.state import CommittedOffset, Producer, Query, State
 from spark_eos.protocol.types import ProducerStamp, StagedFile
 
 __all__ = ["MicroBatch", "commit", "propose"]
@@ -58,7 +58,7 @@ def propose(
     last = state.queries.get(batch.transactional_id)
     current = producer is not None and producer.run_id == batch.run_id
     if producer is not None and not current and batch.run_id in producer.runs:
-        raise _fenced(batch.transactional_id, batch.run_id, producer.run_id)
+        raise _fenced(batch.transactional_id, batch.run_id, producer)
     register: tuple[Action, ...] = ()
     if producer is None:
         stamp = ProducerStamp(state.next_producer_id, 0, 0)
@@ -68,14 +68,16 @@ def propose(
         stamp = ProducerStamp(producer.producer_id, producer.epoch + 1, producer.number + 1)
     if not current:
         register = (
-            InitProducer(stamp.producer_id, stamp.epoch, batch.transactional_id, _QUERY_TIMEOUT_MS, batch.run_id),
+            InitProducer(
+                stamp.producer_id, stamp.epoch, batch.transactional_id, _QUERY_TIMEOUT_MS, batch.run_id
+            ),
         )
     progress = CommitMicroBatch(
         batch.transactional_id, batch.query_id, batch.run_id, batch.batch_id, batch.sources
     )
     if last is not None and last.query_id == batch.query_id and batch.batch_id <= last.batch_id:
         if finished and not current:
-            raise _fenced(batch.transactional_id, batch.run_id, producer and producer.run_id)
+            raise _fenced(batch.transactional_id, batch.run_id, producer)
         if batch.batch_id == last.batch_id and _same(batch.sources, last.sources):
             return register
         raise _older(progress, last)
@@ -87,7 +89,7 @@ def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
     """The source offsets of a micro-batch, if its run is the current one and it continues the last batch."""
     producer = state.producer_of(action.transactional_id)
     if producer is None or producer.run_id != action.run_id:
-        raise _fenced(action.transactional_id, action.run_id, producer and producer.run_id)
+        raise _fenced(action.transactional_id, action.run_id, producer)
     last = state.queries.get(action.transactional_id)
     same_query = last is not None and last.query_id == action.query_id
     if last is not None and same_query and action.batch_id <= last.batch_id:
@@ -126,9 +128,7 @@ def _continues(start: tuple[PartitionOffset, ...], end: tuple[PartitionOffset, .
     return all(wanted.get((at.topic, at.topic_id, at.partition)) == at.offset for at in end)
 
 
-def _check_groups(
-    state: State, action: CommitMicroBatch
-) -> Map[str, Map[tuple[str, int], CommittedOffset]]:
+def _check_groups(state: State, action: CommitMicroBatch) -> Map[str, Map[tuple[str, int], CommittedOffset]]:
     """The groups after the batch; what they had must be where its sources start.
 
     Two sources may read one partition in the same group (a self-join): the group then stands at the one
@@ -151,6 +151,10 @@ def _check_groups(
                 )
     for (group, topic, partition), end in ends.items():
         require_partition(state, end)
+        if end.offset < 0:
+            raise InvalidRequestError(
+                f"group {group!r} cannot go on at offset {end.offset} of {topic}-{partition}"
+            )
         offset = CommittedOffset(end.topic_id, end.offset, "", state.timestamp_ms)
         groups = groups.set(group, groups.get(group, _NO_OFFSETS).set((topic, partition), offset))
     return groups
@@ -161,7 +165,7 @@ def _lowest(
 ) -> dict[tuple[str, str, int], PartitionOffset]:
     lowest: dict[tuple[str, str, int], PartitionOffset] = {}
     for group, offsets in positions:
-        if group is None:
+        if not group:
             if offsets:
                 raise InvalidRequestError("source offsets of this log need the group they are committed for")
             continue
@@ -173,7 +177,7 @@ def _lowest(
 
 
 def _same(ours: tuple[SourceProgress, ...], theirs: tuple[SourceProgress, ...]) -> bool:
-    return [(source.start, source.end) for source in ours] == [(source.start, source.end) for source in theirs]
+    return [(at.start, at.end) for at in ours] == [(at.start, at.end) for at in theirs]
 
 
 def _older(action: CommitMicroBatch, last: Query) -> CheckpointMismatchError:
@@ -184,10 +188,13 @@ def _older(action: CommitMicroBatch, last: Query) -> CheckpointMismatchError:
             for number, (source, before) in enumerate(zip(action.sources, last.sources, strict=False))
             if (source.start, source.end) != (before.start, before.end)
         )
-        what = f"batch {action.batch_id} of query {action.query_id} was committed with other offsets ({differs})"
+        what = (
+            f"batch {action.batch_id} of query {action.query_id} was committed with other offsets ({differs})"
+        )
     else:
         what = (
-            f"batch {action.batch_id} of query {action.query_id} comes after batch {last.batch_id} of the same query"
+            f"batch {action.batch_id} of query {action.query_id} comes after batch {last.batch_id} "
+            "of the same query"
         )
     return CheckpointMismatchError(
         f"{what}: the checkpoint is older than the log. It was put back, or copied from a backup. "
@@ -199,8 +206,8 @@ def _remedy(action: CommitMicroBatch, *, same_query: bool) -> str:
     if same_query:
         return (
             "Nothing was written. Go on with a new checkpoint, the same transactional.id "
-            f"({action.transactional_id!r}, set it as an option) and startingOffsets=committed, which continues "
-            "exactly where the log stands."
+            f"({action.transactional_id!r}, set it as an option) and startingOffsets=committed, which "
+            "continues exactly where the log stands."
         )
     return (
         "Nothing was written. To go on where the log stands, start from a new checkpoint with "
@@ -209,10 +216,18 @@ def _remedy(action: CommitMicroBatch, *, same_query: bool) -> str:
     )
 
 
-def _fenced(transactional_id: str, run_id: str, current: str | None) -> ProducerFencedError:
+def _fenced(transactional_id: str, run_id: str, producer: Producer | None) -> ProducerFencedError:
+    if producer is None:
+        who = "it never registered"
+    else:
+        who = (
+            "another client has taken over"
+            if producer.run_id is None
+            else f"run {producer.run_id} has taken over"
+        )
     return ProducerFencedError(
-        f"query run {run_id} of transactional.id {transactional_id!r} is not the current one: run {current} has "
-        "taken over. Nothing of this micro-batch was written; stop this query, the newer one goes on"
+        f"query run {run_id} of transactional.id {transactional_id!r} is not the current one: {who}. "
+        "Nothing of this micro-batch was written; stop this query, the newer one goes on"
     )
 
 

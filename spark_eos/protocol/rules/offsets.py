@@ -36,7 +36,8 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
             raise InvalidRequestError(
                 f"offset {wanted.offset} cannot be committed for {wanted.topic}-{wanted.partition}"
             )
-        if len(wanted.metadata.encode()) > MAX_METADATA_BYTES:
+        # Surrogates have no UTF-8; the codec refuses them, and a rule may raise nothing but its own errors.
+        if len(wanted.metadata.encode(errors="surrogatepass")) > MAX_METADATA_BYTES:
             raise InvalidRequestError(
                 f"the metadata committed for {wanted.topic}-{wanted.partition} is longer than "
                 f"{MAX_METADATA_BYTES} bytes"
@@ -56,5 +57,6 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
 def is_pending(state: State, group: str, topic: str, partition: int) -> bool:
     """Whether an open transaction carries an offset of the group for this partition."""
     return any(
-        (group, topic, partition) in state.producers[producer_id].pending for producer_id in state.open_transactions
+        (group, topic, partition) in state.producers[producer_id].pending
+        for producer_id in state.open_transactions
     )

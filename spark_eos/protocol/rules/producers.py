@@ -20,7 +20,14 @@ from spark_eos.errors import (
 )
 from spark_eos.protocol.actions import EndTransaction, InitProducer
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.state import CommittedOffset, PartitionKey, Producer, SequenceRange, State, TransactionState
+from spark_eos.protocol.state import (
+    CommittedOffset,
+    PartitionKey,
+    Producer,
+    SequenceRange,
+    State,
+    TransactionState,
+)
 from spark_eos.protocol.types import NO_SEQUENCE, ProducerStamp
 
 __all__ = [
@@ -50,14 +57,15 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
     """Take a producer id at the next epoch; whatever the epoch before left open is aborted."""
     if action.transactional_id is not None and not 1 <= action.timeout_ms <= TRANSACTION_MAX_TIMEOUT_MS:
         raise InvalidTransactionTimeoutError(
-            f"transaction.timeout.ms is {action.timeout_ms}; it must be from 1 to {TRANSACTION_MAX_TIMEOUT_MS}"
+            f"transaction.timeout.ms is {action.timeout_ms}; it must be from 1 to "
+            f"{TRANSACTION_MAX_TIMEOUT_MS}"
         )
     known = None if action.transactional_id is None else state.producer_of(action.transactional_id)
     if known is None:
         if action.producer_id != state.next_producer_id or action.epoch != 0:
             raise InvalidPidMappingError(
-                f"transactional.id {action.transactional_id!r} has no producer id {action.producer_id} at epoch "
-                f"{action.epoch}; the next new one is {state.next_producer_id} at epoch 0"
+                f"transactional.id {action.transactional_id!r} has no producer id {action.producer_id} at "
+                f"epoch {action.epoch}; the next new one is {state.next_producer_id} at epoch 0"
             )
         producer = Producer(action.producer_id, 0, action.transactional_id, action.timeout_ms)
         state = replace(state, next_producer_id=state.next_producer_id + 1)
@@ -77,15 +85,17 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
             )
         if action.run_id is not None and action.run_id in known.runs:
             raise ProducerFencedError(
-                f"query run {action.run_id} of transactional.id {action.transactional_id!r} was replaced by run "
-                f"{known.run_id}: a run does not come back. Stop this query; the newer one goes on"
+                f"query run {action.run_id} of transactional.id {action.transactional_id!r} was replaced by "
+                f"{known.run_id or 'another client'}: a run does not come back. Stop this query; the "
+                "newer one goes on"
             )
         if known.transaction is TransactionState.ONGOING:
             state = _complete(state, known, commit=False)
             known = state.producers[known.producer_id]
         producer = replace(known, epoch=action.epoch, timeout_ms=action.timeout_ms)
-    if action.run_id is not None:
-        producer = replace(producer, runs=(*producer.runs, action.run_id)[-RUNS_REMEMBERED:])
+    if action.run_id is not None or producer.run_id is not None:
+        # A client that is no query run fences the current run as a newer run would.
+        producer = replace(producer, runs=(*producer.runs, action.run_id or "")[-RUNS_REMEMBERED:])
     producer = replace(producer, last_ms=state.timestamp_ms)
     return replace(state, producers=state.producers.set(producer.producer_id, producer)), producer.stamp
 
@@ -94,7 +104,9 @@ def require_transaction(state: State, stamp: ProducerStamp) -> tuple[State, Prod
     """The producer with the transaction ``stamp`` open: it begins here if it is the producer's next one."""
     producer = _require_epoch(state, stamp)
     if producer.transactional_id is None:
-        raise InvalidTxnStateError(f"producer {stamp.producer_id} has no transactional.id and so no transactions")
+        raise InvalidTxnStateError(
+            f"producer {stamp.producer_id} has no transactional.id and so no transactions"
+        )
     ongoing = producer.transaction is TransactionState.ONGOING
     if ongoing and stamp.number == producer.number:
         return state, producer
@@ -135,7 +147,7 @@ def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
             return state, None
         raise InvalidTxnStateError(
             f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} is "
-            f"{producer.transaction.value} already: it cannot {'commit' if action.commit else 'abort'} any more"
+            f"{producer.transaction.value}: it cannot {'commit' if action.commit else 'abort'} any more"
         )
     # A transaction that wrote nothing begins and ends here; it leaves no trace in any partition.
     state, producer = require_transaction(state, stamp)
@@ -145,8 +157,10 @@ def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
 def find_duplicate(
     producer: Producer, key: PartitionKey, number: int, first: int, count: int
 ) -> SequenceRange | None:
-    """The batch that this one repeats. An aborted or older transaction's batch is never taken for it
-    (Redpanda #5026)."""
+    """The batch that this one repeats.
+
+    An aborted or older transaction's batch is never taken for it (Redpanda #5026).
+    """
     last = (first + count - 1) % _SEQUENCES
     for known in producer.sequences.get(key, ()):
         if (known.epoch, known.number, known.first, known.last) == (producer.epoch, number, first, last):
@@ -189,7 +203,8 @@ def _require_epoch(state: State, stamp: ProducerStamp) -> Producer:
         )
     if stamp.epoch > producer.epoch:
         raise InvalidRequestError(
-            f"producer {stamp.producer_id} is at epoch {producer.epoch}: epoch {stamp.epoch} was never given out"
+            f"producer {stamp.producer_id} is at epoch {producer.epoch}: epoch {stamp.epoch} was never given "
+            "out"
         )
     return producer
 

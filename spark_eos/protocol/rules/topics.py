@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import TypeVar
 
 from immutables import Map
 
@@ -17,6 +18,9 @@ from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic
 from spark_eos.protocol.state import Partition, State, Topic
 
 __all__ = ["MAX_PARTITIONS", "alter", "create", "delete", "require"]
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 MAX_PARTITIONS = 100_000
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -48,9 +52,8 @@ def create(state: State, action: CreateTopic) -> tuple[State, None]:
     if any(topic.topic_id == action.topic_id for topic in state.topics.values()):
         raise InvalidRequestError(f"topic id {action.topic_id} is taken")
     _check_partitions(name, action.partitions)
-    topic = Topic(
-        name, action.topic_id, action.partitions, Map(action.config), () if action.schema is None else (action.schema,)
-    )
+    schemas = () if action.schema is None else (action.schema,)
+    topic = Topic(name, action.topic_id, action.partitions, Map(action.config), schemas)
     return _with_partitions(replace(state, topics=state.topics.set(name, topic)), topic, 0), None
 
 
@@ -69,13 +72,15 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
         topic = replace(topic, config=Map(action.config))
     if action.schema is not None:
         if not topic.schemas:
-            raise InvalidRequestError(f"topic {action.name!r} is Kafka-shaped: it has no schema that could change")
+            raise InvalidRequestError(
+                f"topic {action.name!r} is Kafka-shaped: it has no schema that could change"
+            )
         topic = replace(topic, schemas=(*topic.schemas, action.schema))
     return _with_partitions(replace(state, topics=state.topics.set(action.name, topic)), topic, had), None
 
 
 def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
-    """The topic, its partitions and the offsets that groups committed for it."""
+    """The topic, its partitions and the offsets of it that groups committed or are about to commit."""
     topic = require(state, action.name, action.topic_id)
     partitions, groups = state.partitions, state.groups
     for number in range(topic.partitions):
@@ -84,29 +89,33 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
                 f"topic {action.name!r} cannot be deleted: a transaction is open in partition {number}; "
                 "end or abort it first"
             )
-        del_key = (topic.topic_id, number)
-        partitions = partitions.delete(del_key)
+        partitions = partitions.delete((topic.topic_id, number))
     for group, offsets in state.groups.items():
-        kept = Map({key: value for key, value in offsets.items() if key[0] != action.name})
-        if len(kept) != len(offsets):
-            groups = groups.set(group, kept)
+        groups = groups.set(group, _without(offsets, [key for key in offsets if key[0] == action.name]))
     producers = state.producers
     for producer_id, producer in state.producers.items():
-        gone = [key for key in producer.sequences if key[0] == topic.topic_id]
-        if gone:
-            with producer.sequences.mutate() as sequences:
-                for key in gone:
-                    del sequences[key]
-                producers = producers.set(producer_id, replace(producer, sequences=sequences.finish()))
+        written = [key for key in producer.sequences if key[0] == topic.topic_id]
+        read = [key for key in producer.pending if key[1] == action.name]
+        if written or read:
+            producer = replace(
+                producer,
+                sequences=_without(producer.sequences, written),
+                pending=_without(producer.pending, read),
+            )
+            producers = producers.set(producer_id, producer)
     topics = state.topics.delete(action.name)
     return replace(state, topics=topics, partitions=partitions, groups=groups, producers=producers), None
 
 
 def _with_partitions(state: State, topic: Topic, since: int) -> State:
-    with state.partitions.mutate() as partitions:
-        for number in range(since, topic.partitions):
-            partitions[topic.topic_id, number] = Partition()
-        return replace(state, partitions=partitions.finish())
+    new = {(topic.topic_id, number): Partition() for number in range(since, topic.partitions)}
+    return replace(state, partitions=state.partitions.update(new))
+
+
+def _without(known: Map[_Key, _Value], gone: list[_Key]) -> Map[_Key, _Value]:
+    for key in gone:
+        known = known.delete(key)
+    return known
 
 
 def _check_partitions(name: str, partitions: int) -> None:

@@ -1,0 +1,1 @@
+"""Floor 4: producer, consumer and admin, with Kafka's names and settings."""

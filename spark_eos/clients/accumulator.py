@@ -1,0 +1,267 @@
+"""Records on their way out: gathered by topic, staged in files, and matched with their offsets afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_eos.clients.records import Header, RecordMetadata
+from spark_eos.log.log import Log
+from spark_eos.log.partitioners import Partitioner, Partitions, explicit
+from spark_eos.log.segments import SegmentWriter
+from spark_eos.log.topics import layout_of
+from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.state import Topic
+from spark_eos.protocol.types import StagedFile
+
+__all__ = ["Accumulator", "TopicBuffer"]
+
+ROW_OVERHEAD_BYTES = 64
+"""What a record costs in the lists beyond its key and value."""
+
+CHUNK_BYTES = 1 << 20
+"""Records gathered in lists before they become Arrow columns."""
+
+NO_OFFSET = -1
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+class _Chunk(NamedTuple):
+    """Rows that were handed to a writer at once, and who waits for them: a future for each row, or one."""
+
+    targets: Partitions
+    rows: int
+    timestamps: list[int] | None
+    futures: list[Future[Any]]
+    whole: bool
+
+
+class TopicBuffer:
+    """The records of one topic that go into the log together. Not for several threads at once."""
+
+    def __init__(
+        self, log: Log, topic: Topic, partitioner: Partitioner, compression: str | None, buffer_bytes: int
+    ) -> None:
+        self.topic = topic
+        self.bytes = 0
+        self.records = 0
+        self._log = log
+        self._partitioner = partitioner
+        self._compression = compression
+        self._buffer_bytes = buffer_bytes
+        self._chunk_bytes = min(CHUNK_BYTES, buffer_bytes)
+        self._listed_bytes = 0
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._headers: list[list[dict[str, Any]] | None] = []
+        self._partitions: list[int | None] = []
+        self._timestamps: list[int] = []
+        self._futures: list[Future[Any]] = []
+        self._writer: SegmentWriter | None = None
+        self._files: list[StagedFile] = []
+        self._chunks: list[_Chunk] = []
+
+    def add(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header] | None,
+        partition: int | None,
+        timestamp_ms: int,
+        future: Future[Any],
+    ) -> int:
+        """One record; it becomes part of a column later. The bytes that it takes."""
+        size = ROW_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+        self._keys.append(key)
+        self._values.append(value)
+        self._headers.append([{"key": k, "value": v} for k, v in headers] if headers else None)
+        self._partitions.append(partition)
+        self._timestamps.append(timestamp_ms)
+        self._futures.append(future)
+        self.records += 1
+        self.bytes += size
+        self._listed_bytes += size
+        if self._listed_bytes >= self._chunk_bytes:
+            self._columns()
+        return size
+
+    def add_arrow(self, rows: pa.Table | pa.RecordBatch, partition: int | None, future: Future[Any]) -> int:
+        """Many records at once. The bytes that they take."""
+        self._columns()
+        named = None
+        if "partition" in rows.schema.names and (
+            not self.topic.schemas or "partition" not in layout_of(self.topic).physical.names
+        ):
+            named = rows.column("partition")
+            rows = rows.drop_columns(["partition"])
+        targets = self._route(rows, named) if partition is None else partition
+        self._append(rows, targets)
+        self._chunks.append(_Chunk(targets, rows.num_rows, None, [future], whole=True))
+        self.records += rows.num_rows
+        self.bytes += rows.nbytes
+        return int(rows.nbytes)
+
+    def grow(self, topic: Topic) -> None:
+        """The topic has more partitions now: a writer for them takes over."""
+        self._seal()
+        self.topic = topic
+
+    def finish(self) -> tuple[StagedFile, ...]:
+        """All that was added, durable. More may be added, and finished, afterwards."""
+        self._seal()
+        return tuple(self._files)
+
+    def discard(self) -> None:
+        """Delete what was staged: only if it is certainly in no entry."""
+        if self._writer is not None:
+            self._writer.abandon()
+            self._writer = None
+        self._log.discard(tuple(self._files))
+        self._files.clear()
+
+    def resolve(self, appended: Sequence[Appended]) -> None:
+        """Tell everybody who waits where the records went."""
+        first: dict[int, int] = {}
+        stamps: dict[int, int] = {}
+        for batch in appended:
+            first.setdefault(batch.partition, batch.base_offset)
+            stamps[batch.partition] = batch.timestamp_ms
+        bases = np.full(self.topic.partitions, NO_OFFSET, np.int64)
+        for partition, offset in first.items():
+            bases[partition] = offset
+        taken = np.zeros(self.topic.partitions, np.int64)
+        for chunk in self._chunks:
+            if isinstance(chunk.targets, int):
+                targets: npt.NDArray[np.int32] = np.full(chunk.rows, chunk.targets, np.int32)
+            else:
+                targets = chunk.targets
+            if chunk.whole:
+                counts = np.bincount(targets, minlength=len(bases))
+                answer = [
+                    RecordMetadata(
+                        self.topic.name,
+                        part,
+                        int(bases[part] + taken[part]) if bases[part] >= 0 else NO_OFFSET,
+                        stamps.get(part, -1),
+                        int(counts[part]),
+                    )
+                    for part in np.flatnonzero(counts).tolist()
+                ]
+                _tell(chunk.futures[0], answer)
+            else:
+                offsets, counts = _offsets(targets, bases, taken)
+                for future, part, offset, stamp in zip(
+                    chunk.futures, targets.tolist(), offsets.tolist(), chunk.timestamps or (), strict=True
+                ):
+                    _tell(future, RecordMetadata(self.topic.name, part, offset, stamp))
+            taken += counts
+
+    def fail(self, error: BaseException) -> None:
+        """Tell everybody who waits that the records did not go in, or that nobody knows."""
+        for future in self._futures + [future for chunk in self._chunks for future in chunk.futures]:
+            if not future.done() and future.set_running_or_notify_cancel():
+                future.set_exception(error)
+
+    def _columns(self) -> None:
+        """Turn the lists into columns and hand them to the writer."""
+        if not self._values:
+            return
+        rows = pa.record_batch(
+            {
+                "key": pa.array(self._keys, pa.binary()),
+                "value": pa.array(self._values, pa.binary()),
+                "headers": pa.array(self._headers, _HEADERS),
+                "timestamp": pa.array(self._timestamps, pa.timestamp("ms", "UTC")),
+            }
+        )
+        targets = self._route(rows, pa.array(self._partitions, pa.int32()))
+        self._append(rows, targets)
+        self._chunks.append(_Chunk(targets, rows.num_rows, self._timestamps, self._futures, whole=False))
+        self._keys, self._values, self._headers, self._partitions = [], [], [], []
+        self._timestamps, self._futures = [], []
+        self._listed_bytes = 0
+
+    def _route(self, rows: pa.RecordBatch | pa.Table, named: pa.Array | None) -> Partitions:
+        """The partition that a row names, else the partitioner's."""
+        count = self.topic.partitions
+        if named is None or named.null_count == len(named):
+            return self._partitioner(rows, count)
+        wanted = explicit(named, count)
+        if not named.null_count:
+            return wanted
+        chosen = self._partitioner(rows, count)
+        return np.where(wanted >= 0, wanted, np.asarray(chosen, np.int32)).astype(np.int32)
+
+    def _append(self, rows: pa.RecordBatch | pa.Table, targets: Partitions) -> None:
+        if self._writer is None:
+            self._writer = self._log.stage(
+                self.topic, compression=self._compression, buffer_bytes=self._buffer_bytes
+            )
+        self._writer.append(rows, targets)
+
+    def _seal(self) -> None:
+        self._columns()
+        writer = self._writer
+        if writer is not None:
+            self._files.extend(writer.finish())
+            self._writer = None
+
+
+class Accumulator:
+    """The buffers of everything that goes into one request, by topic."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[str, TopicBuffer] = {}
+
+    def __bool__(self) -> bool:
+        return any(buffer.records for buffer in self.buffers.values())
+
+    @property
+    def bytes(self) -> int:
+        """What waits, in bytes."""
+        return sum(buffer.bytes for buffer in self.buffers.values())
+
+    def finish(self) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
+        """Make everything durable: (topic, topic id) of each topic, and the files."""
+        files = tuple(file for buffer in self.buffers.values() for file in buffer.finish())
+        topics = tuple((name, buffer.topic.topic_id) for name, buffer in self.buffers.items())
+        return topics, files
+
+    def resolve(self, appended: Sequence[Appended]) -> None:
+        """Hand out the offsets."""
+        for name, buffer in self.buffers.items():
+            buffer.resolve([batch for batch in appended if batch.topic == name])
+
+    def fail(self, error: BaseException) -> None:
+        """Hand out the error."""
+        for buffer in self.buffers.values():
+            buffer.fail(error)
+
+    def discard(self) -> None:
+        """Delete what was staged: only if it is certainly in no entry."""
+        for buffer in self.buffers.values():
+            buffer.discard()
+
+
+def _offsets(
+    targets: npt.NDArray[np.int32], bases: npt.NDArray[np.int64], taken: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The offset of each row, -1 where its partition's base is; and the number of rows by partition."""
+    counts = np.bincount(targets, minlength=len(bases))
+    order = np.argsort(targets, kind="stable")
+    starts = np.cumsum(counts) - counts
+    ranks = np.empty(len(targets), np.int64)
+    ranks[order] = np.arange(len(targets)) - starts[targets[order]]
+    offsets = np.where(bases[targets] >= 0, bases[targets] + taken[targets] + ranks, NO_OFFSET)
+    return offsets, counts
+
+
+def _tell(future: Future[Any], result: object) -> None:
+    if not future.done() and future.set_running_or_notify_cancel():
+        future.set_result(result)

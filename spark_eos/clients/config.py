@@ -1,0 +1,142 @@
+"""Kafka's configuration keys, as far as they mean something here; every other key is an error."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from spark_eos.errors import ConfigError
+
+__all__ = ["CONSUMER", "PRODUCER", "Key", "consumer_config", "producer_config"]
+
+Parse = Callable[[str, object], Any]
+
+
+class Key(NamedTuple):
+    """A setting: what it is without being set, and how its text is read."""
+
+    default: Any
+    parse: Parse
+
+
+def _integer(low: int, high: int = 2**63 - 1) -> Parse:
+    def parse(name: str, value: object) -> int:
+        try:
+            number = int(str(value))
+        except ValueError:
+            number = low - 1
+        if isinstance(value, bool) or not low <= number <= high:
+            bounds = f"from {low} to {high}" if high < 2**31 else f"of at least {low}"
+            raise ConfigError(f"{name} must be a whole number {bounds}, not {value!r}")
+        return number
+
+    return parse
+
+
+def _boolean(name: str, value: object) -> bool:
+    text = str(value).lower()
+    if text not in {"true", "false"}:
+        raise ConfigError(f"{name} must be true or false, not {value!r}")
+    return text == "true"
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{name} must be text that is not empty, not {value!r}")
+    return value
+
+
+def _one_of(*choices: str) -> Parse:
+    def parse(name: str, value: object) -> str:
+        if str(value) not in choices:
+            raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        return str(value)
+
+    return parse
+
+
+def _acks(name: str, value: object) -> str:
+    if str(value) not in {"all", "-1"}:
+        raise ConfigError(
+            f"{name}={value!r}: an append is acknowledged when it is durable in the store, so acks is always all"
+        )
+    return "all"
+
+
+def _crcs(name: str, value: object) -> bool:
+    if not _boolean(name, value):
+        raise ConfigError(f"{name}=false: checksums are always checked; leave it out")
+    return True
+
+
+_INT = 2**31 - 1
+_MAX_TIMEOUT_MS = 900_000
+
+PRODUCER: dict[str, Key] = {
+    "acks": Key("all", _acks),
+    "auto.create.topics.enable": Key(True, _boolean),
+    "batch.size": Key(16_384, _integer(0, _INT)),
+    "buffer.memory": Key(33_554_432, _integer(1)),
+    "client.id": Key("", _text),
+    "compression.type": Key("none", _one_of("none", "lz4", "zstd")),
+    "delivery.timeout.ms": Key(120_000, _integer(0, _INT)),
+    "enable.idempotence": Key(True, _boolean),
+    "linger.ms": Key(5, _integer(0)),
+    "max.block.ms": Key(60_000, _integer(0)),
+    "max.in.flight.requests.per.connection": Key(5, _integer(1, 5)),
+    "max.request.size": Key(1_048_576, _integer(1, _INT)),
+    "num.partitions": Key(1, _integer(1, 100_000)),
+    "partitioner.class": Key(None, _text),
+    "retries": Key(_INT, _integer(1, _INT)),
+    "transaction.timeout.ms": Key(60_000, _integer(1, _MAX_TIMEOUT_MS)),
+    "transactional.id": Key(None, _text),
+}
+
+CONSUMER: dict[str, Key] = {
+    "auto.commit.interval.ms": Key(5_000, _integer(0, _INT)),
+    "auto.offset.reset": Key("latest", _one_of("earliest", "latest", "none")),
+    "check.crcs": Key(True, _crcs),
+    "client.id": Key("", _text),
+    "default.api.timeout.ms": Key(60_000, _integer(0, _INT)),
+    "enable.auto.commit": Key(None, _boolean),
+    "group.id": Key(None, _text),
+    "isolation.level": Key("read_uncommitted", _one_of("read_committed", "read_uncommitted")),
+    "max.poll.records": Key(500, _integer(1, _INT)),
+}
+
+
+def producer_config(config: Mapping[str, object] | None) -> dict[str, Any]:
+    """All settings of a producer. Raises `ConfigError` for an unknown key, a bad value or a contradiction."""
+    settings = _parse("producer", config or {}, PRODUCER)
+    if not settings["enable.idempotence"]:
+        what = "transactional.id needs it" if settings["transactional.id"] else "it costs nothing here"
+        raise ConfigError(f"enable.idempotence=false is not possible: {what}; leave it out")
+    least = settings["linger.ms"]
+    if settings["delivery.timeout.ms"] < least:
+        raise ConfigError(
+            f"delivery.timeout.ms={settings['delivery.timeout.ms']} is shorter than linger.ms={least}; raise it"
+        )
+    return settings
+
+
+def consumer_config(config: Mapping[str, object] | None) -> dict[str, Any]:
+    """All settings of a consumer. Raises `ConfigError` as `producer_config` does."""
+    settings = _parse("consumer", config or {}, CONSUMER)
+    group = settings["group.id"]
+    if settings["enable.auto.commit"] is None:
+        settings["enable.auto.commit"] = group is not None
+    elif settings["enable.auto.commit"] and group is None:
+        raise ConfigError("enable.auto.commit=true needs group.id: offsets are committed for a group")
+    return settings
+
+
+def _parse(client: str, config: Mapping[str, object], keys: Mapping[str, Key]) -> dict[str, Any]:
+    settings = {name: key.default for name, key in keys.items()}
+    for name, value in config.items():
+        if name not in keys:
+            near = difflib.get_close_matches(str(name), keys, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(keys)}"
+            raise ConfigError(f"unknown {client} setting {name!r}; {hint}")
+        settings[name] = keys[name].parse(name, value)
+    return settings

@@ -1,0 +1,136 @@
+"""Records outside of transactions: sent in the background, each once, in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from spark_eos.clients.accumulator import Accumulator
+from spark_eos.clients.identity import Identity, initialise
+from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableError
+from spark_eos.log.commit import Committed
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Action, AppendBatches
+from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.state import State
+
+__all__ = ["Sender"]
+
+
+class Sender:
+    """Puts what has gathered into the log: one file for each topic and one entry, however many partitions.
+
+    ``drain`` hands over what waits. A request that fails for the time being is repeated, the very same one,
+    for ``delivery.timeout.ms``; after an outcome that stayed unknown the producer goes on under a new id.
+    """
+
+    def __init__(
+        self, log: Callable[[], Log], drain: Callable[[], Accumulator], settings: dict[str, Any]
+    ) -> None:
+        self._log = log
+        self._drain = drain
+        self._settings = settings
+        self._identity: Identity | None = None
+        self._turn = threading.RLock()
+        self._waiting = threading.Event()
+        self._urgent = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def wake(self, *, urgent: bool) -> None:
+        """Something waits: send it within ``linger.ms``, or at once."""
+        if urgent:
+            self._urgent.set()
+        self._waiting.set()
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="eoslog-producer", daemon=True)
+                    self._thread.start()
+
+    def flush(self) -> None:
+        """Send all that waits, and wait for what is under way. Errors go to the futures."""
+        with self._turn:
+            while batch := self._drain():
+                self._deliver(batch)
+
+    def close(self) -> None:
+        """Send what waits and end the thread."""
+        self._closed = True
+        self.flush()
+        self._waiting.set()
+        self._urgent.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._waiting.wait()
+            if not self._closed:
+                self._urgent.wait(self._settings["linger.ms"] / 1000)
+            self._waiting.clear()
+            self._urgent.clear()
+            self.flush()
+
+    def _deliver(self, batch: Accumulator) -> None:
+        try:
+            log = self._log()
+            deadline = log.clock.monotonic() + self._settings["delivery.timeout.ms"] / 1000
+            if self._identity is None:
+                begun = log.clock.unique()
+                made = self._patiently(log, deadline, lambda: self._initialise(log, begun))
+                self._identity = Identity(made.results[0], made.state)
+            identity = self._identity
+            topics, files = batch.finish()
+            append = AppendBatches(identity.stamp, topics, identity.number(files, dict(topics)))
+            request_id = log.clock.unique()
+
+            def propose(state: State) -> tuple[Action, ...]:
+                return (append,)
+
+            committed = self._patiently(
+                log,
+                deadline,
+                lambda: log.commit(propose, writer=self._settings["client.id"], request_id=request_id),
+            )
+        except BaseException as error:
+            self._refuse(batch, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            identity.learn(committed.state)
+            appended: tuple[Appended, ...] = committed.results[0]
+            batch.resolve(appended)
+
+    def _initialise(self, log: Log, request_id: bytes) -> Committed:
+        writer = self._settings["client.id"]
+        timeout_ms = self._settings["transaction.timeout.ms"]
+        return initialise(log, None, timeout_ms, writer=writer, request_id=request_id)
+
+    def _patiently(self, log: Log, deadline: float, call: Callable[[], Committed]) -> Committed:
+        unknown: CommitOutcomeUnknownError | None = None
+        attempt = 0
+        while True:
+            try:
+                return call()
+            except RetriableError as error:
+                if isinstance(error, CommitOutcomeUnknownError):
+                    unknown = error
+                if log.clock.monotonic() >= deadline:
+                    # A later "certainly not now" takes nothing back: an earlier try may be in the log.
+                    raise unknown or error from error
+            log.clock.sleep(min(0.1 * 2 ** min(attempt, 4), 1.0))
+            attempt += 1
+
+    def _refuse(self, batch: Accumulator, error: BaseException) -> None:
+        if isinstance(error, EosLogError) and not isinstance(error, CommitOutcomeUnknownError):
+            try:
+                batch.discard()
+            except EosLogError as left:
+                # What cannot be deleted now is not listed by any entry: garbage collection will.
+                error.__context__ = left
+        # Whatever is in doubt was sent under this id; its numbers cannot be relied on any more.
+        self._identity = None
+        batch.fail(error)

@@ -1,0 +1,289 @@
+"""The states of a transactional producer, and its requests: Kafka's client state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, NoReturn
+
+from spark_eos.clients.accumulator import Accumulator
+from spark_eos.clients.identity import Identity, initialise
+from spark_eos.errors import (
+    AbortableError,
+    CommitOutcomeUnknownError,
+    EosLogError,
+    IllegalStateError,
+    ProducerFencedError,
+    RetriableError,
+)
+from spark_eos.log.commit import Committed
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Action, AppendBatches, CommitOffsets, EndTransaction, PartitionOffset
+from spark_eos.protocol.state import State, TransactionState
+from spark_eos.protocol.types import ProducerStamp
+
+__all__ = ["ClientState", "Transactions"]
+
+
+class ClientState(Enum):
+    """Where a transactional producer stands (Kafka's names)."""
+
+    UNINITIALIZED = "call init_transactions first"
+    INITIALIZING = "repeat init_transactions: its outcome is not known"
+    READY = "begin_transaction is allowed"
+    IN_TRANSACTION = "send, flush, send_offsets_to_transaction, commit_transaction and abort_transaction are allowed"
+    COMMITTING = "only commit_transaction is allowed: the outcome of the last one is not known"
+    ABORTING = "only abort_transaction is allowed: the outcome of the last one is not known"
+    ABORTABLE_ERROR = "only abort_transaction is allowed"
+    FATAL_ERROR = "only close is allowed"
+
+
+_S = ClientState
+_ALLOWED = {
+    "init_transactions": {_S.UNINITIALIZED, _S.INITIALIZING},
+    "begin_transaction": {_S.READY},
+    "send": {_S.IN_TRANSACTION},
+    "flush": {_S.IN_TRANSACTION},
+    "send_offsets_to_transaction": {_S.IN_TRANSACTION},
+    "commit_transaction": {_S.IN_TRANSACTION, _S.COMMITTING},
+    "abort_transaction": {_S.IN_TRANSACTION, _S.ABORTING, _S.ABORTABLE_ERROR},
+}
+
+
+class Transactions:
+    """One transaction after the other. Not for several threads at once: the producer takes care of that.
+
+    ``pending`` is what goes into the log with the commit, in one request: a transaction that was never
+    flushed is not seen by anybody before.
+    """
+
+    def __init__(self, log: Callable[[], Log], settings: Mapping[str, Any]) -> None:
+        self.state = _S.UNINITIALIZED
+        self.pending = Accumulator()
+        self.offsets: dict[str, dict[tuple[str, int], PartitionOffset]] = {}
+        self._log = log
+        self._id: str = settings["transactional.id"]
+        self._timeout_ms: int = settings["transaction.timeout.ms"]
+        self._writer: str = settings["client.id"] or self._id
+        self._identity: Identity | None = None
+        self._number = -1
+        self._touched = False
+        """Whether a request of this transaction was sent: the log may know of it."""
+        self._error: EosLogError | None = None
+        self._request_id = b""
+        self._request: tuple[Action, ...] = ()
+
+    # -- State ------------------------------------------------------------------------------------------
+
+    def check(self, call: str) -> None:
+        """Raise unless the call is allowed now: the error that came before, or `IllegalStateError`."""
+        if self.state in _ALLOWED[call]:
+            return
+        if self.state is _S.FATAL_ERROR and self._error is not None:
+            error = type(self._error)(str(self._error))
+            raise error from self._error
+        if self.state is _S.ABORTABLE_ERROR and self._error is not None:
+            raise AbortableError(f"{call}: call abort_transaction first, because of: {self._error}") from self._error
+        raise IllegalStateError(
+            f"{call} is not possible: the producer {self._id!r} is {self.state.name}; {self.state.value}"
+        )
+
+    def fail(self, error: EosLogError) -> None:
+        """The transaction cannot go on, or the producer cannot."""
+        self._error = error
+        self.state = _S.FATAL_ERROR if error.fatal else _S.ABORTABLE_ERROR
+        self.pending.fail(error)
+        if error.fatal:
+            self._drop()
+
+    @property
+    def stamp(self) -> ProducerStamp:
+        """Producer id, epoch, and the number of the current transaction."""
+        assert self._identity is not None
+        return self._identity.stamp._replace(number=self._number)
+
+    # -- Verbs ------------------------------------------------------------------------------------------
+
+    def init(self) -> None:
+        """Take the id over: the epoch rises, and whatever the one before left open is aborted."""
+        self.check("init_transactions")
+        log = self._log()
+        if self.state is _S.UNINITIALIZED:
+            self._request_id = log.clock.unique()
+        self.state = _S.INITIALIZING
+        try:
+            made = initialise(
+                log, self._id, self._timeout_ms, writer=self._writer, request_id=self._request_id
+            )
+        except RetriableError:
+            raise
+        except EosLogError as error:
+            self.fail(error)
+            raise
+        stamp: ProducerStamp = made.results[0]
+        self._identity = Identity(stamp, made.state)
+        self._number = stamp.number
+        self.state = _S.READY
+
+    def begin(self) -> None:
+        """A transaction with the next number; the log does not hear of it yet."""
+        self.check("begin_transaction")
+        self._number += 1
+        self._touched = False
+        self.state = _S.IN_TRANSACTION
+
+    def add_offsets(self, group: str, offsets: list[PartitionOffset]) -> None:
+        """Offsets that are committed with the transaction, or not at all. Raises if this one is fenced."""
+        self.check("send_offsets_to_transaction")
+        try:
+            self._check_epoch(self._log().follow())
+        except ProducerFencedError as error:
+            self.fail(error)
+            raise
+        known = self.offsets.setdefault(group, {})
+        known.update({(offset.topic, offset.partition): offset for offset in offsets})
+
+    def flush(self) -> None:
+        """Append now what was sent: from here on the transaction is open, and readers of uncommitted see it."""
+        self.check("flush")
+        if not self.pending:
+            return
+        request = self._build(end=False)
+        try:
+            committed = self._log().commit(
+                lambda state: request, writer=self._writer, request_id=self._log().clock.unique()
+            )
+        except EosLogError as error:
+            if isinstance(error, CommitOutcomeUnknownError):
+                # It may be in: only the end of the transaction, which names its number, settles that.
+                self._touched = True
+                self.pending.fail(error)
+                self.pending = Accumulator()
+            self.fail(error)
+            raise
+        except BaseException:
+            self._touched = True
+            self.pending = Accumulator()
+            self.fail(AbortableError("a flush was interrupted: its outcome is not known"))
+            raise
+        self._touched = True
+        self._learn(committed)
+        pending, self.pending = self.pending, Accumulator()
+        pending.resolve([batch for result in committed.results if result for batch in result])
+
+    def commit(self) -> None:
+        """Rows, offsets and COMMIT in one request. After `CommitOutcomeUnknownError` only this again."""
+        self.check("commit_transaction")
+        if self.state is _S.IN_TRANSACTION:
+            if not (self._touched or self.pending or any(self.offsets.values())):
+                self._number -= 1  # The log never heard of it, and expects the same number again.
+                self._finish()
+                return
+            try:
+                self._request = self._build(end=True)
+            except EosLogError as error:
+                if not error.retriable:
+                    self.fail(error)
+                raise
+            self._request_id = self._log().clock.unique()
+            self.state = _S.COMMITTING
+        committed = self._send(TransactionState.COMPLETE_COMMIT, certainly_not=_S.IN_TRANSACTION)
+        self._learn(committed)
+        pending, self.pending = self.pending, Accumulator()
+        self._finish()
+        pending.resolve(
+            [
+                batch
+                for action, result in zip(self._request, committed.results, strict=False)
+                if isinstance(action, AppendBatches)
+                for batch in result
+            ]
+        )
+
+    def abort(self) -> None:
+        """Nothing of the transaction will be seen. After `CommitOutcomeUnknownError` only this again."""
+        self.check("abort_transaction")
+        if self.state is not _S.ABORTING:
+            self.pending.fail(AbortableError("the transaction was aborted"))
+            self._drop()
+            if not self._touched:
+                self._number -= 1
+                self._finish()
+                return
+            self._request = (EndTransaction(self.stamp, commit=False),)
+            self._request_id = self._log().clock.unique()
+            self.state = _S.ABORTING
+        committed = self._send(TransactionState.COMPLETE_ABORT, certainly_not=_S.ABORTING)
+        self._learn(committed)
+        self._finish()
+
+    # -- Requests ---------------------------------------------------------------------------------------
+
+    def _build(self, *, end: bool) -> tuple[Action, ...]:
+        assert self._identity is not None
+        actions: list[Action] = []
+        if self.pending:
+            topics, files = self.pending.finish()
+            numbered = self._identity.number(files, dict(topics))
+            actions.append(AppendBatches(self.stamp, topics, numbered))
+        if end:
+            actions.extend(
+                CommitOffsets(group, tuple(offsets.values()), self.stamp)
+                for group, offsets in self.offsets.items()
+                if offsets
+            )
+            actions.append(EndTransaction(self.stamp, commit=True))
+        return tuple(actions)
+
+    def _send(self, wanted: TransactionState, *, certainly_not: ClientState) -> Committed:
+        stamp, request = self.stamp, self._request
+
+        def propose(state: State) -> tuple[Action, ...]:
+            producer = state.producers.get(stamp.producer_id)
+            # This epoch and number are ours alone: if they ended as wanted, it was this very request.
+            done = producer is not None and producer.stamp == stamp and producer.transaction is wanted
+            return () if done else request
+
+        try:
+            return self._log().commit(propose, writer=self._writer, request_id=self._request_id)
+        except CommitOutcomeUnknownError:
+            raise
+        except RetriableError:
+            self.state = certainly_not
+            raise
+        except EosLogError as error:
+            self.fail(error)
+            raise
+
+    def _check_epoch(self, state: State) -> None:
+        assert self._identity is not None
+        stamp = self._identity.stamp
+        producer = state.producers.get(stamp.producer_id)
+        if producer is not None and producer.epoch > stamp.epoch:
+            raise ProducerFencedError(
+                f"transactional.id {self._id!r} is at epoch {producer.epoch}; a newer producer took over from "
+                f"epoch {stamp.epoch}. Close this one"
+            )
+
+    def _learn(self, committed: Committed) -> None:
+        assert self._identity is not None
+        self._identity.learn(committed.state)
+
+    def _finish(self) -> None:
+        self.offsets = {}
+        self._error = None
+        self.state = _S.READY
+
+    def _drop(self) -> None:
+        """Delete the files of what will certainly never be committed."""
+        pending, self.pending = self.pending, Accumulator()
+        try:
+            pending.discard()
+        except EosLogError:
+            # No entry lists them: garbage collection will delete what could not be deleted now.
+            return
+
+
+def no_transactions(call: str) -> NoReturn:
+    """Refuse a transactional call to a producer without transactional.id."""
+    raise IllegalStateError(f"{call} needs the setting transactional.id")

@@ -1,0 +1,63 @@
+"""Staging and reading without a log handle: what a task needs on a machine that only moves bytes.
+
+The driver knows the state; a task gets the topic, the position in the log, and plans, and never has to
+read the transaction log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from spark_eos.log import names
+from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.plan import Fetch
+from spark_eos.log.read import read
+from spark_eos.log.segments import SegmentWriter
+from spark_eos.log.topics import layout_of, max_message_bytes
+from spark_eos.protocol.state import Topic
+from spark_eos.storage import Store, open_store
+
+__all__ = ["BUFFER_BYTES", "Stage", "stage_rows"]
+
+BUFFER_BYTES = 32 * 1024 * 1024
+"""Rows that a writer holds before it sorts them by partition and writes them."""
+
+
+def stage_rows(
+    store: Store,
+    topic: Topic,
+    base_seq: int,
+    clock: Clock = SYSTEM,
+    *,
+    compression: str | None = None,
+    buffer_bytes: int = BUFFER_BYTES,
+) -> SegmentWriter:
+    """A writer for rows of the topic. ``base_seq`` is the next free position of the log, as last seen."""
+    return SegmentWriter(
+        store,
+        topic.name,
+        names.data_file(topic.name, topic.topic_id, base_seq, clock.unique().hex()),
+        layout_of(topic),
+        topic.partitions,
+        now_ms=clock.now_ms(),
+        compression=compression,
+        max_message_bytes=max_message_bytes(topic),
+        buffer_bytes=buffer_bytes,
+    )
+
+
+class Stage(NamedTuple):
+    """A place to stage rows and to read planned ones; goes to tasks by value (pickle)."""
+
+    url: str
+    base_seq: int
+
+    def writer(self, topic: Topic, *, compression: str | None = None) -> SegmentWriter:
+        """See `stage_rows`."""
+        return stage_rows(open_store(self.url), topic, self.base_seq, compression=compression)
+
+    def read(self, topic: Topic, fetch: Fetch) -> pa.Table:
+        """See `spark_eos.log.read.read`."""
+        return read(open_store(self.url), topic, fetch)

@@ -1,0 +1,1 @@
+"""Floor 5: the Spark source and sink, ``format("eoslog")``."""

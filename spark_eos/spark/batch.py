@@ -1,0 +1,106 @@
+"""Batch reads and writes: one range of offsets, fixed when planned; one entry, all rows or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+from spark_eos.errors import CommitOutcomeUnknownError
+from spark_eos.log.log import Log
+from spark_eos.log.plan import Fetch, Isolation, plan
+from spark_eos.log.stage import Stage
+from spark_eos.protocol.actions import Action, AppendBatches
+from spark_eos.protocol.types import NO_PRODUCER
+from spark_eos.spark.offsets import EARLIEST
+from spark_eos.spark.positions import ending_positions, starting_positions
+from spark_eos.spark.scan import read_task, split
+from spark_eos.spark.schema import arrow_schema
+from spark_eos.spark.target import prepare, truncation
+from spark_eos.spark.task import TaskWriter, collect
+from spark_eos.spark.topics import selected_partitions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from spark_eos.protocol.state import State
+    from spark_eos.spark.options import SinkOptions, SourceOptions
+
+__all__ = ["EosLogBatchReader", "EosLogBatchWriter"]
+
+
+class EosLogBatchReader(DataSourceReader):
+    """Reads from the earliest to the latest offset, or what the options say, as of one applied state."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._columns = arrow_schema(schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks; what is appended after this call is not read."""
+        options = self._options
+        log = Log.shared(options.path)
+        state = log.state
+        starts = starting_positions(options, log, selected_partitions(options, state), default=EARLIEST)
+        ends = ending_positions(options, log, starts)
+        isolation = Isolation.parse(options.isolation_level)
+        fetches: list[Fetch] = []
+        for at, start in sorted(starts.items()):
+            fetches += plan(state, at, start, ends[at], isolation)
+        return split(
+            Stage(options.path, state.seq + 1),
+            dict(state.topics),
+            fetches,
+            at_least=options.min_partitions,
+            records=options.max_records_per_partition,
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return read_task(partition, self._columns)
+
+
+class EosLogBatchWriter(DataSourceArrowWriter):
+    """Appends the rows of a DataFrame, or replaces a topic's records with them (``mode("overwrite")``)."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
+        self._options = options
+        self._overwrite = overwrite
+        self._target = prepare(options, schema, overwrite=overwrite)
+        self._refused = False
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage the rows of one task."""
+        return TaskWriter(self._options, self._target.stage, self._target.topic).write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make all rows visible at once."""
+        topics, files = collect(messages)
+        log = Log.shared(self._options.path)
+
+        def propose(state: State) -> tuple[Action, ...]:
+            topic = self._options.topic
+            before = truncation(state, topic) if self._overwrite and topic is not None else ()
+            return (*before, *((AppendBatches(NO_PRODUCER, topics, files),) if files else ()))
+
+        try:
+            log.check_visible(files)
+            log.commit(propose, writer="spark batch")
+        except CommitOutcomeUnknownError:
+            raise  # They may be in the log, or get there yet.
+        except BaseException:
+            self._refused = True
+            raise
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Delete what was staged, if the commit is known to have been refused."""
+        _, files = collect(messages)
+        if self._refused and files:
+            Log.shared(self._options.path).discard(files)

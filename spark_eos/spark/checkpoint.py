@@ -1,0 +1,184 @@
+"""A Spark checkpoint, as far as the sink needs it: whose it is, what a batch reads, whether it is done.
+
+Spark writes ``offsets/<batch>`` before the batch runs and ``commits/<batch>`` after it, each under a
+temporary name (it begins with a dot) that is then renamed; beside them lie ``.crc`` files. So a file that can
+be opened under its plain number is whole, unless the file system broke that promise: then reading it fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
+
+__all__ = ["Checkpoint", "sources_of_batch"]
+
+_VERSION = "v1"
+_NO_OFFSET = "-"
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
+
+
+class Checkpoint:
+    """The checkpoint in the folder ``location``: a path, or a ``file:`` URL.
+
+    A ``%`` stands for itself in both: Hadoop does not decode a path that it is given as text. Raises `ConfigError` if it is elsewhere.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._root = _local(location)
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({str(self._root)!r})"
+
+    def query_id(self) -> str:
+        """The id of the query the checkpoint belongs to. Raises `CheckpointMismatchError` if it has none."""
+        path = self._root / "metadata"
+        text = _read(path)
+        if text is None:
+            raise CheckpointMismatchError(
+                f"{path} is missing, so the checkpoint does not say which query it belongs to; give the "
+                "checkpointLocation with which the query was started"
+            )
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise CheckpointMismatchError(f"{path} is not JSON: {error}; {_DAMAGED}") from error
+        query_id = found.get("id") if isinstance(found, dict) else None
+        if not isinstance(query_id, str) or not query_id:
+            raise CheckpointMismatchError(f"{path} names no query id; {_DAMAGED}")
+        return query_id
+
+    def offsets(self, batch_id: int) -> list[str | None] | None:
+        """Where the sources end in a batch, as JSON text in the order of the plan; None without the file.
+
+        An entry is None for a source that had no data yet. Raises `UnsupportedVersionError` for another
+        version of the file than v1, `CheckpointMismatchError` if it is not whole.
+        """
+        path = self._offsets_path(batch_id)
+        text = _read(path)
+        if text is None:
+            return None
+        version, *lines = text.split("\n")
+        if version != _VERSION:
+            if re.fullmatch(r"v[0-9]+", version):
+                raise UnsupportedVersionError(
+                    f"{path} has version {version}, this spark_eos reads {_VERSION} only; run the query with "
+                    "a Spark and a spark_eos that belong together"
+                )
+            raise CheckpointMismatchError(
+                f"{path} begins with {version[:40]!r} instead of {_VERSION}; {_DAMAGED}"
+            )
+        if len(lines) < 2:
+            raise CheckpointMismatchError(f"{path} ends before the offsets of its first source; {_DAMAGED}")
+        _check_json(path, "its second line", lines[0])
+        sources = [None if line == _NO_OFFSET else line for line in lines[1:]]
+        for number, line in enumerate(sources):
+            if line is not None:
+                _check_json(path, f"the offset of source {number}", line)
+        return sources
+
+    def finished(self, batch_id: int) -> bool:
+        """Whether Spark has noted the batch as done."""
+        return _exists(self._root / "commits" / str(batch_id))
+
+    def sources_of_batch(self, batch_id: int) -> tuple[tuple[str | None, str | None], ...]:
+        """See `sources_of_batch`."""
+        return sources_of_batch(self, batch_id)
+
+    def require_offsets(self, batch_id: int) -> list[str | None]:
+        """As `offsets`; raises `CheckpointMismatchError`, naming the file, if it is missing."""
+        found = self.offsets(batch_id)
+        if found is None:
+            raise CheckpointMismatchError(
+                f"{self._offsets_path(batch_id)} is missing; Spark writes it before the batch runs, so this "
+                "is not the checkpoint of this query, or files were removed from it"
+            )
+        return found
+
+    def _offsets_path(self, batch_id: int) -> Path:
+        return self._root / "offsets" / str(batch_id)
+
+
+def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[tuple[str | None, str | None], ...]:
+    """From where to where a batch reads each source, as JSON text in the order of the plan.
+
+    The start is where the batch before ended, None in batch 0 and where the source had no data yet. Raises
+    `CheckpointMismatchError`, naming the file, if the file of one of the two batches is missing, or if they
+    have different numbers of sources.
+    """
+    ends = checkpoint.require_offsets(batch_id)
+    if batch_id == 0:
+        return tuple((None, end) for end in ends)
+    starts = checkpoint.require_offsets(batch_id - 1)
+    if len(starts) != len(ends):
+        raise CheckpointMismatchError(
+            f"{checkpoint!r} has {len(starts)} sources in batch {batch_id - 1} and {len(ends)} in batch "
+            f"{batch_id}; a query keeps its sources, use a new checkpoint for another one"
+        )
+    return tuple(zip(starts, ends, strict=True))
+
+
+_DAMAGED = "the checkpoint is damaged: restore it, or start the query with a new one"
+
+
+def _local(location: str) -> Path:
+    if not location:
+        raise ConfigError("checkpointLocation is empty; give the folder of the query's checkpoint")
+    match = _SCHEME.fullmatch(location)
+    path = location
+    if match:
+        scheme, path = match.groups()
+        if scheme.lower() != "file":
+            raise ConfigError(
+                f"checkpointLocation={location!r}: a sink with processing.guarantee=exactly_once reads the "
+                f"query's checkpoint, and cannot do so on {scheme}: yet; use a local path or file:/..."
+            )
+        host, slash, rest = path[2:].partition("/") if path.startswith("//") else ("", "/", path[1:])
+        if host not in {"", "localhost"} or not slash or not path.startswith("/"):
+            raise ConfigError(
+                f"checkpointLocation={location!r} is not a local folder; write it as file:///folder"
+            )
+        path = "/" + rest
+    if "\0" in path:
+        raise ConfigError(f"checkpointLocation={location!r} holds a zero byte")
+    return Path(path)
+
+
+def _read(path: Path) -> str | None:
+    """The text of a file; None if it is not there."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointMismatchError(f"{path} is not UTF-8 text: {error}; {_DAMAGED}") from error
+
+
+def _exists(path: Path) -> bool:
+    """Whether the file is there. `Path.exists` answers no where the folder may not be looked into."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return True
+
+
+def _unreadable(path: Path, error: OSError) -> CheckpointMismatchError:
+    return CheckpointMismatchError(
+        f"{path} cannot be read: {error}; let the driver read the query's checkpoint"
+    )
+
+
+def _check_json(path: Path, what: str, text: str) -> None:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointMismatchError(f"{path}: {what} is not whole: {error}; {_DAMAGED}") from error

@@ -1,0 +1,69 @@
+"""``format("eoslog")``: the entry that Spark calls. Everything is imported when it is needed.
+
+Spark makes this object anew for each query and each micro-batch, in short-lived Python processes, so
+what it costs to import is paid again and again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from spark_eos.spark.batch import EosLogBatchReader, EosLogBatchWriter
+    from spark_eos.spark.sink import EosLogStreamWriter
+    from spark_eos.spark.source import EosLogStreamReader
+
+__all__ = ["EosLogDataSource"]
+
+
+class EosLogDataSource(DataSource):
+    """A transactional log in a folder, as a streaming and batch source and sink.
+
+    The path is the log. Options and their defaults: see `spark_eos.spark.options` and docs/spark.md.
+    Reading never creates anything; writing creates the log and the topic unless
+    ``auto.create.topics.enable=false``.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``."""
+        return "eoslog"
+
+    def schema(self) -> StructType:
+        """Kafka's columns, or the columns of the topics' own schema."""
+        from spark_eos.spark.options import parse_source
+        from spark_eos.spark.topics import source_schema
+
+        return source_schema(parse_source(self.options, streaming=None))
+
+    def reader(self, schema: StructType) -> EosLogBatchReader:
+        """A batch read: one consistent range of offsets, fixed when the query is planned."""
+        from spark_eos.spark.batch import EosLogBatchReader
+        from spark_eos.spark.options import parse_source
+
+        return EosLogBatchReader(parse_source(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> EosLogStreamReader:  # noqa: N802  (Spark's name)
+        """A streaming read."""
+        from spark_eos.spark.options import parse_source
+        from spark_eos.spark.source import EosLogStreamReader
+
+        return EosLogStreamReader(parse_source(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> EosLogBatchWriter:  # noqa: FBT001
+        """A batch write: all rows in one entry, or none."""
+        from spark_eos.spark.batch import EosLogBatchWriter
+        from spark_eos.spark.options import parse_sink
+
+        return EosLogBatchWriter(parse_sink(self.options, streaming=False), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> EosLogStreamWriter:  # noqa: FBT001, N802
+        """A streaming write: each micro-batch with its source offsets in one entry."""
+        from spark_eos.spark.options import parse_sink
+        from spark_eos.spark.sink import EosLogStreamWriter
+
+        return EosLogStreamWriter(parse_sink(self.options, streaming=True), schema, overwrite=overwrite)

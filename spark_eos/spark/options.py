@@ -1,0 +1,266 @@
+"""The options of ``format("eoslog")``: those of Spark's Kafka connector, with their names and defaults.
+
+Nothing is accepted and then ignored: an option that means nothing where it is given is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from spark_eos.errors import ConfigError
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.offsets import (
+    Kind,
+    Start,
+    Strategy,
+    loads,
+    parse_offsets_json,
+    parse_timestamps_json,
+)
+from spark_eos.spark.optionkeys import Given, Use, expected
+
+__all__ = ["SinkOptions", "SourceOptions", "parse_sink", "parse_source"]
+
+_MAX_INT32 = 2**31 - 1
+_EARLIEST = Start("earliest")
+_LATEST = Start("latest")
+_ASSIGN_EXAMPLE = '{"flights": [0, 1]}'
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to read, checked. ``ending`` is meant for batches.
+
+    Exactly one of ``subscribe`` (topics), ``subscribe_pattern`` (a regular expression for whole names) and
+    ``assign`` (partitions by topic, in order) is not None.
+    """
+
+    path: str
+    subscribe: tuple[str, ...] | None = None
+    subscribe_pattern: str | None = None
+    assign: dict[str, tuple[int, ...]] | None = None
+    starting: Start = _LATEST
+    ending: Start = _LATEST
+    fail_on_data_loss: bool = True
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    include_headers: bool = False
+    include_metadata: bool = False
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    group_id: str | None = None
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where to write, checked. ``checkpoint_location`` is None where it comes from Spark's configuration.
+
+    ``include_headers`` False leaves a ``headers`` column out.
+    """
+
+    path: str
+    topic: str | None = None
+    transactional_id: str | None = None
+    group_id: str | None = None
+    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    num_partitions: int = 1
+    auto_create: bool = True
+    checkpoint_location: str | None = None
+    query_name: str | None = None
+    compression: Literal["lz4", "zstd"] | None = None
+    partitioner: str | None = None
+    include_headers: bool = True
+
+
+def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
+    """The options of a source. Raises `ConfigError`, naming the option, its value and what is expected.
+
+    ``streaming`` None is for Spark's question after the columns, which does not tell a stream from a batch:
+    then only what decides on the columns is looked at, all else has its default.
+    """
+    use: Use | None = None if streaming is None else "stream source" if streaming else "batch source"
+    given = Given(options, use)
+    selection = _selection(given)
+    if streaming is None:
+        return selection
+    starting = _starting(given, streaming=streaming)
+    ending = _LATEST if streaming else _ending(given)
+    for bound, wanted in (("starting", starting), ("ending", ending)):
+        for at in (*wanted.offsets, *wanted.timestamps_ms):
+            _check_selected(_option_of(given, bound), at, selection)
+    group_id = given.text("group.id")
+    if starting.kind == "committed" and group_id is None:
+        raise ConfigError(
+            "option startingOffsets='committed' needs option group.id: the offsets committed by that group; "
+            "a sink commits under its own group.id, or else under its transactional.id"
+        )
+    isolation = given.choice("isolation.level", ("read_committed", "read_uncommitted"))
+    return replace(
+        selection,
+        starting=starting,
+        ending=ending,
+        fail_on_data_loss=given.boolean("failOnDataLoss", default=True),
+        max_offsets_per_trigger=given.integer("maxOffsetsPerTrigger"),
+        min_partitions=given.integer("minPartitions", highest=_MAX_INT32),
+        max_records_per_partition=given.integer("maxRecordsPerPartition"),
+        isolation_level="read_uncommitted" if isolation == "read_uncommitted" else "read_committed",
+        group_id=group_id,
+    )
+
+
+def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """The options of a sink. Raises `ConfigError`, naming the option, its value and what is expected."""
+    given = Given(options, "stream sink" if streaming else "batch sink")
+    guarantee = given.choice("processing.guarantee", ("exactly_once", "at_least_once"))
+    compression = given.choice("compression.type", ("none", "lz4", "zstd"))
+    return SinkOptions(
+        path=_path(given),
+        topic=given.text("topic"),
+        transactional_id=given.text("transactional.id"),
+        group_id=given.text("group.id"),
+        guarantee="at_least_once" if guarantee == "at_least_once" else "exactly_once",
+        num_partitions=given.integer("num.partitions", highest=_MAX_INT32) or 1,
+        auto_create=given.boolean("auto.create.topics.enable", default=True),
+        # These two as they are: Spark does not strip them either.
+        checkpoint_location=given.verbatim("checkpointLocation"),
+        query_name=given.verbatim("queryName"),
+        compression=None if compression in {None, "none"} else cast('Literal["lz4", "zstd"]', compression),
+        partitioner=given.text("partitioner.class"),
+        include_headers=given.boolean("includeHeaders", default=True),
+    )
+
+
+def _selection(given: Given) -> SourceOptions:
+    """What decides on the rows' columns and is the same in streams and batches."""
+    chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
+    if len(chosen) != 1:
+        found = f"options {' and '.join(chosen)} are given" if chosen else "a source has to say what it reads"
+        raise ConfigError(f"{found}; give exactly one of subscribe, subscribePattern and assign")
+    return SourceOptions(
+        path=_path(given),
+        subscribe=_subscribe(given.text("subscribe")),
+        subscribe_pattern=_pattern(given.text("subscribePattern")),
+        assign=_assign(given.text("assign")),
+        include_headers=given.boolean("includeHeaders", default=False),
+        include_metadata=given.boolean("includeMetadata", default=False),
+    )
+
+
+def _path(given: Given) -> str:
+    path = given.verbatim("path")
+    if path is None:
+        raise ConfigError(
+            "no path is given: it is the log, a folder or URL; give .load(url), .start(url) or .save(url)"
+        )
+    return path
+
+
+def _subscribe(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not topics:
+        raise expected("subscribe", text, "topics, separated by commas, such as 'flights,delays'")
+    return topics
+
+
+def _pattern(text: str | None) -> str | None:
+    if text is not None:
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise expected(
+                "subscribePattern", text, f"a regular expression for topics' names ({error})"
+            ) from error
+    return text
+
+
+def _assign(text: str | None) -> dict[str, tuple[int, ...]] | None:
+    if text is None:
+        return None
+    what = f"partitions by topic as JSON, such as {_ASSIGN_EXAMPLE}"
+    try:
+        found = loads(text)
+    except ValueError as error:
+        raise expected("assign", text, f"{what} ({error})") from error
+    if not isinstance(found, dict) or not found:
+        raise expected("assign", text, what)
+    for topic, numbers in found.items():
+        if not isinstance(numbers, list) or not numbers:
+            raise expected("assign", text, f"{what}; topic {topic!r} has no list of partitions")
+        for number in numbers:
+            if type(number) is not int or not 0 <= number <= _MAX_INT32:
+                raise expected("assign", text, f"{what}; {number!r} of topic {topic!r} is not a partition")
+    return {topic: tuple(sorted(set(found[topic]))) for topic in sorted(found)}
+
+
+def _starting(given: Given, *, streaming: bool) -> Start:
+    strategy = given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"))
+    option = _option_of(given, "starting")
+    if strategy is not None and option == "startingOffsets":
+        raise ConfigError(
+            "option startingOffsetsByTimestampStrategy needs startingTimestamp or startingOffsetsByTimestamp"
+        )
+    if option != "startingOffsets":
+        return _by_timestamp(given, option, "latest" if strategy == "latest" else "error")
+    words: tuple[Kind, ...] = ("earliest", "latest", "committed") if streaming else ("earliest", "committed")
+    default = _LATEST if streaming else _EARLIEST
+    return _by_offset(given, option, words, default, earliest=True, latest=streaming)
+
+
+def _ending(given: Given) -> Start:
+    option = _option_of(given, "ending")
+    if option != "endingOffsets":
+        return _by_timestamp(given, option, "latest")
+    return _by_offset(given, option, ("latest",), _LATEST, earliest=False, latest=True)
+
+
+def _option_of(given: Given, bound: str) -> str:
+    """The one option that says where reading starts, or ends."""
+    names = (f"{bound}Offsets", f"{bound}Timestamp", f"{bound}OffsetsByTimestamp")
+    chosen = [name for name in names if name in given]
+    if len(chosen) > 1:
+        raise ConfigError(f"options {' and '.join(chosen)} contradict each other; keep one of them")
+    return chosen[0] if chosen else names[0]
+
+
+def _by_offset(
+    given: Given, option: str, words: tuple[Kind, ...], default: Start, *, earliest: bool, latest: bool
+) -> Start:
+    text = given.text(option)
+    if text is None:
+        return default
+    for word in words:
+        if text.lower() == word:
+            return Start(word)
+    if not text.startswith("{"):
+        raise expected(
+            option, text, f'{", ".join(words)} or offsets as JSON, such as {{"flights": {{"0": 23}}}}'
+        )
+    offsets = parse_offsets_json(option, text, earliest_allowed=earliest, latest_allowed=latest)
+    return Start("specific", offsets=offsets)
+
+
+def _by_timestamp(given: Given, option: str, strategy: Strategy) -> Start:
+    if option.endswith("ByTimestamp"):
+        times = parse_timestamps_json(option, given.text(option) or "")
+        return Start("timestamp", timestamps_ms=times, strategy=strategy)
+    return Start("timestamp", timestamp_ms=given.integer(option, lowest=0), strategy=strategy)
+
+
+def _check_selected(option: str, at: TopicPartition, shape: SourceOptions) -> None:
+    """What an option says of a partition that is not read would be ignored."""
+    if shape.assign is not None:
+        selected, how = at.partition in shape.assign.get(at.topic, ()), "assign"
+    elif shape.subscribe is not None:
+        selected, how = at.topic in shape.subscribe, "subscribe"
+    else:
+        selected, how = re.fullmatch(shape.subscribe_pattern or "", at.topic) is not None, "subscribePattern"
+    if not selected:
+        raise ConfigError(
+            f"option {option} names partition {at.partition} of topic {at.topic!r}, which option {how} does "
+            "not select; leave it out, or select it"
+        )

@@ -1,0 +1,65 @@
+"""From the checkpoint's offsets to what the log is told about each source of a micro-batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from spark_eos.protocol.actions import PartitionOffset, SourceProgress
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.offsets import SourceOffset
+
+__all__ = ["source_progress"]
+
+
+def source_progress(
+    checkpoint: Checkpoint, batch_id: int, *, log_id: str, group: str | None, default_group: str
+) -> tuple[SourceProgress, ...]:
+    """Start and end of every source of the batch, in plan order.
+
+    Offsets of sources that read this log are committed for a consumer group: the source's own
+    ``group.id``, else the sink's ``group``, else ``default_group``. Offsets of all others (another log of
+    ours among them) are kept as they are.
+    """
+    return tuple(
+        _progress(start, end, log_id, group, default_group)
+        for start, end in sources_of_batch(checkpoint, batch_id)
+    )
+
+
+def _progress(
+    start: str | None, end: str | None, log_id: str, group: str | None, default_group: str
+) -> SourceProgress:
+    if end is None or not SourceOffset.is_ours(end):
+        return SourceProgress(start, end)
+    finish = SourceOffset.from_json_dict(json.loads(end))
+    if start is not None and SourceOffset.is_ours(start):
+        begin = SourceOffset.from_json_dict(json.loads(start)).positions
+    else:
+        begin = finish.initial  # The first batch: the source says in its end where it began.
+    text = (_text(begin), _text(finish.positions))
+    if finish.log_id != log_id:
+        return SourceProgress(*text)
+    return SourceProgress(
+        *text,
+        group=finish.group or group or default_group,
+        start_offsets=_offsets(begin, finish.topic_ids),
+        end_offsets=_offsets(finish.positions, finish.topic_ids),
+    )
+
+
+def _offsets(
+    positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, str]
+) -> tuple[PartitionOffset, ...]:
+    return tuple(
+        PartitionOffset(at.topic, topic_ids[at.topic], at.partition, offset)
+        for at, offset in sorted(positions.items())
+    )
+
+
+def _text(positions: Mapping[TopicPartition, int]) -> str:
+    nested: dict[str, dict[str, int]] = {}
+    for at, offset in sorted(positions.items()):
+        nested.setdefault(at.topic, {})[str(at.partition)] = offset
+    return json.dumps(nested)

@@ -1,0 +1,102 @@
+"""Scans: planned fetches cut into Spark's tasks, and read there as Arrow batches in Spark's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from spark_eos.log.plan import Fetch
+from spark_eos.log.stage import Stage
+from spark_eos.protocol.state import Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["TASK_BYTES", "ScanTask", "read_task", "split"]
+
+TASK_BYTES = 16 * 1024 * 1024
+"""Small partitions share a task until it has this many bytes to read, and large ones are cut there.
+
+Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task order.
+"""
+
+
+@dataclass
+class ScanTask(InputPartition):
+    """What one Spark task reads. Carries all it needs, so that no task reads the transaction log."""
+
+    stage: Stage
+    topics: dict[str, Topic]
+    fetches: tuple[Fetch, ...]
+
+    def __repr__(self) -> str:
+        rows = sum(fetch.count for fetch in self.fetches)
+        return f"ScanTask({rows} records of {', '.join(sorted(self.topics))})"
+
+
+def split(
+    stage: Stage,
+    topics: dict[str, Topic],
+    fetches: Sequence[Fetch],
+    *,
+    at_least: int | None = None,
+    records: int | None = None,
+) -> list[ScanTask]:
+    """Tasks for the fetches, in order: ``at_least`` of them if there are as many records
+    (``minPartitions``), and none with more than ``records`` (``maxRecordsPerPartition``)."""
+    total = sum(fetch.count for fetch in fetches)
+    longest = records or total
+    if at_least:
+        longest = min(longest, max(1, total // at_least))
+    tasks: list[list[Fetch]] = []
+    rows = size = 0
+    for fetch in fetches:
+        rest = fetch
+        while rest.count:
+            if not tasks or rows >= longest or size >= TASK_BYTES:
+                tasks.append([])
+                rows = size = 0
+            taken = rest._replace(count=min(rest.count, longest - rows))
+            tasks[-1].append(taken)
+            rows += taken.count
+            size += taken.size * taken.count // taken.batch.count
+            rest = rest._replace(
+                offset=rest.offset + taken.count, skip=rest.skip + taken.count, count=rest.count - taken.count
+            )
+    return [_task(stage, topics, task) for task in tasks]
+
+
+def read_task(task: ScanTask | None, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects)."""
+    if task is None or not isinstance(task, ScanTask):
+        return
+    for fetch in task.fetches:
+        topic = task.topics[fetch.topic]
+        table = task.stage.read(topic, fetch)
+        arrays = [_column(table, fetch, field) for field in columns]
+        yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()
+
+
+def _task(stage: Stage, topics: dict[str, Topic], fetches: list[Fetch]) -> ScanTask:
+    return ScanTask(
+        stage, {name: topics[name] for name in {fetch.topic for fetch in fetches}}, tuple(fetches)
+    )
+
+
+def _column(table: pa.Table, fetch: Fetch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    name = field.name
+    if name in table.schema.names:
+        return table.column(name).cast(field.type)
+    if name in {"topic", "_topic"}:
+        return pa.repeat(pa.scalar(fetch.topic, field.type), fetch.count)
+    if name in {"partition", "_partition"}:
+        return pa.repeat(pa.scalar(fetch.partition, field.type), fetch.count)
+    if name in {"offset", "_offset"}:
+        return pa.array(np.arange(fetch.offset, fetch.offset + fetch.count, dtype=np.int64))
+    # timestampType: 0, CreateTime
+    return pa.repeat(pa.scalar(0, field.type), fetch.count)

@@ -1,0 +1,210 @@
+"""The columns that Spark sees: what reading returns, and what a frame must have to be written.
+
+Spark refuses a first Arrow batch that is not exactly what `arrow_schema` gives for the declared columns,
+nullability included. A topic's schema survives the way to Spark and back unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.log.layout import normalise_schema, normalise_type
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = [
+    "HEADERS",
+    "METADATA",
+    "READ_TIMESTAMP",
+    "arrow_schema",
+    "check_sink_schema",
+    "classify",
+    "kafka_schema",
+    "topic_schema",
+    "typed_schema",
+]
+
+READ_TIMESTAMP = pa.timestamp("us", "UTC")
+"""Spark's timestamp; a log stores milliseconds."""
+
+HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+
+_KAFKA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", READ_TIMESTAMP),
+        ("timestampType", pa.int32()),
+    ]
+)
+
+METADATA = pa.schema(
+    [
+        ("_topic", pa.string()),
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("_timestamp", READ_TIMESTAMP),
+    ]
+)
+"""What includeMetadata puts behind the columns of a topic with a schema."""
+
+_ROW_COLUMNS = frozenset({"key", "value", "headers"})
+_IGNORED = frozenset({"offset", "timestampType"})
+_CONTROL = ("topic", "_partition", "_timestamp")
+_WANTED = {
+    "key": "string or binary",
+    "value": "string or binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "topic": "string",
+    "partition": "int",
+    "timestamp": "timestamp",
+}
+
+
+def kafka_schema(*, include_headers: bool = False) -> StructType:
+    """The columns of rows of a Kafka-shaped topic: those of Spark's Kafka source, all nullable."""
+    return _spark(_KAFKA.append(pa.field("headers", HEADERS)) if include_headers else _KAFKA)
+
+
+def typed_schema(schema: pa.Schema, *, include_metadata: bool = False) -> StructType:
+    """The columns of rows of a topic with ``schema``; `METADATA` behind them if asked for."""
+    own = normalise_schema(schema)
+    return _spark(pa.schema([*own, *METADATA]) if include_metadata else own)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Spark's ``schema`` over Arrow, in UTC. Raises `SchemaMismatchError` for a type that Arrow has not."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except PySparkException as error:
+        raise SchemaMismatchError(
+            f"the columns cannot be carried over Arrow: {error}; cast or drop the one it names"
+        ) from error
+
+
+def classify(columns: StructType | pa.Schema) -> Literal["kafka", "typed"]:
+    """The kind of topic to create for a frame: Kafka-shaped if it has key, value or headers.
+
+    The case of letters does not matter here, so that ``Value`` meets `check_sink_schema`'s advice.
+    """
+    return "kafka" if any(name.casefold() in _ROW_COLUMNS for name in columns.names) else "typed"
+
+
+def topic_schema(frame: pa.Schema) -> pa.Schema:
+    """The schema of a topic that is created for a frame with typed columns: its own, all nullable.
+
+    (Spark infers nullability from how an expression was built, so the next job would differ.) Raises
+    `SchemaMismatchError` if no topic can have it.
+    """
+    own = [pa.field(field.name, field.type) for field in frame if field.name not in _CONTROL]
+    return normalise_schema(pa.schema(own))
+
+
+def check_sink_schema(frame: pa.Schema, *, typed: pa.Schema | None, topic_option: str | None) -> None:
+    """Raise unless rows of ``frame`` can be written to a topic with the schema ``typed``.
+
+    A topic without one (None) takes ``value``, and optionally ``key``, ``headers``, ``topic``, ``partition``
+    and ``timestamp``; ``offset`` and ``timestampType``, which reading returns, are left out. A topic with
+    one takes its columns by name in any order, those that may be null optionally, and the control columns
+    ``topic``, ``_partition`` and ``_timestamp``. Nulls where none may be show up only in the rows.
+
+    Raises `SchemaMismatchError`, naming the column; `ConfigError` if neither ``topic_option`` nor a column
+    ``topic`` says where the rows go.
+    """
+    names = frame.names
+    for name in names:
+        if names.count(name) > 1:
+            raise SchemaMismatchError(f"column {name!r} is in the frame twice; rename or drop one")
+    if typed is None:
+        _check_kafka(frame)
+    else:
+        _check_typed(frame, normalise_schema(typed))
+    named_by_row = "topic" in names and (typed is None or "topic" not in typed.names)
+    if topic_option is None and not named_by_row:
+        raise ConfigError(
+            "topic option required when no 'topic' attribute is present: give option topic, or a column topic"
+        )
+
+
+def _spark(schema: pa.Schema) -> StructType:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def _check_kafka(frame: pa.Schema) -> None:
+    if "value" not in frame.names:
+        raise SchemaMismatchError(
+            "Required attribute 'value' not found: a Kafka-shaped topic takes a column value (string or "
+            f"binary); the frame has {', '.join(frame.names) or 'no columns'}"
+        )
+    for field in frame:
+        if field.name in _IGNORED:
+            continue
+        wanted = _WANTED.get(field.name)
+        if wanted is None:
+            raise SchemaMismatchError(
+                f"a Kafka-shaped topic has no column {field.name!r}; {_other_case(field.name, tuple(_WANTED))}"
+                "drop it, put it into value (to_json(struct(...)) or a cast), or create a topic with a schema"
+            )
+        if not _fits(field.name, field.type):
+            raise SchemaMismatchError(f"column {field.name!r} is {field.type}; cast it to {wanted}")
+
+
+def _check_typed(frame: pa.Schema, own: pa.Schema) -> None:
+    for field in own:
+        if not field.nullable and field.name not in frame.names:
+            raise SchemaMismatchError(
+                f"column {field.name!r} ({field.type}) is missing, and the topic does not allow it to be "
+                f"null; {_other_case(field.name, tuple(frame.names), back=True)}add it"
+            )
+    for field in frame:
+        name = field.name
+        if name in own.names:
+            expected = own.field(name).type
+            if normalise_type(field.type, name) != expected:
+                raise SchemaMismatchError(
+                    f"column {name!r} is {field.type}, the topic has {expected}; cast it"
+                )
+        elif name not in _CONTROL:
+            raise SchemaMismatchError(
+                f"the topic has no column {name!r}; {_other_case(name, tuple(own.names))}drop it, or add it "
+                f"to the topic's schema, which has {', '.join(own.names)}"
+            )
+        elif not _fits(name.lstrip("_"), field.type):
+            wanted = _WANTED[name.lstrip("_")]
+            raise SchemaMismatchError(f"control column {name!r} is {field.type}; cast it to {wanted}")
+
+
+def _fits(name: str, type_: pa.DataType) -> bool:
+    """Whether a column of Kafka-shaped rows, by its name, may have a type."""
+    types = pa.types
+    if name == "timestamp":
+        return types.is_timestamp(type_) and type_.tz is not None
+    if name == "partition":
+        return types.is_integer(type_)
+    try:
+        stored = normalise_type(type_, name)
+    except SchemaMismatchError:
+        return False
+    if name == "headers":
+        return bool(stored.equals(HEADERS))
+    return stored == pa.string() or (name != "topic" and stored == pa.binary())
+
+
+def _other_case(name: str, others: tuple[str, ...], *, back: bool = False) -> str:
+    """The remedy where a name differs in case alone, which Spark ignores and Arrow does not."""
+    same = [other for other in others if other.casefold() == name.casefold()]
+    if not same:
+        return ""
+    return f"rename {same[0] if back else name} to {name if back else same[0]}, "

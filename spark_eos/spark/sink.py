@@ -1,0 +1,134 @@
+"""The streaming sink: output rows and source offsets of a micro-batch in one entry.
+
+Spark makes a new writer for every batch in a planner process, pickles it to the tasks, and makes another
+one, in a longer-lived process, to commit or abort. Between the two only the tasks' messages and the
+checkpoint carry anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, ConfigError
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Action, AppendBatches
+from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.types import NO_PRODUCER, StagedFile
+from spark_eos.spark.checkpoint import Checkpoint
+from spark_eos.spark.progress import source_progress
+from spark_eos.spark.target import prepare, truncation
+from spark_eos.spark.task import TaskMessage, TaskWriter, collect, was_appended
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from spark_eos.protocol.state import State
+    from spark_eos.spark.options import SinkOptions
+
+__all__ = ["EosLogStreamWriter"]
+
+_REFUSED: set[str] = set()
+"""Staged files of commits that this process knows to be refused: the only ones `abort` may delete."""
+
+
+class EosLogStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of one query run."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
+        if options.guarantee == "exactly_once" and options.checkpoint_location is None:
+            raise ConfigError(
+                "the sink needs the checkpoint location to commit the source offsets with the rows: set "
+                "option('checkpointLocation', ...) on the query (the session's "
+                "spark.sql.streaming.checkpointLocation cannot be seen by Python sinks), or choose "
+                "processing.guarantee=at_least_once"
+            )
+        self._options = options
+        self._overwrite = overwrite
+        self._target = prepare(options, schema, overwrite=overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage the rows of one task."""
+        return TaskWriter(self._options, self._target.stage, self._target.topic).write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Make the micro-batch visible, once: rows, source offsets and COMMIT in one entry."""
+        topics, files = collect(messages)
+        log = Log.shared(self._options.path)
+        try:
+            log.check_visible(files)
+            if self._options.guarantee == "at_least_once":
+                committed = log.commit(lambda state: self._append(state, topics, files), writer="spark")
+            else:
+                batch = self._micro_batch(log, messages, batchId, topics, files)
+                finished = Checkpoint(self._location).finished
+                committed = log.commit(
+                    lambda state: propose(
+                        state, batch, finished=finished(batchId), before=self._before(state)
+                    ),
+                    writer=f"spark query {batch.query_id} batch {batchId}",
+                )
+        except CommitOutcomeUnknownError:
+            raise  # They may be in the log, or get there yet.
+        except BaseException:
+            _REFUSED.update(staged.file.name for staged in files)
+            raise
+        if not was_appended(committed.results):
+            log.discard(files)  # A replay: the batch is in the log, with the files of its first run.
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Delete what certainly is not in the log.
+
+        Spark calls this also after a commit that failed, with the same messages. Files of a commit whose
+        outcome is unknown stay; so do files that this process knows nothing about.
+        """
+        _, files = collect(messages)
+        refused = tuple(staged for staged in files if staged.file.name in _REFUSED)
+        if refused:
+            Log.shared(self._options.path).discard(refused)
+            _REFUSED.difference_update(staged.file.name for staged in refused)
+
+    # -- details ------------------------------------------------------------------------------------
+
+    @property
+    def _location(self) -> str:
+        return self._options.checkpoint_location or ""
+
+    def _before(self, state: State) -> tuple[Action, ...]:
+        topic = self._options.topic
+        return truncation(state, topic) if self._overwrite and topic is not None else ()
+
+    def _append(
+        self, state: State, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]
+    ) -> tuple[Action, ...]:
+        append = (AppendBatches(NO_PRODUCER, topics, files),) if files else ()
+        return (*self._before(state), *append)
+
+    def _micro_batch(
+        self,
+        log: Log,
+        messages: list[WriterCommitMessage | None],
+        batch_id: int,
+        topics: tuple[tuple[str, str], ...],
+        files: tuple[StagedFile, ...],
+    ) -> MicroBatch:
+        told = next((message for message in messages if isinstance(message, TaskMessage)), None)
+        checkpoint = Checkpoint(self._location)
+        query_id = checkpoint.query_id()
+        if told is None or told.run_id is None or told.query_id != query_id:
+            raise CheckpointMismatchError(
+                f"the checkpoint {self._location} belongs to query {query_id}, but batch {batch_id} was run by query "
+                f"{told and told.query_id}: checkpointLocation must be this query's own"
+            )
+        transactional_id = self._options.transactional_id or query_id
+        sources = source_progress(
+            checkpoint,
+            batch_id,
+            log_id=log.log_id,
+            group=self._options.group_id,
+            default_group=transactional_id,
+        )
+        return MicroBatch(transactional_id, query_id, told.run_id, batch_id, sources, topics, files)

@@ -1,0 +1,121 @@
+"""What one Spark task of a write does: Arrow batches in, staged files out, nothing visible yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from spark_eos.errors import InvalidRecordError
+from spark_eos.log.log import Log
+from spark_eos.log.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
+from spark_eos.log.segments import SegmentWriter
+from spark_eos.log.stage import Stage
+from spark_eos.log.topics import key_columns, layout_of
+from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.state import Topic
+from spark_eos.protocol.types import StagedFile
+from spark_eos.spark.options import SinkOptions
+
+__all__ = ["TaskMessage", "TaskWriter", "collect", "was_appended"]
+
+
+@dataclass
+class TaskMessage(WriterCommitMessage):
+    """What a task tells the driver: the files it staged, for which topics, and whose task it was."""
+
+    topics: dict[str, str] = field(default_factory=dict)
+    files: tuple[StagedFile, ...] = ()
+    query_id: str | None = None
+    run_id: str | None = None
+
+
+def collect(
+    messages: list[WriterCommitMessage | None],
+) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
+    """All topics and files of a write, in task order: rows of one partition keep the order they had."""
+    told = [message for message in messages if isinstance(message, TaskMessage)]
+    topics = {name: topic_id for message in told for name, topic_id in message.topics.items()}
+    return tuple(sorted(topics.items())), tuple(file for message in told for file in message.files)
+
+
+def was_appended(results: tuple[Any, ...]) -> bool:
+    """Whether a commit with these results put rows into the log (a replay does not)."""
+    return any(
+        isinstance(item, Appended) for result in results if isinstance(result, tuple) for item in result
+    )
+
+
+class TaskWriter:
+    """Routes the rows of one task to partitions and stages them, one file for each topic."""
+
+    def __init__(self, options: SinkOptions, stage: Stage, topic: Topic | None) -> None:
+        self._options = options
+        self._stage = stage
+        self._topic = topic
+        self._writers: dict[str, tuple[Topic, SegmentWriter, Partitioner]] = {}
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
+        """Stage all rows. A task that fails leaves nothing behind but bytes that nobody refers to."""
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    self._append(batch, task)
+            files = tuple(file for _, writer, _ in self._writers.values() for file in writer.finish())
+        except BaseException:
+            for _, writer, _ in self._writers.values():
+                writer.abandon()
+            raise
+        message = TaskMessage({topic.name: topic.topic_id for topic, _, _ in self._writers.values()}, files)
+        if context is not None:
+            message.query_id = context.getLocalProperty("sql.streaming.queryId")
+            message.run_id = context.getLocalProperty("spark.jobGroup.id")
+        return message
+
+    def _append(self, batch: pa.RecordBatch, task: int) -> None:
+        if self._topic is not None:
+            self._append_to(self._topic.name, batch, task)
+            return
+        names = batch.column("topic")
+        if names.null_count:
+            raise InvalidRecordError(
+                "a row has no topic: the topic column is null in "
+                f"{names.null_count} rows of a batch. Fill it, or name one topic with option('topic', ...)"
+            )
+        distinct = pc.unique(names).to_pylist()
+        for name in distinct:
+            rows = batch if len(distinct) == 1 else batch.filter(pc.equal(names, name))
+            self._append_to(name, rows, task)
+
+    def _append_to(self, name: str, rows: pa.RecordBatch, task: int) -> None:
+        topic, writer, partitioner = self._writers.get(name) or self._open(name, task)
+        targets = partitioner(rows, topic.partitions)
+        stored = set(layout_of(topic).physical.names)
+        writer.append(rows.select([column for column in rows.schema.names if column in stored]), targets)
+
+    def _open(self, name: str, task: int) -> tuple[Topic, SegmentWriter, Partitioner]:
+        options = self._options
+        topic = self._topic
+        if topic is None:
+            topic = Log.shared(options.path).ensure_topic(
+                name, options.num_partitions, auto_create=options.auto_create
+            )
+        writer = self._stage.writer(topic, compression=options.compression)
+        self._writers[name] = (topic, writer, self._partitioner(topic, task))
+        return self._writers[name]
+
+    def _partitioner(self, topic: Topic, task: int) -> Partitioner:
+        if self._options.partitioner is not None:
+            return load_partitioner(self._options.partitioner)
+        # Tasks begin at different partitions, batches of later positions at later ones: small micro-batches
+        # are spread as well.
+        sticky = Sticky(task + self._stage.base_seq)
+        column = "_partition" if topic.schemas else "partition"
+        return DefaultPartitioner(sticky, key_columns(topic), column)

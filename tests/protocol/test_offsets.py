@@ -1,0 +1,57 @@
+"""Committed offsets, alone and with a transaction."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from spark_eos.protocol.actions import CommitOffsets, EndTransaction, Request
+from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.rules.offsets import is_pending
+
+
+def test_offsets_of_a_group(log):
+    log.do(CommitOffsets("g", (log.at(3), log.at(4, 1))))
+    log.do(CommitOffsets("g", (log.at(2, metadata="m"),)))
+    assert log.group() == {("t", 0): 2, ("t", 1): 4}
+    known = log.state.groups["g"]["t", 0]
+    assert (known.public.metadata, known.timestamp_ms) == ("m", 1000)
+
+
+def test_what_cannot_be_committed(log):
+    with pytest.raises(InvalidRequestError, match=r"group\.id"):
+        log.do(CommitOffsets("", (log.at(3),)))
+    with pytest.raises(InvalidRequestError, match="offset -1"):
+        log.do(CommitOffsets("g", (log.at(-1),)))
+    for partition in (-1, 2):
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"no partition {partition}"):
+            log.do(CommitOffsets("g", (log.at(0, partition),)))
+    with pytest.raises(InvalidRequestError, match="4096 bytes"):
+        log.do(CommitOffsets("g", (log.at(0, metadata="ä" * 2049),)))
+    log.do(CommitOffsets("g", (log.at(0, metadata="ä" * 2048),)))
+
+
+def test_rules_raise_nothing_but_their_own_errors(log):
+    action = CommitOffsets("g", (log.at(0, metadata="\ud800" * 2000),))
+    assert isinstance(apply(log.state, Request(bytes(16), 0, (action,)))[1], Rejected)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_pending_offsets_wait_for_the_end(log, commit):
+    stamp = log.next(log.init())
+    log.do(CommitOffsets("g", (log.at(1), log.at(1, 1))))
+    log.do(CommitOffsets("g", (log.at(3),), stamp))
+    log.do(CommitOffsets("h", (log.at(5),), stamp))
+    assert log.group() == {("t", 0): 1, ("t", 1): 1}
+    assert is_pending(log.state, "g", "t", 0)
+    assert not is_pending(log.state, "g", "t", 1)
+    log.end(stamp, commit)
+    assert log.group() == {("t", 0): 3 if commit else 1, ("t", 1): 1}
+    assert log.group("h") == ({("t", 0): 5} if commit else {})
+    assert not is_pending(log.state, "g", "t", 0)
+
+
+def test_one_shot(log):
+    stamp = log.next(log.init())
+    log.do(log.appending(stamp, (0, 3)), CommitOffsets("g", (log.at(3),), stamp), EndTransaction(stamp, True))
+    assert (log.group(), log.partition().last_stable_offset) == ({("t", 0): 3}, 4)
