@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_eos.clients.records import Header, RecordMetadata
+from spark_eos.errors import EosLogError, RetriableError, StorageError, StoreUnavailableError
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import Partitioner, Partitions, explicit
 from spark_eos.log.segments import SegmentWriter
@@ -36,17 +38,33 @@ class _Chunk(NamedTuple):
     """Rows that were handed to a writer at once, and who waits for them: a future for each row, or one."""
 
     targets: Partitions
-    rows: int
+    size: int
     timestamps: list[int] | None
     futures: list[Future[Any]]
-    whole: bool
+    rows: pa.RecordBatch | pa.Table | None
+    """Kept only where they may have to be staged again."""
+
+    @property
+    def whole(self) -> bool:
+        return self.timestamps is None
 
 
 class TopicBuffer:
-    """The records of one topic that go into the log together. Not for several threads at once."""
+    """The records of one topic that go into the log together. Not for several threads at once.
+
+    With ``keep`` all of them stay in memory until the end, so that staging can be tried again after an
+    error of the store; without, whatever outgrows ``buffer_bytes`` waits in files.
+    """
 
     def __init__(
-        self, log: Log, topic: Topic, partitioner: Partitioner, compression: str | None, buffer_bytes: int
+        self,
+        log: Log,
+        topic: Topic,
+        partitioner: Partitioner,
+        *,
+        compression: str | None,
+        buffer_bytes: int,
+        keep: bool,
     ) -> None:
         self.topic = topic
         self.bytes = 0
@@ -55,7 +73,9 @@ class TopicBuffer:
         self._partitioner = partitioner
         self._compression = compression
         self._buffer_bytes = buffer_bytes
-        self._chunk_bytes = min(CHUNK_BYTES, buffer_bytes)
+        self._keep = keep
+        self._broken = False
+        self._chunk_bytes = sys.maxsize if keep else min(CHUNK_BYTES, buffer_bytes)
         self._listed_bytes = 0
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
@@ -102,7 +122,7 @@ class TopicBuffer:
             rows = rows.drop_columns(["partition"])
         targets = self._route(rows, named) if partition is None else partition
         self._append(rows, targets)
-        self._chunks.append(_Chunk(targets, rows.num_rows, None, [future], whole=True))
+        self._chunks.append(_Chunk(targets, rows.num_rows, None, [future], rows if self._keep else None))
         self.records += rows.num_rows
         self.bytes += rows.nbytes
         return int(rows.nbytes)
@@ -113,7 +133,16 @@ class TopicBuffer:
         self.topic = topic
 
     def finish(self) -> tuple[StagedFile, ...]:
-        """All that was added, durable. More may be added, and finished, afterwards."""
+        """All that was added, durable. More may be added, and finished, afterwards.
+
+        With ``keep`` it may be called again after an error.
+        """
+        if self._broken:
+            self.discard()
+            self._broken = False
+            for chunk in self._chunks:
+                assert chunk.rows is not None
+                self._append(chunk.rows, chunk.targets)
         self._seal()
         return tuple(self._files)
 
@@ -138,7 +167,7 @@ class TopicBuffer:
         taken = np.zeros(self.topic.partitions, np.int64)
         for chunk in self._chunks:
             if isinstance(chunk.targets, int):
-                targets: npt.NDArray[np.int32] = np.full(chunk.rows, chunk.targets, np.int32)
+                targets: npt.NDArray[np.int32] = np.full(chunk.size, chunk.targets, np.int32)
             else:
                 targets = chunk.targets
             if chunk.whole:
@@ -182,7 +211,8 @@ class TopicBuffer:
         )
         targets = self._route(rows, pa.array(self._partitions, pa.int32()))
         self._append(rows, targets)
-        self._chunks.append(_Chunk(targets, rows.num_rows, self._timestamps, self._futures, whole=False))
+        kept = rows if self._keep else None
+        self._chunks.append(_Chunk(targets, rows.num_rows, self._timestamps, self._futures, kept))
         self._keys, self._values, self._headers, self._partitions = [], [], [], []
         self._timestamps, self._futures = [], []
         self._listed_bytes = 0
@@ -203,14 +233,27 @@ class TopicBuffer:
             self._writer = self._log.stage(
                 self.topic, compression=self._compression, buffer_bytes=self._buffer_bytes
             )
-        self._writer.append(rows, targets)
+        try:
+            self._writer.append(rows, targets)
+        except (RetriableError, StorageError):
+            if not self._keep:
+                raise
+            self._broken = True  # The rows are kept: they are staged again, or fail, at the end.
+            self._writer = None
 
     def _seal(self) -> None:
         self._columns()
-        writer = self._writer
+        writer, self._writer = self._writer, None
         if writer is not None:
-            self._files.extend(writer.finish())
-            self._writer = None
+            try:
+                self._files.extend(writer.finish())
+            except EosLogError:
+                self._broken = self._keep
+                raise
+        if self._broken:
+            raise StoreUnavailableError(
+                f"the rows for topic {self.topic.name!r} could not be staged; try again"
+            )
 
 
 class Accumulator:
@@ -230,7 +273,9 @@ class Accumulator:
     def finish(self) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
         """Make everything durable: (topic, topic id) of each topic, and the files."""
         files = tuple(file for buffer in self.buffers.values() for file in buffer.finish())
-        topics = tuple((name, buffer.topic.topic_id) for name, buffer in self.buffers.items())
+        topics = tuple(
+            (name, buffer.topic.topic_id) for name, buffer in self.buffers.items() if buffer.records
+        )
         return topics, files
 
     def resolve(self, appended: Sequence[Appended]) -> None:

@@ -56,7 +56,7 @@ class Identity:
 def initialise(
     log: Log, transactional_id: str | None, timeout_ms: int, *, writer: str, request_id: bytes
 ) -> Committed:
-    """A new producer id, or the next epoch of the one that ``transactional_id`` has: older ones are fenced."""
+    """A new producer id, or the next epoch of the one of ``transactional_id``: older epochs are fenced."""
 
     def propose(state: State) -> tuple[Action, ...]:
         known = None if transactional_id is None else state.producer_of(transactional_id)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from spark_eos.errors import (
     EosLogError,
     IllegalStateError,
     InvalidRecordError,
+    InvalidRequestError,
     RecordTooLargeError,
     UnknownTopicOrPartitionError,
 )
@@ -133,9 +135,9 @@ class Producer:
                 return future
             try:
                 buffer.add_arrow(rows, partition, future)
+            except InvalidRequestError:
+                raise  # All rows were refused and the buffer is as it was.
             except EosLogError as error:
-                if not (error.txn_requires_abort or error.fatal or error.retriable):
-                    raise  # All rows were refused and the buffer is as it was.
                 self._refuse(error, future)
                 return future
             waiting = self._waiting.bytes if self._transactions is None else 0
@@ -158,8 +160,10 @@ class Producer:
     # -- Transactions -----------------------------------------------------------------------------------
 
     def init_transactions(self) -> None:
-        """Take ``transactional.id`` over: older producers of that id are fenced, their open transaction is
-        aborted. Once, before all else; again only after a `RetriableError`."""
+        """Take ``transactional.id`` over: older producers of that id are fenced, their transaction aborted.
+
+        Once, before all else; again only after a `RetriableError`.
+        """
         with self._lock:
             self._need("init_transactions").init()
 
@@ -188,7 +192,8 @@ class Producer:
             for at, value in offsets.items():
                 topic = log.topic(at[0])
                 offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
-                wanted.append(PartitionOffset(topic.name, topic.topic_id, at[1], offset.offset, offset.metadata))
+                place = PartitionOffset(topic.name, topic.topic_id, at[1], *offset)
+                wanted.append(place)
             transactions.add_offsets(group, wanted)
 
     def commit_transaction(self) -> None:
@@ -213,8 +218,7 @@ class Producer:
                 return
             self._closed = True
             if self._transactions is not None:
-                open_states = (ClientState.IN_TRANSACTION, ClientState.ABORTABLE_ERROR, ClientState.ABORTING)
-                if self._transactions.state in open_states:
+                if self._transactions.is_open:
                     self._transactions.abort()
                 return
         self._sender.close()
@@ -252,17 +256,20 @@ class Producer:
         gathered = self._waiting if self._transactions is None else self._transactions.pending
         buffer = gathered.buffers.get(name)
         if buffer is None:
+            compression = self._settings["compression.type"]
             buffer = TopicBuffer(
                 self._log(),
                 self._topic(name, columns),
                 self._partitioner(name),
-                None if self._settings["compression.type"] == "none" else self._settings["compression.type"],
-                self._settings["buffer.memory"],
+                compression=None if compression == "none" else compression,
+                buffer_bytes=self._settings["buffer.memory"],
+                keep=self._transactions is None,
             )
             gathered.buffers[name] = buffer
         if partition is not None and not 0 <= partition < buffer.topic.partitions:
             newer = self._log().follow().topics.get(name)
-            if newer is None or newer.topic_id != buffer.topic.topic_id or not 0 <= partition < newer.partitions:
+            same = newer is not None and newer.topic_id == buffer.topic.topic_id
+            if newer is None or not same or not 0 <= partition < newer.partitions:
                 raise UnknownTopicOrPartitionError(
                     f"topic {name!r} has no partition {partition}: its partitions are 0 to "
                     f"{buffer.topic.partitions - 1}"
@@ -275,8 +282,8 @@ class Producer:
         foreign = (columns or set()) - _KAFKA_COLUMNS
         if create and foreign and name not in self._log().follow().topics:
             raise UnknownTopicOrPartitionError(
-                f"the log {self._log().url} has no topic {name!r}, and rows with the column {min(foreign)!r} need "
-                "one with a schema: create it with Admin.create_topic(name, schema=...)"
+                f"the log {self._log().url} has no topic {name!r}, and rows with the column {min(foreign)!r} "
+                "need one with a schema: create it with Admin.create_topic(name, schema=...)"
             )
         return self._log().ensure_topic(name, self._settings["num.partitions"], auto_create=create)
 
@@ -306,7 +313,9 @@ class Producer:
         if waiting >= self._settings["buffer.memory"]:
             self._sender.flush()  # Kafka's send blocks here as well: memory is full.
 
-    def _refuse(self, error: EosLogError, future: Future[RecordMetadata] | Future[list[RecordMetadata]]) -> None:
+    def _refuse(
+        self, error: EosLogError, future: Future[RecordMetadata] | Future[list[RecordMetadata]]
+    ) -> None:
         if self._transactions is not None:
             self._transactions.fail(error)
         if not future.done():
@@ -317,17 +326,17 @@ class Producer:
         return transactions is not None and transactions.state is ClientState.IN_TRANSACTION
 
 
-class _SendFuture(Future):  # type: ignore[type-arg]  # Future takes no parameter at run time in a base class
+class _SendFuture(Future[Any]):
     """A future that refuses to be waited for while nothing but the waiting thread itself could end it."""
 
     def __init__(self, producer: Producer) -> None:
         super().__init__()
         self._producer = producer
 
-    def result(self, timeout: float | None = None) -> object:
+    def result(self, timeout: float | None = None) -> Any:
         if timeout is None and not self.done() and self._producer._is_deadlock():  # noqa: SLF001
             raise IllegalStateError(
-                "the offset is known after commit_transaction or flush: a record of an open transaction has none"
+                "the offset is known after commit_transaction or flush: until then the record has none"
             )
         return super().result(timeout)
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_eos.clients.accumulator import Accumulator
 from spark_eos.clients.identity import Identity, initialise
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableError
 from spark_eos.log.commit import Committed
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import Action, AppendBatches
+from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.rules import Appended
-from spark_eos.protocol.state import State
 
 __all__ = ["Sender"]
+
+T = TypeVar("T")
 
 
 class Sender:
@@ -83,17 +84,15 @@ class Sender:
                 made = self._patiently(log, deadline, lambda: self._initialise(log, begun))
                 self._identity = Identity(made.results[0], made.state)
             identity = self._identity
-            topics, files = batch.finish()
+            topics, files = self._patiently(log, deadline, batch.finish)
             append = AppendBatches(identity.stamp, topics, identity.number(files, dict(topics)))
             request_id = log.clock.unique()
 
-            def propose(state: State) -> tuple[Action, ...]:
-                return (append,)
-
+            writer = self._settings["client.id"]
             committed = self._patiently(
                 log,
                 deadline,
-                lambda: log.commit(propose, writer=self._settings["client.id"], request_id=request_id),
+                lambda: log.commit(lambda _state: (append,), writer=writer, request_id=request_id),
             )
         except BaseException as error:
             self._refuse(batch, error)
@@ -109,7 +108,7 @@ class Sender:
         timeout_ms = self._settings["transaction.timeout.ms"]
         return initialise(log, None, timeout_ms, writer=writer, request_id=request_id)
 
-    def _patiently(self, log: Log, deadline: float, call: Callable[[], Committed]) -> Committed:
+    def _patiently(self, log: Log, deadline: float, call: Callable[[], T]) -> T:
         unknown: CommitOutcomeUnknownError | None = None
         attempt = 0
         while True:

@@ -31,7 +31,7 @@ class ClientState(Enum):
     UNINITIALIZED = "call init_transactions first"
     INITIALIZING = "repeat init_transactions: its outcome is not known"
     READY = "begin_transaction is allowed"
-    IN_TRANSACTION = "send, flush, send_offsets_to_transaction, commit_transaction and abort_transaction are allowed"
+    IN_TRANSACTION = "send, flush, send_offsets_to_transaction, commit_ and abort_transaction are allowed"
     COMMITTING = "only commit_transaction is allowed: the outcome of the last one is not known"
     ABORTING = "only abort_transaction is allowed: the outcome of the last one is not known"
     ABORTABLE_ERROR = "only abort_transaction is allowed"
@@ -83,7 +83,9 @@ class Transactions:
             error = type(self._error)(str(self._error))
             raise error from self._error
         if self.state is _S.ABORTABLE_ERROR and self._error is not None:
-            raise AbortableError(f"{call}: call abort_transaction first, because of: {self._error}") from self._error
+            raise AbortableError(
+                f"{call}: abort_transaction comes first, because of: {self._error}"
+            ) from self._error
         raise IllegalStateError(
             f"{call} is not possible: the producer {self._id!r} is {self.state.name}; {self.state.value}"
         )
@@ -101,6 +103,11 @@ class Transactions:
         """Producer id, epoch, and the number of the current transaction."""
         assert self._identity is not None
         return self._identity.stamp._replace(number=self._number)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a transaction that can be aborted."""
+        return self.state in _ALLOWED["abort_transaction"]
 
     # -- Verbs ------------------------------------------------------------------------------------------
 
@@ -144,27 +151,25 @@ class Transactions:
         known.update({(offset.topic, offset.partition): offset for offset in offsets})
 
     def flush(self) -> None:
-        """Append now what was sent: from here on the transaction is open, and readers of uncommitted see it."""
+        """Append now what was sent: from here on the transaction is open, and read_uncommitted sees it."""
         self.check("flush")
         if not self.pending:
             return
         request = self._build(end=False)
         try:
             committed = self._log().commit(
-                lambda state: request, writer=self._writer, request_id=self._log().clock.unique()
+                lambda _state: request, writer=self._writer, request_id=self._log().clock.unique()
             )
         except EosLogError as error:
             if isinstance(error, CommitOutcomeUnknownError):
                 # It may be in: only the end of the transaction, which names its number, settles that.
-                self._touched = True
-                self.pending.fail(error)
-                self.pending = Accumulator()
+                self._leave(error)
             self.fail(error)
             raise
         except BaseException:
-            self._touched = True
-            self.pending = Accumulator()
-            self.fail(AbortableError("a flush was interrupted: its outcome is not known"))
+            interrupted = AbortableError("a flush was interrupted: its outcome is not known")
+            self._leave(interrupted)
+            self.fail(interrupted)
             raise
         self._touched = True
         self._learn(committed)
@@ -179,12 +184,7 @@ class Transactions:
                 self._number -= 1  # The log never heard of it, and expects the same number again.
                 self._finish()
                 return
-            try:
-                self._request = self._build(end=True)
-            except EosLogError as error:
-                if not error.retriable:
-                    self.fail(error)
-                raise
+            self._request = self._build(end=True)
             self._request_id = self._log().clock.unique()
             self.state = _S.COMMITTING
         committed = self._send(TransactionState.COMPLETE_COMMIT, certainly_not=_S.IN_TRANSACTION)
@@ -223,7 +223,13 @@ class Transactions:
         assert self._identity is not None
         actions: list[Action] = []
         if self.pending:
-            topics, files = self.pending.finish()
+            try:
+                topics, files = self.pending.finish()
+            except EosLogError as error:
+                # Rows may be gone with the file that could not be written.
+                failure = AbortableError(f"rows could not be staged, abort the transaction: {error}")
+                self.fail(failure)
+                raise failure from error
             numbered = self._identity.number(files, dict(topics))
             actions.append(AppendBatches(self.stamp, topics, numbered))
         if end:
@@ -261,8 +267,8 @@ class Transactions:
         producer = state.producers.get(stamp.producer_id)
         if producer is not None and producer.epoch > stamp.epoch:
             raise ProducerFencedError(
-                f"transactional.id {self._id!r} is at epoch {producer.epoch}; a newer producer took over from "
-                f"epoch {stamp.epoch}. Close this one"
+                f"transactional.id {self._id!r} is at epoch {producer.epoch}; a newer producer took over "
+                f"from epoch {stamp.epoch}. Close this one"
             )
 
     def _learn(self, committed: Committed) -> None:
@@ -273,6 +279,12 @@ class Transactions:
         self.offsets = {}
         self._error = None
         self.state = _S.READY
+
+    def _leave(self, error: EosLogError) -> None:
+        """What was sent may be in the log: its files stay, and the log has to hear of the end."""
+        self._touched = True
+        self.pending.fail(error)
+        self.pending = Accumulator()
 
     def _drop(self) -> None:
         """Delete the files of what will certainly never be committed."""

@@ -55,8 +55,11 @@ SYSTEM: Clock = _SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How long a store that does not answer is asked again: ``deadline_s`` in all (Kafka's max.block.ms),
-    with waits that double from ``first_s`` up to ``longest_s``."""
+    """How long a store that does not answer is asked again.
+
+    ``deadline_s`` seconds in all (Kafka's max.block.ms), with waits that double from ``first_s`` up to
+    ``longest_s``.
+    """
 
     deadline_s: float = 60.0
     first_s: float = 0.01
@@ -65,4 +68,4 @@ class Retry:
     def wait_s(self, attempt: int, clock: Clock) -> float:
         """Seconds to wait after the failed attempt number ``attempt`` (from 0), with jitter."""
         longest = min(self.longest_s, self.first_s * 2 ** min(attempt, 30))
-        return longest * (0.5 + clock.jitter() / 2)
+        return float(longest * (0.5 + clock.jitter() / 2))

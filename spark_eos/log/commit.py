@@ -109,7 +109,7 @@ class Committer:
                 self._settle(tickets)
         if ticket.error is not None:
             raise ticket.error
-        assert ticket.result is not None  # noqa: S101  (a ticket is done one way or the other)
+        assert ticket.result is not None
         return ticket.result
 
     def _settle(self, tickets: list[_Ticket]) -> None:

@@ -49,7 +49,9 @@ class Log:
     # -- open and create ----------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None) -> Log:
+    def open(
+        cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None
+    ) -> Log:
         """Open a log that is there. Raises `NotALogError`, `UnsupportedVersionError`, `CorruptRecordError`."""
         store = url if isinstance(url, Store) else open_store(url)
         tail = Tail(store)
@@ -61,9 +63,13 @@ class Log:
         return cls(store, tail, clock, retry)
 
     @classmethod
-    def create(cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None) -> Log:
-        """Create a log, after a probe that the store keeps its word. Raises `LogExistsError`,
-        `NotALogError` if something else is there, `UnsupportedStoreError`."""
+    def create(
+        cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None
+    ) -> Log:
+        """Create a log, after a probe that the store keeps its word.
+
+        Raises `LogExistsError`, `NotALogError` if something else is there, `UnsupportedStoreError`.
+        """
         store = url if isinstance(url, Store) else open_store(url)
         log = cls(store, Tail(store), clock, retry)
         if log.follow().seq >= 0:

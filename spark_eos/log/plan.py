@@ -40,7 +40,7 @@ class Fetch(NamedTuple):
     topic: str
     partition: int
     offset: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     skip: int
     file: FileRef
     batch: BatchRef

@@ -7,13 +7,12 @@ import pyarrow.compute as pc
 
 from spark_eos.errors import CorruptRecordError
 from spark_eos.log.layout import upgrade
-from spark_eos.log.plan import Fetch
+from spark_eos.log.plan import Fetch, Isolation, end_offset, partition_of, plan
 from spark_eos.log.segments import read_batch
 from spark_eos.log.topics import layout_of
+from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.log.plan import Isolation, end_offset, partition_of, plan
-from spark_eos.protocol.rules.topics import require
 from spark_eos.storage import Store
 
 __all__ = ["offset_for_time", "read"]

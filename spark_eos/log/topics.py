@@ -74,7 +74,9 @@ def new_topic(
         _check_key_columns(name, settings, normal)
         stored = serialise_schema(normal)
     elif settings.get("key.columns"):
-        raise ConfigError(f"topic {name!r}: key.columns needs a schema; a Kafka-shaped topic has its key column")
+        raise ConfigError(
+            f"topic {name!r}: key.columns needs a schema; a Kafka-shaped topic has its key column"
+        )
     return CreateTopic(name, str(uuid.uuid4()), partitions, tuple(sorted(settings.items())), stored)
 
 
@@ -133,7 +135,11 @@ def schema_of(topic: Topic) -> pa.Schema | None:
 def missing_topic(state: State, name: str, url: str) -> UnknownTopicOrPartitionError:
     """The error for a topic that is not there; reading never creates one."""
     near = difflib.get_close_matches(name, list(state.topics), 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"its topics are: {', '.join(sorted(state.topics)) or 'none'}"
+    hint = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else f"its topics are: {', '.join(sorted(state.topics)) or 'none'}"
+    )
     return UnknownTopicOrPartitionError(f"the log {url} has no topic {name!r}; {hint}")
 
 

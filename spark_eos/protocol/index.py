@@ -60,8 +60,8 @@ class Index(Sequence[IndexRow]):
         rows = self._rows if len(self._rows) == self._length else self._rows[: self._length]
         rows.append(row)
         # Two threads may have appended to one list at once: who did not get the place takes a copy.
-        longer._rows = rows if rows[self._length] is row else [*rows[: self._length], row]
-        longer._length = self._length + 1
+        longer._rows = rows if rows[self._length] is row else [*rows[: self._length], row]  # noqa: SLF001
+        longer._length = self._length + 1  # noqa: SLF001
         return longer
 
     def find(self, offset: int) -> int:

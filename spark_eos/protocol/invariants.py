@@ -70,7 +70,9 @@ def _check_producers(state: State) -> None:
     _ensure(set(opened) <= set(state.open_transactions), "a partition waits for no open transaction")
     for producer_id, producer in state.producers.items():
         ongoing = producer.transaction is TransactionState.ONGOING
-        _ensure(producer_id == producer.producer_id < state.next_producer_id, f"producer {producer_id} is new")
+        _ensure(
+            producer_id == producer.producer_id < state.next_producer_id, f"producer {producer_id} is new"
+        )
         _ensure(ongoing == (producer_id in state.open_transactions), f"producer {producer_id}: is it open?")
         _ensure(
             set(producer.touched) == opened.get(producer_id, set()), f"producer {producer_id} touched others"

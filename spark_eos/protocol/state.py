@@ -167,5 +167,10 @@ class State:
         producer_id = self.transactional_ids.get(transactional_id)
         return None if producer_id is None else self.producers[producer_id]
 
+    def offset_of(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+        """What ``group`` has committed for a partition, if anything."""
+        offsets = self.groups.get(group)
+        return None if offsets is None else offsets.get((topic, partition))
+
 
 EMPTY = State()

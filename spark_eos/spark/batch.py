@@ -16,15 +16,16 @@ from spark_eos.errors import CommitOutcomeUnknownError
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch, Isolation, plan
 from spark_eos.log.stage import Stage
-from spark_eos.protocol.actions import Action, AppendBatches
-from spark_eos.protocol.types import NO_PRODUCER
+from spark_eos.protocol.actions import Action, AppendBatches, EndTransaction, InitProducer
+from spark_eos.protocol.rules.microbatch import ONE_SHOT_TIMEOUT_MS
+from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
 from spark_eos.spark.offsets import EARLIEST
 from spark_eos.spark.positions import ending_positions, starting_positions
 from spark_eos.spark.scan import read_task, split
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.target import prepare, truncation
 from spark_eos.spark.task import TaskWriter, collect
-from spark_eos.spark.topics import selected_partitions
+from spark_eos.spark.topics import check_columns, selected_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,11 +37,33 @@ if TYPE_CHECKING:
 __all__ = ["EosLogBatchReader", "EosLogBatchWriter"]
 
 
+def _transaction(
+    state: State,
+    transactional_id: str,
+    before: tuple[Action, ...],
+    topics: tuple[tuple[str, str], ...],
+    files: tuple[StagedFile, ...],
+) -> tuple[Action, ...]:
+    """A write under a transactional id: it takes the id's next epoch, and so fences whoever had it."""
+    known = state.producer_of(transactional_id)
+    if known is None:
+        stamp = ProducerStamp(state.next_producer_id, 0, 0)
+    else:
+        stamp = ProducerStamp(known.producer_id, known.epoch + 1, known.number + 1)
+    return (
+        InitProducer(stamp.producer_id, stamp.epoch, transactional_id, ONE_SHOT_TIMEOUT_MS),
+        *before,
+        *((AppendBatches(stamp, topics, files),) if files else ()),
+        EndTransaction(stamp, commit=True),
+    )
+
+
 class EosLogBatchReader(DataSourceReader):
     """Reads from the earliest to the latest offset, or what the options say, as of one applied state."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
+        check_columns(options, schema)
         self._columns = arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -88,6 +111,8 @@ class EosLogBatchWriter(DataSourceArrowWriter):
         def propose(state: State) -> tuple[Action, ...]:
             topic = self._options.topic
             before = truncation(state, topic) if self._overwrite and topic is not None else ()
+            if self._options.transactional_id is not None:
+                return _transaction(state, self._options.transactional_id, before, topics, files)
             return (*before, *((AppendBatches(NO_PRODUCER, topics, files),) if files else ()))
 
         try:

@@ -23,7 +23,8 @@ _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 class Checkpoint:
     """The checkpoint in the folder ``location``: a path, or a ``file:`` URL.
 
-    A ``%`` stands for itself in both: Hadoop does not decode a path that it is given as text. Raises `ConfigError` if it is elsewhere.
+    A ``%`` stands for itself in both: Hadoop does not decode a path that it is given as text.
+    Raises `ConfigError` if it is elsewhere.
     """
 
     def __init__(self, location: str) -> None:
@@ -82,10 +83,6 @@ class Checkpoint:
     def finished(self, batch_id: int) -> bool:
         """Whether Spark has noted the batch as done."""
         return _exists(self._root / "commits" / str(batch_id))
-
-    def sources_of_batch(self, batch_id: int) -> tuple[tuple[str | None, str | None], ...]:
-        """See `sources_of_batch`."""
-        return sources_of_batch(self, batch_id)
 
     def require_offsets(self, batch_id: int) -> list[str | None]:
         """As `offsets`; raises `CheckpointMismatchError`, naming the file, if it is missing."""

@@ -47,21 +47,21 @@ class EosLogDataSource(DataSource):
 
         return EosLogBatchReader(parse_source(self.options, streaming=False), schema)
 
-    def streamReader(self, schema: StructType) -> EosLogStreamReader:  # noqa: N802  (Spark's name)
+    def streamReader(self, schema: StructType) -> EosLogStreamReader:
         """A streaming read."""
         from spark_eos.spark.options import parse_source
         from spark_eos.spark.source import EosLogStreamReader
 
         return EosLogStreamReader(parse_source(self.options, streaming=True), schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> EosLogBatchWriter:  # noqa: FBT001
+    def writer(self, schema: StructType, overwrite: bool) -> EosLogBatchWriter:
         """A batch write: all rows in one entry, or none."""
         from spark_eos.spark.batch import EosLogBatchWriter
         from spark_eos.spark.options import parse_sink
 
         return EosLogBatchWriter(parse_sink(self.options, streaming=False), schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> EosLogStreamWriter:  # noqa: FBT001, N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> EosLogStreamWriter:
         """A streaming write: each micro-batch with its source offsets in one entry."""
         from spark_eos.spark.options import parse_sink
         from spark_eos.spark.sink import EosLogStreamWriter

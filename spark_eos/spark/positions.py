@@ -128,7 +128,7 @@ def _committed(options: SourceOptions, log: Log, at: TopicPartition, partition: 
         raise UnstableOffsetCommitError(
             f"the offset of group {group!r} for {at} is part of an open transaction: try again when it has ended"
         )
-    known = state.groups.get(group, {}).get((at.topic, at.partition))
+    known = state.offset_of(group, at.topic, at.partition)
     if known is None or known.topic_id != state.topics[at.topic].topic_id:
         return partition.start
     end = end_offset(partition, Isolation.parse(options.isolation_level))

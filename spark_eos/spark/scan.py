@@ -47,8 +47,11 @@ def split(
     at_least: int | None = None,
     records: int | None = None,
 ) -> list[ScanTask]:
-    """Tasks for the fetches, in order: ``at_least`` of them if there are as many records
-    (``minPartitions``), and none with more than ``records`` (``maxRecordsPerPartition``)."""
+    """Tasks for the fetches, in order.
+
+    ``at_least`` of them if there are as many records (``minPartitions``), and none with more than
+    ``records`` (``maxRecordsPerPartition``).
+    """
     total = sum(fetch.count for fetch in fetches)
     longest = records or total
     if at_least:
@@ -71,10 +74,10 @@ def split(
     return [_task(stage, topics, task) for task in tasks]
 
 
-def read_task(task: ScanTask | None, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects)."""
-    if task is None or not isinstance(task, ScanTask):
-        return
+    if not isinstance(task, ScanTask):
+        return  # Spark's stand-in where a batch read has nothing to plan.
     for fetch in task.fetches:
         topic = task.topics[fetch.topic]
         table = task.stage.read(topic, fetch)

@@ -154,8 +154,9 @@ def _check_kafka(frame: pa.Schema) -> None:
         wanted = _WANTED.get(field.name)
         if wanted is None:
             raise SchemaMismatchError(
-                f"a Kafka-shaped topic has no column {field.name!r}; {_other_case(field.name, tuple(_WANTED))}"
-                "drop it, put it into value (to_json(struct(...)) or a cast), or create a topic with a schema"
+                f"a Kafka-shaped topic has no column {field.name!r}; "
+                f"{_other_case(field.name, tuple(_WANTED))}drop it, put it into value "
+                "(to_json(struct(...)) or a cast), or create a topic with a schema"
             )
         if not _fits(field.name, field.type):
             raise SchemaMismatchError(f"column {field.name!r} is {field.type}; cast it to {wanted}")
@@ -190,16 +191,16 @@ def _fits(name: str, type_: pa.DataType) -> bool:
     """Whether a column of Kafka-shaped rows, by its name, may have a type."""
     types = pa.types
     if name == "timestamp":
-        return types.is_timestamp(type_) and type_.tz is not None
+        return bool(types.is_timestamp(type_) and type_.tz is not None)
     if name == "partition":
-        return types.is_integer(type_)
+        return bool(types.is_integer(type_))
     try:
         stored = normalise_type(type_, name)
     except SchemaMismatchError:
         return False
     if name == "headers":
         return bool(stored.equals(HEADERS))
-    return stored == pa.string() or (name != "topic" and stored == pa.binary())
+    return bool(stored == pa.string() or (name != "topic" and stored == pa.binary()))
 
 
 def _other_case(name: str, others: tuple[str, ...], *, back: bool = False) -> str:

@@ -54,7 +54,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         """Stage the rows of one task."""
         return TaskWriter(self._options, self._target.stage, self._target.topic).write(iterator)
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the micro-batch visible, once: rows, source offsets and COMMIT in one entry."""
         topics, files = collect(messages)
         log = Log.shared(self._options.path)
@@ -79,7 +79,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         if not was_appended(committed.results):
             log.discard(files)  # A replay: the batch is in the log, with the files of its first run.
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Delete what certainly is not in the log.
 
         Spark calls this also after a commit that failed, with the same messages. Files of a commit whose

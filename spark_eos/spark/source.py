@@ -23,7 +23,7 @@ from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.positions import starting_positions
 from spark_eos.spark.scan import read_task, split
 from spark_eos.spark.schema import arrow_schema
-from spark_eos.spark.topics import selected_partitions
+from spark_eos.spark.topics import check_columns, selected_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +46,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
+        check_columns(options, schema)
         self._columns = arrow_schema(schema)
         self._isolation = Isolation.parse(options.isolation_level)
         self._bounded = False
@@ -53,7 +54,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- what Spark asks of the driver's copy -------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins (``startingOffsets``)."""
         log = self._log()
         state = log.state
@@ -66,7 +67,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             group=self._options.group_id,
         ).to_json_dict()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next micro-batch: at most ``limit``, and never past an AvailableNow target."""
         log = self._log()
         state = log.state
@@ -85,12 +86,12 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = admit(begin.positions, ends, limit.max_rows)
         return replace(begin, positions={**begin.positions, **ends}).to_json_dict()
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """``maxOffsetsPerTrigger``, or everything."""
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         """The ends of the partitions, for the query's progress (lag)."""
         log = self._log()
         state = log.state
@@ -101,7 +102,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return ends
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """The run ends at what is there when the first batch is planned."""
         self._bounded = True
 
@@ -119,9 +120,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             partition = state.partitions.get((finish.topic_ids[at.topic], at.partition))
             if partition is None:
                 continue
-            first = begin.positions.get(
-                at, partition.start if at not in finish.initial else finish.initial[at]
-            )
+            first = begin.positions.get(at, finish.initial.get(at, partition.start))
             fetches += plan(state, at, *self._range(at, first, stop, partition), self._isolation)
         return split(
             Stage(self._options.path, state.seq + 1),

@@ -98,6 +98,8 @@ class TaskWriter:
         topic, writer, partitioner = self._writers.get(name) or self._open(name, task)
         targets = partitioner(rows, topic.partitions)
         stored = set(layout_of(topic).physical.names)
+        if not self._options.include_headers and not topic.schemas:
+            stored.remove("headers")
         writer.append(rows.select([column for column in rows.schema.names if column in stored]), targets)
 
     def _open(self, name: str, task: int) -> tuple[Topic, SegmentWriter, Partitioner]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spark_eos.protocol.actions import (
@@ -35,6 +37,7 @@ class Log:
         self.state, (outcome,) = apply_entry(before, entry)
         check_step(before, self.state)
         if isinstance(outcome, Rejected):
+            assert self.state == replace(before, seq=entry.seq)
             self.state = before
             raise outcome.error
         return outcome.results

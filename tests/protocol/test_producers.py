@@ -125,7 +125,7 @@ def test_numbers_follow_one_another(log, by):
 def test_one_transaction_at_a_time(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3))
-    with pytest.raises(InvalidTxnStateError, match="transaction 1 of .* cannot go on"):
+    with pytest.raises(InvalidTxnStateError, match=r"transaction 1 of .* cannot go on"):
         log.append(log.next(stamp), (0, 3))
 
 
@@ -147,7 +147,7 @@ def test_an_empty_transaction_leaves_no_trace(log, commit):
 
 def test_transactions_need_a_transactional_id(log):
     stamp = log.init(None)
-    with pytest.raises(InvalidTxnStateError, match="has no transactional.id"):
+    with pytest.raises(InvalidTxnStateError, match=r"has no transactional.id"):
         log.append(log.next(stamp), (0, 1))
     with pytest.raises(InvalidTxnStateError, match="only append inside a transaction"):
         log.append(log.init(), (0, 1))

@@ -149,7 +149,7 @@ def test_log_start(log):
     assert log.partition().start == 7
     for offset in (-2, 16):
         with pytest.raises(OffsetOutOfRangeError, match=f"offset {offset}"):
-            log.do(AdvanceLogStart((log.at(1, 1), log.at(offset))))
+            log.do(AdvanceLogStart((log.at(0, 1), log.at(offset))))
     with pytest.raises(UnknownTopicOrPartitionError, match="no partition 2"):
         log.do(AdvanceLogStart((log.at(0, 2),)))
     log.do(AdvanceLogStart((log.at(-1),)))
@@ -172,6 +172,6 @@ def test_staging_floor(log):
     log.do(RaiseStagingFloor(2))
     log.do(RaiseStagingFloor(1))
     assert log.state.staging_floor == 2
-    with pytest.raises(StagedFileExpiredError, match="1-x.arrow"):
+    with pytest.raises(StagedFileExpiredError, match=r"1-x.arrow"):
         log.append(NO_PRODUCER, (0, 1), base=1)
     log.append(NO_PRODUCER, (0, 1), base=2)

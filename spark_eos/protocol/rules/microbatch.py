@@ -25,10 +25,10 @@ from spark_eos.protocol.rules.offsets import require_partition
 from spark_eos.protocol.state import CommittedOffset, Producer, Query, State
 from spark_eos.protocol.types import ProducerStamp, StagedFile
 
-__all__ = ["MicroBatch", "commit", "propose"]
+__all__ = ["ONE_SHOT_TIMEOUT_MS", "MicroBatch", "commit", "propose"]
 
-_QUERY_TIMEOUT_MS = 60_000
-"""Micro-batches are one shot and never open, so their timeout is never looked at."""
+ONE_SHOT_TIMEOUT_MS = 60_000
+"""Spark's transactions are one shot and never open, so their timeout is never looked at."""
 
 
 class MicroBatch(NamedTuple):
@@ -69,7 +69,7 @@ def propose(
     if not current:
         register = (
             InitProducer(
-                stamp.producer_id, stamp.epoch, batch.transactional_id, _QUERY_TIMEOUT_MS, batch.run_id
+                stamp.producer_id, stamp.epoch, batch.transactional_id, ONE_SHOT_TIMEOUT_MS, batch.run_id
             ),
         )
     progress = CommitMicroBatch(

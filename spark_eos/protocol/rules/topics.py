@@ -97,12 +97,12 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
         written = [key for key in producer.sequences if key[0] == topic.topic_id]
         read = [key for key in producer.pending if key[1] == action.name]
         if written or read:
-            producer = replace(
+            left = replace(
                 producer,
                 sequences=_without(producer.sequences, written),
                 pending=_without(producer.pending, read),
             )
-            producers = producers.set(producer_id, producer)
+            producers = producers.set(producer_id, left)
     topics = state.topics.delete(action.name)
     return replace(state, topics=topics, partitions=partitions, groups=groups, producers=producers), None
 

@@ -1,0 +1,54 @@
+"""A transactional, partitioned log in a folder, and an exactly-once source and sink for PySpark.
+
+Clients are loaded when they are first used, so that importing the package, which every Spark worker does,
+stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from spark_eos import errors
+
+if TYPE_CHECKING:
+    from spark_eos.clients.admin import Admin
+    from spark_eos.clients.consumer import Consumer
+    from spark_eos.clients.producer import Producer
+    from spark_eos.clients.records import ConsumerRecord, RecordMetadata
+    from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "Admin",
+    "Consumer",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
+    "Producer",
+    "RecordMetadata",
+    "TopicPartition",
+    "__version__",
+    "errors",
+]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Admin": "spark_eos.clients.admin",
+    "Consumer": "spark_eos.clients.consumer",
+    "ConsumerRecord": "spark_eos.clients.records",
+    "OffsetAndMetadata": "spark_eos.protocol.types",
+    "Producer": "spark_eos.clients.producer",
+    "RecordMetadata": "spark_eos.clients.records",
+    "TopicPartition": "spark_eos.protocol.types",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

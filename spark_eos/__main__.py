@@ -1,0 +1,9 @@
+"""``python -m spark_eos`` is ``eoslog``."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_eos.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,94 @@
+"""The transaction log in words: entries, their actions, and the control batches that came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from spark_eos.errors import ObjectNotFoundError
+from spark_eos.log import names
+from spark_eos.log.log import Log
+from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.index import Kind
+from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.types import StagedFile
+
+__all__ = ["dump"]
+
+
+def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
+    """A dict for each request (``kind`` request), action and control batch, from entry ``first`` on.
+
+    All entries are read whatever ``first`` is: what they came to depends on those before. Raises
+    `CorruptRecordError` and `UnsupportedVersionError`.
+    """
+    state, seq = EMPTY, 0
+    while True:
+        try:
+            data = log.store.read(names.entry(seq))
+        except ObjectNotFoundError:
+            return
+        for request in decode_entry(data, seq, f"{log.url}/{names.entry(seq)}").requests:
+            before = state
+            state, outcome = apply(before, request)
+            if seq < first:
+                continue
+            error = outcome.error if isinstance(outcome, Rejected) else None
+            yield {
+                "kind": "request",
+                "seq": seq,
+                "request_id": request.request_id.hex(),
+                "timestamp_ms": request.timestamp_ms,
+                "writer": request.writer,
+                "error": None if error is None else f"{type(error).__name__}: {error}",
+            }
+            for action in request.actions:
+                fields = dict(zip(action._fields, map(_plain, action), strict=True))
+                yield {"kind": "action", "seq": seq, "action": type(action).__name__, "fields": fields}
+            yield from _controls(seq, before, state)
+        state = replace(state, seq=seq)
+        seq += 1
+
+
+def _controls(seq: int, before: State, after: State) -> Iterator[dict[str, Any]]:
+    """The control batches that a request put into partitions."""
+    topics = {topic.topic_id: topic.name for topic in after.topics.values()}
+    for key, partition in sorted(after.partitions.items(), key=lambda item: item[0]):
+        known = before.partitions.get(key)
+        if known is partition:
+            continue
+        since = 0 if known is None else known.end
+        for row in partition.index.since(since):
+            if row.kind is not Kind.DATA and row.base_offset >= since:
+                yield {
+                    "kind": "control",
+                    "seq": seq,
+                    "topic": topics[key[0]],
+                    "partition": key[1],
+                    "offset": row.base_offset,
+                    "type": row.kind.name,
+                    "producer_id": row.producer.producer_id,
+                    "epoch": row.producer.epoch,
+                    "number": row.producer.number,
+                }
+
+
+def _plain(value: object) -> Any:
+    """Named tuples as dicts, bytes by their length: what JSON and people can take."""
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if isinstance(value, StagedFile):
+        return {
+            **_fields(value.file),
+            "topic": value.topic,
+            "batches": [_fields(batch) for batch in value.batches],
+        }
+    if isinstance(value, tuple):
+        return _fields(value) if hasattr(value, "_fields") else [_plain(part) for part in value]
+    return value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {name: _plain(part) for name, part in zip(value._fields, value, strict=True)}

@@ -1,0 +1,167 @@
+"""The admin client: topics, transactions and groups of a log."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from spark_eos.errors import (
+    ConfigError,
+    InvalidRequestError,
+    NotALogError,
+    OffsetOutOfRangeError,
+    ProducerFencedError,
+    SchemaMismatchError,
+    TopicExistsError,
+    UnknownTopicOrPartitionError,
+)
+
+T0 = TopicPartition("t", 0)
+NAMES = (f"memory://admin-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def url():
+    return next(NAMES)
+
+
+@pytest.fixture
+def admin(url):
+    with Admin(url) as admin:
+        admin.create_topic("t", 2)
+        yield admin
+
+
+def open_transaction(url, transactional_id="app"):
+    producer = Producer(url, {"transactional.id": transactional_id, "transaction.timeout.ms": 5000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"x", partition=0)
+    producer.flush()
+    return producer
+
+
+def test_topics(url, admin):
+    admin.create_topic("a", config={"retention.ms": 5})
+    assert admin.list_topics() == ["a", "t"]
+    with pytest.raises(TopicExistsError, match="'t'"):
+        admin.create_topic("t")
+    with pytest.raises(ConfigError, match=r"'retention\.ms'"):
+        admin.create_topic("b", config={"retention.msx": 5})
+    admin.delete_topic("t")
+    assert admin.list_topics() == ["a"]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        admin.describe_topic("t")
+
+
+def test_description(url, admin):
+    open_transaction(url)
+    described = admin.describe_topic("t")
+    assert [(p.partition, p.start, p.end, p.lso) for p in described.partitions] == [(0, 0, 1, 0), (1, 0, 0, 0)]
+    assert (described.name, described.config, described.schema) == ("t", {}, None)
+
+
+def test_altering(admin):
+    admin.create_topic("a", config={"retention.ms": 5, "segment.ms": 6}, schema=pa.schema([("id", pa.int64())]))
+    admin.alter_topic("a", partitions=3, config={"retention.ms": None, "segment.bytes": 7})
+    described = admin.describe_topic("a")
+    assert len(described.partitions) == 3
+    assert described.config == {"segment.ms": "6", "segment.bytes": "7"}
+    wider = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    admin.alter_topic("a", schema=wider)
+    assert admin.describe_topic("a").schema == wider
+    with pytest.raises(SchemaMismatchError, match="'name'"):
+        admin.alter_topic("a", schema=pa.schema([("id", pa.int64())]))
+    with pytest.raises(InvalidRequestError, match="3 partitions"):
+        admin.alter_topic("a", partitions=2)
+    with pytest.raises(ConfigError, match="'retention'"):
+        admin.alter_topic("a", config={"retention": None})
+    with pytest.raises(InvalidRequestError, match="Kafka-shaped"):
+        admin.alter_topic("t", schema=wider)
+
+
+def test_transactions(url, admin):
+    open_transaction(url)
+    (listed,) = admin.list_transactions()
+    assert listed == admin.describe_transaction("app")
+    assert (listed.transactional_id, listed.state, listed.timeout_ms) == ("app", "Ongoing", 5000)
+    assert (listed.epoch, listed.number, listed.partitions) == (0, 0, [T0])
+    (writer,) = admin.describe_producers("t", 0)
+    assert (writer.producer_id, writer.last_sequence, writer.transaction_start) == (listed.producer_id, 0, 0)
+    assert admin.describe_producers("t", 1) == []
+    with pytest.raises(InvalidRequestError, match="'nobody'"):
+        admin.describe_transaction("nobody")
+
+
+def test_aborting_fences_the_producer(url, admin):
+    producer = open_transaction(url)
+    admin.abort_transaction("app")
+    assert admin.describe_transaction("app").state == "CompleteAbort"
+    assert admin.describe_topic("t").partitions[0].lso == 2
+    with pytest.raises(ProducerFencedError):
+        producer.commit_transaction()
+    with pytest.raises(InvalidRequestError, match="no open transaction"):
+        admin.abort_transaction("app")
+
+
+def test_fencing(url, admin):
+    producer = open_transaction(url)
+    admin.fence_producers(["app", "new"])
+    with pytest.raises(ProducerFencedError):
+        producer.commit_transaction()
+    assert [t.transactional_id for t in admin.list_transactions()] == ["app", "new"]
+    assert admin.describe_transaction("app").timeout_ms == 5000
+
+
+def test_deleting_records(url, admin):
+    with Producer(url) as producer:
+        for value in "abc":
+            producer.send("t", value, partition=0)
+    assert admin.delete_records({T0: 2}) == {T0: 2}
+    with Consumer(url, {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([T0])
+        assert [record.value for record in consumer.poll()] == [b"c"]
+    assert admin.delete_records({T0: 1}) == {T0: 2}
+    assert admin.delete_records({T0: -1}) == {T0: 3}
+    with pytest.raises(OffsetOutOfRangeError, match="offset 4"):
+        admin.delete_records({T0: 4})
+
+
+def test_groups(admin):
+    assert admin.list_groups() == []
+    admin.alter_group_offsets("g", {T0: 0, TopicPartition("t", 1): OffsetAndMetadata(3, "note")})
+    assert admin.list_groups() == ["g"]
+    assert admin.list_group_offsets("g") == {
+        T0: OffsetAndMetadata(0),
+        TopicPartition("t", 1): OffsetAndMetadata(3, "note"),
+    }
+    assert admin.list_group_offsets("nobody") == {}
+    with pytest.raises(UnknownTopicOrPartitionError, match="'u'"):
+        admin.alter_group_offsets("g", {TopicPartition("u", 0): 1})
+
+
+CALLS = {
+    "list_topics": (),
+    "describe_topic": ("t",),
+    "delete_topic": ("t",),
+    "alter_topic": ("t", 2),
+    "list_transactions": (),
+    "describe_transaction": ("x",),
+    "describe_producers": ("t", 0),
+    "fence_producers": (["x"],),
+    "abort_transaction": ("x",),
+    "delete_records": ({T0: 1},),
+    "list_groups": (),
+    "list_group_offsets": ("g",),
+    "alter_group_offsets": ("g", {T0: 1}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_missing_log_is_not_created(name, tmp_path):
+    with pytest.raises(NotALogError):
+        getattr(Admin(tmp_path / "none"), name)(*CALLS[name])
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,352 @@
+"""The consumer: what is seen, where it stands, and what it says when that is gone."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Admin, Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from spark_eos.errors import (
+    ConfigError,
+    CorruptRecordError,
+    IllegalStateError,
+    InvalidRequestError,
+    NoOffsetForPartitionError,
+    NotALogError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+    UnstableOffsetCommitError,
+)
+from spark_eos.log.log import Log
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import FaultyStore
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+NAMES = (f"memory://consumer-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def url():
+    return next(NAMES)
+
+
+@pytest.fixture
+def admin(url):
+    return Admin(url)
+
+
+def fill(url, *values, topic="t", partition=0):
+    with Producer(url) as producer:
+        for value in values:
+            producer.send(topic, value, partition=partition)
+
+
+def consumer(url, *partitions, **settings):
+    config = {name.replace("_", "."): value for name, value in settings.items()}
+    reader = Consumer(url, {"auto.offset.reset": "earliest", **config})
+    reader.assign(partitions or [T0])
+    return reader
+
+
+def read(reader, **options):
+    return [record.value for record in reader.poll(**options)]
+
+
+def test_positions_move_over_control_batches_and_aborted_records(url):
+    producer = Producer(url, {"transactional.id": "app"})
+    producer.init_transactions()
+    for value, commit in ((b"a", False), (b"b", True), (b"c", False)):
+        producer.begin_transaction()
+        producer.send("t", value)
+        producer.flush()
+        (producer.commit_transaction if commit else producer.abort_transaction)()
+    reader = consumer(url, isolation_level="read_committed")
+    (record,) = reader.poll()
+    assert (record.value, record.offset) == (b"b", 2)
+    assert reader.poll() == []
+    assert reader.position(T0) == reader.end_offsets([T0])[T0] == 6
+
+
+def test_a_batch_is_read_once_for_many_polls(url):
+    store = FaultyStore(MemoryStore())
+    log = Log.open_or_create(store)
+    with Producer(log) as producer:
+        producer.send_arrow("t", pa.table({"value": [str(n) for n in range(1000)]}))
+    reader = consumer(log)
+    found = []
+    while records := reader.poll(max_records=100):
+        assert len(records) == 100
+        found += records
+    assert [int(record.value) for record in found] == [record.offset for record in found] == list(range(1000))
+    assert store.count("read", "data/*") == 1
+
+
+def test_max_poll_records(url):
+    with Producer(url) as producer:
+        producer.send_arrow("t", pa.table({"value": ["x"] * 700}))
+    reader = consumer(url)
+    assert [len(reader.poll()) for _ in range(3)] == [500, 200, 0]
+    assert len(consumer(url, max_poll_records=7).poll()) == 7
+
+
+def test_partitions_take_turns(url, admin):
+    admin.create_topic("t", 3)
+    parts = [TopicPartition("t", number) for number in range(3)]
+    for part in parts:
+        fill(url, *(b"x" for _ in range(20)), partition=part.partition)
+    reader = consumer(url, *parts)
+    seen = [{record.partition for record in reader.poll(max_records=5)} for _ in range(3)]
+    assert set().union(*seen) == {0, 1, 2}
+
+
+def test_pause_and_resume(url, admin):
+    admin.create_topic("t", 2)
+    fill(url, b"0", partition=0)
+    fill(url, b"1", partition=1)
+    reader = consumer(url, T0, T1)
+    reader.pause(T0)
+    assert read(reader) == [b"1"]
+    assert read(reader) == []
+    reader.resume(T0)
+    assert read(reader) == [b"0"]
+
+
+def test_seek_and_position(url):
+    fill(url, b"0", b"1", b"2")
+    reader = consumer(url)
+    reader.seek(T0, 2)
+    assert read(reader) == [b"2"]
+    reader.seek_to_beginning()
+    assert reader.position(T0) == 0
+    reader.seek_to_end(T0)
+    assert read(reader) == []
+    with pytest.raises(InvalidRequestError, match="-1"):
+        reader.seek(T0, -1)
+    with pytest.raises(IllegalStateError, match="t-1 is not assigned"):
+        reader.seek(T1, 0)
+
+
+def test_seek_in_the_middle_of_a_batch_that_is_being_read(url):
+    with Producer(url) as producer:
+        producer.send_arrow("t", pa.table({"value": [str(n) for n in range(10)]}))
+    reader = consumer(url)
+    assert read(reader, max_records=3) == [b"0", b"1", b"2"]
+    reader.seek(T0, 8)
+    assert read(reader) == [b"8", b"9"]
+
+
+def test_latest_is_the_default(url):
+    fill(url, b"old")
+    reader = Consumer(url)
+    reader.assign([T0])
+    assert reader.poll() == []
+    fill(url, b"new")
+    assert read(reader) == [b"new"]
+
+
+def test_no_reset(url, admin):
+    fill(url, b"0", b"1", b"2")
+    reader = consumer(url, auto_offset_reset="none")
+    with pytest.raises(NoOffsetForPartitionError, match="t-0"):
+        reader.poll()
+    reader.seek(T0, 1)
+    admin.delete_records({T0: 2})
+    with pytest.raises(OffsetOutOfRangeError, match="offset 1 of t-0"):
+        reader.poll()
+    reader.seek(T0, 99)
+    with pytest.raises(OffsetOutOfRangeError, match="offset 99"):
+        reader.poll()
+
+
+@pytest.mark.parametrize(("reset", "expected"), [("earliest", [b"2"]), ("latest", [])])
+def test_out_of_range_is_reset(url, admin, reset, expected):
+    fill(url, b"0", b"1", b"2")
+    admin.delete_records({T0: 2})
+    reader = consumer(url, auto_offset_reset=reset)
+    reader.seek(T0, 0)
+    assert read(reader) == expected
+
+
+def test_reading_creates_nothing(url, admin, tmp_path):
+    for missing in (next(NAMES), str(tmp_path / "none")):
+        with pytest.raises(NotALogError):
+            Consumer(missing)
+    assert not (tmp_path / "none").exists()
+    fill(url, b"x")
+    with pytest.raises(UnknownTopicOrPartitionError, match="'tt'.*did you mean 't'"):
+        consumer(url, TopicPartition("tt", 0))
+    with pytest.raises(UnknownTopicOrPartitionError, match="partition 1"):
+        consumer(url, T1)
+    assert admin.list_topics() == ["t"]
+
+
+def test_a_topic_that_was_created_again_is_not_read_on(url, admin):
+    fill(url, b"x")
+    reader = consumer(url)
+    assert read(reader) == [b"x"]
+    admin.delete_topic("t")
+    with pytest.raises(UnknownTopicOrPartitionError, match="'t' was deleted since"):
+        reader.poll()
+    fill(url, b"y", b"z")
+    with pytest.raises(UnknownTopicOrPartitionError, match="'t' was deleted and created again"):
+        reader.poll()
+    reader.assign([T0])
+    assert read(reader) == [b"y", b"z"]
+
+
+def test_committed_offsets(url):
+    fill(url, *(str(n) for n in range(10)))
+    reader = consumer(url, group_id="g", enable_auto_commit=False)
+    assert reader.committed([T0]) == {T0: None}
+    reader.poll(max_records=4)
+    reader.commit()
+    assert reader.committed([T0]) == {T0: OffsetAndMetadata(4)}
+    reader.close()
+    again = consumer(url, group_id="g", enable_auto_commit=False)
+    assert again.position(T0) == 4
+    again.commit({T0: OffsetAndMetadata(7, "note")})
+    assert again.committed([T0]) == {T0: OffsetAndMetadata(7, "note")}
+    assert consumer(url, group_id="other").position(T0) == 0
+
+
+def test_auto_commit_commits_what_was_returned_before(url, admin):
+    fill(url, *(str(n) for n in range(10)))
+    with consumer(url, group_id="g", auto_commit_interval_ms=0) as reader:
+        reader.poll(max_records=4)
+        assert admin.list_group_offsets("g") == {}  # these may not have been processed
+        reader.poll(max_records=2)
+        assert admin.list_group_offsets("g") == {T0: OffsetAndMetadata(4)}
+    assert admin.list_group_offsets("g") == {T0: OffsetAndMetadata(6)}
+
+
+def test_without_a_group_nothing_is_committed(url, admin):
+    fill(url, b"x")
+    with consumer(url) as reader:
+        reader.poll()
+        for call in (reader.commit, reader.group_metadata, lambda: reader.committed([T0])):
+            with pytest.raises(ConfigError, match=r"group\.id"):
+                call()
+    assert admin.list_groups() == []
+
+
+def test_offsets_of_an_open_transaction_are_waited_for(url):
+    fill(url, b"0", b"1")
+    log = Log.shared(url)
+    from spark_eos.clients.identity import initialise
+    from spark_eos.protocol.actions import CommitOffsets, EndTransaction, PartitionOffset
+
+    stamp = initialise(log, "app", 60_000, writer="", request_id=log.clock.unique()).results[0]._replace(number=0)
+    place = PartitionOffset("t", log.topic("t").topic_id, 0, 1)
+    log.commit(lambda state: (CommitOffsets("g", (place,), stamp),))
+    settings = {"group_id": "g", "default_api_timeout_ms": 0, "enable_auto_commit": False}
+    stable = consumer(url, isolation_level="read_committed", **settings)
+    with pytest.raises(UnstableOffsetCommitError, match="'g' for t-0"):
+        stable.committed([T0])
+    assert stable.poll() == []
+    assert consumer(url, **settings).committed([T0]) == {T0: None}
+    log.commit(lambda state: (EndTransaction(stamp, commit=True),))
+    assert stable.committed([T0]) == {T0: OffsetAndMetadata(1)}
+    assert read(stable) == [b"1"]
+
+
+def test_times(url):
+    with Producer(url) as producer:
+        for number in range(5):
+            producer.send("t", str(number), timestamp_ms=1000 * number)
+    reader = consumer(url)
+    assert reader.offsets_for_times({T0: 1500}) == {T0: (2, 2000)}
+    assert reader.offsets_for_times({T0: 99_999}) == {T0: None}
+
+
+def test_poll_arrow(url, admin):
+    schema = pa.schema([("id", pa.int64()), ("topic", pa.string())])
+    admin.create_topic("typed", schema=schema)
+    with Producer(url) as producer:
+        producer.send_arrow("t", pa.table({"value": ["a", "b"]}))
+        producer.send_arrow("typed", pa.table({"id": [7], "topic": ["own"]}))
+    reader = consumer(url, T0, TopicPartition("typed", 0))
+    first, second = reader.poll_arrow(), reader.poll_arrow()
+    assert first.drop_columns(["timestamp"]).to_pydict() == {
+        "topic": ["t", "t"],
+        "partition": [0, 0],
+        "offset": [0, 1],
+        "key": [None, None],
+        "value": [b"a", b"b"],
+        "headers": [None, None],
+    }
+    assert second.drop_columns(["_timestamp"]).to_pydict() == {
+        "_topic": ["typed"],
+        "_partition": [0],
+        "_offset": [0],
+        "id": [7],
+        "topic": ["own"],
+    }
+    empty = reader.poll_arrow()
+    assert empty.num_rows == 0
+    assert empty.schema in (first.schema, second.schema)
+    reader.seek_to_beginning(T0)
+    assert reader.poll_arrow(max_records=1).column("offset").to_pylist() == [0]
+
+
+def test_typed_rows_are_dicts(url, admin):
+    admin.create_topic("typed", schema=pa.schema([("id", pa.int64())]))
+    with Producer(url) as producer:
+        producer.send_arrow("typed", pa.table({"id": [1]}))
+    (record,) = consumer(url, TopicPartition("typed", 0)).poll()
+    assert record == ConsumerRecord("typed", 0, 0, record.timestamp_ms, None, {"id": 1})
+
+
+def test_rows_of_an_older_schema_have_null_in_new_columns(url, admin):
+    at = TopicPartition("typed", 0)
+    admin.create_topic("typed", schema=pa.schema([("id", pa.int64())]))
+    with Producer(url) as producer:
+        producer.send_arrow("typed", pa.table({"id": [1]}))
+        producer.flush()
+        admin.alter_topic("typed", schema=pa.schema([("id", pa.int64()), ("more", pa.string())]))
+        producer.send_arrow("typed", pa.table({"id": [2], "more": ["x"]}))
+    assert read(consumer(url, at)) == [{"id": 1, "more": None}, {"id": 2, "more": "x"}]
+
+
+def test_damage_is_told_with_the_file_and_what_was_read_is_kept(url):
+    log = Log.open_or_create(MemoryStore())
+    with Producer(log) as producer:
+        producer.send("t", b"first")
+        producer.flush()
+        producer.send("t", b"second")
+    name = log.state.partitions[log.topic("t").topic_id, 0].index[1].file.name
+    data = bytearray(log.store.read(name).to_pybytes())
+    at = data.index(b"second")
+    data[at] ^= 1
+    log.store.overwrite(name, data)
+    reader = consumer(log)
+    assert read(reader) == [b"first"]
+    with pytest.raises(CorruptRecordError, match=name):
+        reader.poll()
+    assert reader.position(T0) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"isolation.levl": "read_committed"}, "'isolation.level'"),
+        ({"isolation.level": "serializable"}, "read_committed"),
+        ({"auto.offset.reset": "never"}, "earliest"),
+        ({"check.crcs": False}, "always checked"),
+        ({"enable.auto.commit": True}, r"group\.id"),
+        ({"max.poll.records": 0}, "at least|from 1"),
+    ],
+)
+def test_settings_are_checked(url, config, message):
+    with pytest.raises(ConfigError, match=message):
+        Consumer(url, config)
+
+
+def test_closed(url):
+    fill(url, b"x")
+    reader = consumer(url)
+    reader.close()
+    reader.close()
+    with pytest.raises(IllegalStateError, match="closed"):
+        reader.poll()

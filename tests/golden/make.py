@@ -1,0 +1,165 @@
+"""Write the golden log of the current format: ``python -m tests.golden.make <folder>``.
+
+Run once for each format version, never again for one that has landed: the point of a golden log is that
+it was written by the code of its day. Clock and ids are fixed, so the log is the same byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_eos.log.log import Log
+from spark_eos.log.topics import new_topic
+from spark_eos.protocol import actions as a
+from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.state import State, Topic
+from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
+
+
+class FixedClock:
+    """A clock that ticks a second at each look, and ids that are counted."""
+
+    def __init__(self) -> None:
+        self._ticks = 0
+        self._ids = 0
+
+    def now_ms(self) -> int:
+        self._ticks += 1
+        return 1_700_000_000_000 + 1000 * self._ticks
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        pass
+
+    def unique(self) -> bytes:
+        self._ids += 1
+        return hashlib.sha256(str(self._ids).encode()).digest()[:16]
+
+    def jitter(self) -> float:
+        return 0.5
+
+
+def _create(log: Log, name: str, topic_id: str, partitions: int, schema: pa.Schema | None = None) -> Topic:
+    action = new_topic(name, partitions, {"retention.ms": -1}, schema)._replace(topic_id=topic_id)
+    log.commit(lambda _: (action,), writer="golden")
+    return log.topic(name)
+
+
+def _stage(
+    log: Log, topic: Topic, rows: pa.Table, partition: int, sequence: int = -1
+) -> tuple[StagedFile, ...]:
+    with log.stage(topic) as writer:
+        writer.append(rows, partition)
+        files = writer.finish()
+    return tuple(
+        file._replace(batches=tuple(batch._replace(base_sequence=sequence) for batch in file.batches))
+        for file in files
+    )
+
+
+def _kafka(*values: str) -> pa.Table:
+    return pa.table(
+        {
+            "key": pa.array([value[:1].encode() for value in values]),
+            "value": pa.array([v.encode() for v in values]),
+        }
+    )
+
+
+def make(folder: Path) -> None:
+    """Every action and every kind of batch, at least once."""
+    log = Log.create(folder, clock=FixedClock())
+    events = _create(log, "events", "00000000-0000-4000-8000-000000000001", 3)
+    copies = _create(log, "copies", "00000000-0000-4000-8000-000000000002", 2)
+    people_schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    people = _create(log, "people", "00000000-0000-4000-8000-000000000003", 1, people_schema)
+    gone = _create(log, "gone", "00000000-0000-4000-8000-000000000004", 1)
+
+    def append(topic: Topic, stamp: ProducerStamp, files: tuple[StagedFile, ...]) -> a.AppendBatches:
+        return a.AppendBatches(stamp, ((topic.name, topic.topic_id),), files)
+
+    # Plain and idempotent appends.
+    for partition in range(3):
+        files = _stage(log, events, _kafka("a1", "b2", "c3"), partition)
+        log.commit(lambda _, files=files: (append(events, NO_PRODUCER, files),))
+    log.commit(lambda _: (a.InitProducer(0, 0, None, 60_000),))
+    files = _stage(log, events, _kafka("seq0", "seq1"), 0, sequence=0)
+    log.commit(lambda _: (append(events, ProducerStamp(0, 0), files),))
+
+    # Headers and timestamps of their own; a tombstone.
+    headers = pa.array(
+        [[{"key": "h", "value": b"1"}], None],
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    )
+    rows = pa.table(
+        {
+            "key": pa.array([b"k", b"k"]),
+            "value": pa.array([b"with headers", None]),
+            "headers": headers,
+            "timestamp": pa.array([1_600_000_000_000, 1_600_000_000_500], pa.timestamp("ms", "UTC")),
+        }
+    )
+    files_h = _stage(log, events, rows, 1)
+    log.commit(lambda _: (append(events, NO_PRODUCER, files_h),))
+
+    # One-shot transaction with offsets; streamed and aborted; streamed and still open.
+    for producer_id, name in enumerate(("one-shot", "aborter", "opener"), 1):
+        log.commit(lambda _, p=producer_id, n=name: (a.InitProducer(p, 0, n, 60_000),))
+    stamp = ProducerStamp(1, 0, 0)
+    offset = a.PartitionOffset("events", events.topic_id, 0, 3, "note")
+    files_1 = _stage(log, copies, _kafka("committed"), 0, sequence=0)
+    log.commit(
+        lambda _: (
+            append(copies, stamp, files_1),
+            a.CommitOffsets("readers", (offset,), stamp),
+            a.EndTransaction(stamp, commit=True),
+        )
+    )
+    files_2 = _stage(log, copies, _kafka("aborted"), 0, sequence=0)
+    log.commit(lambda _: (append(copies, ProducerStamp(2, 0, 0), files_2),))
+    log.commit(lambda _: (a.EndTransaction(ProducerStamp(2, 0, 0), commit=False),))
+    files_3 = _stage(log, copies, _kafka("open"), 1, sequence=0)
+    log.commit(lambda _: (append(copies, ProducerStamp(3, 0, 0), files_3),))
+
+    # A micro-batch.
+    files_4 = _stage(log, copies, _kafka("batch"), 0)
+    source = a.SourceProgress(
+        '{"events": {"1": 0}}',
+        '{"events": {"1": 3}}',
+        "query",
+        (a.PartitionOffset("events", events.topic_id, 1, 0),),
+        (a.PartitionOffset("events", events.topic_id, 1, 3),),
+    )
+    foreign = a.SourceProgress(None, '{"rate": 7}')
+    batch = MicroBatch(
+        "query", "query-id", "run-id", 0, (source, foreign), ((copies.name, copies.topic_id),), files_4
+    )
+
+    def micro_batch(state: State) -> tuple[a.Action, ...]:
+        return propose(state, batch, finished=False)
+
+    log.commit(micro_batch, writer="spark")
+
+    # Two schema versions; a log start; a topic deleted; the staging floor.
+    files_5 = _stage(log, people, pa.table({"id": [1, 2], "name": ["Ada", None]}), 0)
+    log.commit(lambda _: (append(people, NO_PRODUCER, files_5),))
+    wider = new_topic("people", schema=people_schema.append(pa.field("born", pa.date32()))).schema
+    log.commit(lambda _: (a.AlterTopic("people", people.topic_id, schema=wider),))
+    people_2 = log.topic("people")
+    files_6 = _stage(
+        log, people_2, pa.table({"id": [3], "name": ["Bo"], "born": pa.array([1000], pa.date32())}), 0
+    )
+    log.commit(lambda _: (append(people_2, NO_PRODUCER, files_6),))
+    log.commit(lambda _: (a.AdvanceLogStart((a.PartitionOffset("events", events.topic_id, 2, 1),)),))
+    log.commit(lambda _: (a.DeleteTopic("gone", gone.topic_id),))
+    log.commit(lambda _: (a.RaiseStagingFloor(5),))
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))

@@ -1,0 +1,119 @@
+"""Logs of every format that has landed are read by this version, and can be written on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_eos.log.log import Log
+from spark_eos.log.plan import Isolation, end_offset, plan
+from spark_eos.protocol.actions import AppendBatches
+from spark_eos.protocol.index import Kind
+from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
+from tests.golden.make import make
+
+GOLDEN = Path(__file__).parent
+VERSIONS = sorted(folder.name for folder in GOLDEN.glob("v*") if folder.is_dir())
+
+
+def seen(log: Log) -> dict[str, object]:
+    """What a reader can see of a log, as JSON."""
+    state = log.state
+    topics: dict[str, object] = {}
+    for name in sorted(state.topics):
+        topic = state.topics[name]
+        partitions = []
+        for number in range(topic.partitions):
+            partition = state.partitions[topic.topic_id, number]
+            at = TopicPartition(name, number)
+            rows = {}
+            for isolation in Isolation:
+                end = end_offset(partition, isolation)
+                rows[isolation.value] = [
+                    [fetch.offset + i, {k: _plain(v) for k, v in row.items()}]
+                    for fetch in plan(state, at, partition.start, end, isolation)
+                    for i, row in enumerate(log.read(topic, fetch).to_pylist())
+                ]
+            partitions.append(
+                {
+                    "start": partition.start,
+                    "end": partition.end,
+                    "lso": partition.last_stable_offset,
+                    "kinds": [Kind(row.kind).name for row in partition.index],
+                    "rows": rows,
+                }
+            )
+        topics[name] = {"id": topic.topic_id, "config": dict(topic.config), "partitions": partitions}
+    return {
+        "log": state.log_id,
+        "seq": state.seq,
+        "floor": state.staging_floor,
+        "topics": topics,
+        "groups": {
+            group: {
+                f"{topic}-{number}": [at.offset, at.metadata]
+                for (topic, number), at in sorted(offsets.items())
+            }
+            for group, offsets in sorted(state.groups.items())
+        },
+        "producers": {
+            str(p.producer_id): [p.epoch, p.number, p.transactional_id, p.transaction.value, list(p.runs)]
+            for p in sorted(state.producers.values(), key=lambda p: p.producer_id)
+        },
+        "queries": {
+            name: [query.query_id, query.batch_id, [[s.start, s.end, s.group] for s in query.sources]]
+            for name, query in sorted(state.queries.items())
+        },
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if isinstance(value, (int, type(None))) else str(value)
+
+
+def test_there_is_a_golden_log() -> None:
+    assert "v1" in VERSIONS
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_log_of_an_earlier_format_is_read(version: str) -> None:
+    expected = json.loads((GOLDEN / f"{version}.json").read_text())
+    assert seen(Log.open(GOLDEN / version)) == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_log_of_an_earlier_format_is_written_on(version: str, tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / version, tmp_path / "log")
+    log = Log.open(tmp_path / "log")
+    topic = log.topic("events")
+    with log.stage(topic) as writer:
+        writer.append(pa.table({"value": [b"new"]}), 0)
+        files = writer.finish()
+    committed = log.commit(lambda _: (AppendBatches(NO_PRODUCER, ((topic.name, topic.topic_id),), files),))
+    assert committed.seq == json.loads((GOLDEN / f"{version}.json").read_text())["seq"] + 1
+    assert seen(Log.open(tmp_path / "log"))["topics"]["events"]["partitions"][0]["rows"]["read_committed"][
+        -1
+    ] == [
+        5,
+        {"key": None, "value": "new", "headers": None, "timestamp": _time(log)},
+    ]
+
+
+def _time(log: Log) -> str:
+    at = TopicPartition("events", 0)
+    fetch = plan(log.state, at, 5, 6, Isolation.READ_COMMITTED)[0]
+    return str(log.read(log.topic("events"), fetch).column("timestamp")[0].as_py())
+
+
+def test_todays_entries_are_those_of_the_newest_golden_log(tmp_path: Path) -> None:
+    """A change of the entries' bytes is a change of the format: it needs a version and a golden log."""
+    make(tmp_path / "log")
+    ours = {path.name: path.read_bytes() for path in (tmp_path / "log" / "_log").glob("*.avro")}
+    theirs = {path.name: path.read_bytes() for path in (GOLDEN / VERSIONS[-1] / "_log").glob("*.avro")}
+    assert ours == theirs

@@ -1,0 +1,196 @@
+"""Entries as bytes: exact round trips, and nothing but our own errors for bytes that are no entry."""
+
+from __future__ import annotations
+
+import google_crc32c
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_eos.errors import CorruptRecordError, InvalidRequestError, UnsupportedVersionError
+from spark_eos.protocol import actions as a
+from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.schema import BATCH_COLUMNS, ENTRY_V1, fingerprint
+from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
+
+HEADER = 20
+STAMP = ProducerStamp(1, 2**62, 3)
+OFFSETS = (a.PartitionOffset("t", "i", 0, 5, "m"), a.PartitionOffset("t", "i", 1, 2**63 - 1))
+BATCHES = tuple(BatchRef(n, 10 + n, n * 1000, 1000, 2**32 - 1 - n, 17 * 10**11, n, n - 1) for n in range(3))
+ACTIONS = (
+    a.CreateLog("x"),
+    a.CreateTopic("t", "i", 3),
+    a.CreateTopic("t", "i", 3, (("a", "b"), ("c", "")), b"\0"),
+    a.CreateTopic("t", "i", 3, (), b""),
+    a.AlterTopic("t", "i"),
+    a.AlterTopic("t", "i", 0, (), b""),
+    a.AlterTopic("t", "i", 3, (("a", "b"),), b"x"),
+    a.DeleteTopic("t", "i"),
+    a.InitProducer(0, 0, None, 0),
+    a.InitProducer(0, 0, "", 0, ""),
+    a.AppendBatches(
+        STAMP,
+        (("t", "i"), ("u", "j")),
+        (StagedFile("t", FileRef("n", 1, 0, ("a", "b")), BATCHES), StagedFile("u", FileRef("m", 1, 2), ())),
+    ),
+    a.AppendBatches(STAMP, (), ()),
+    a.CommitOffsets("g", OFFSETS),
+    a.CommitOffsets("g", (), STAMP),
+    a.CommitMicroBatch(
+        "t", "q", "r", 1, (a.SourceProgress(None, None), a.SourceProgress("", "é", "", *[OFFSETS] * 2))
+    ),
+    a.EndTransaction(STAMP, True),
+    a.EndTransaction(STAMP, False),
+    a.AdvanceLogStart(OFFSETS),
+    a.RaiseStagingFloor(-(2**63)),
+)
+ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
+
+
+def entry_of(*actions):
+    return a.Entry(0, (a.Request(bytes(16), 0, actions),))
+
+
+def sealed(data):
+    """The entry with a CRC that fits its body: what is wrong is up to Avro."""
+    return data[: HEADER - 4] + google_crc32c.value(bytes(data[HEADER:])).to_bytes(4, "big") + data[HEADER:]
+
+
+def test_round_trip():
+    data = encode_entry(ENTRY)
+    decoded = decode_entry(data, 7, "entry 7")
+    # The text tells True from 1 and a named tuple from a plain one.
+    assert repr(decoded) == repr(ENTRY)
+    assert decoded == ENTRY
+    assert encode_entry(decoded) == data
+
+
+def test_every_action_makes_the_round_trip():
+    assert {type(action) for action in ACTIONS} == set(a.Action.__args__)
+
+
+def test_anything_with_a_buffer_is_read():
+    data = encode_entry(ENTRY)
+    for buffer in (bytearray(data), memoryview(data), pa.py_buffer(data)):
+        assert decode_entry(buffer, 7, "x") == ENTRY
+
+
+def test_the_schema_of_the_first_version_never_changes():
+    assert fingerprint(ENTRY_V1).hex() == "907edfb76601e955"
+    assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(ENTRY_V1)
+    assert BatchRef._fields == BATCH_COLUMNS
+
+
+@given(
+    st.lists(
+        st.lists(st.builds(BatchRef, *[st.integers(-(2**63), 2**63 - 1)] * 8), max_size=4).map(tuple),
+        max_size=3,
+    ),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
+def test_any_batches_make_the_round_trip(files, text):
+    staged = tuple(StagedFile(text, FileRef(text, 1, 0, (text,)), batches) for batches in files)
+    entry = entry_of(a.AppendBatches(STAMP, ((text, text),), staged))
+    assert decode_entry(encode_entry(entry), 0, "x") == entry
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        a.Entry(2**63, ()),
+        entry_of(a.RaiseStagingFloor(-(2**63) - 1)),
+        entry_of(a.RaiseStagingFloor("1")),
+        entry_of(a.DeleteTopic("t", None)),
+        entry_of(a.DeleteTopic("\ud800", "i")),
+        entry_of("nothing"),
+        a.Entry(0, (a.Request(b"short", 0, ()),)),
+    ],
+)
+def test_what_cannot_be_written(entry):
+    with pytest.raises(InvalidRequestError, match=rf"entry {entry.seq} cannot be written"):
+        encode_entry(entry)
+
+
+def test_a_flipped_byte_is_found_wherever_it_is():
+    data = encode_entry(ENTRY)
+    for at in range(len(data)):
+        for mask in (1, 0x80, 0xFF):
+            flipped = bytearray(data)
+            flipped[at] ^= mask
+            with pytest.raises((CorruptRecordError, UnsupportedVersionError), match=r"^entry 7 "):
+                decode_entry(flipped, 7, "entry 7")
+
+
+def test_a_cut_is_found_wherever_it_is():
+    data = encode_entry(ENTRY)
+    for length in range(len(data)):
+        with pytest.raises(CorruptRecordError, match=r"^entry 7 "):
+            decode_entry(data[:length], 7, "entry 7")
+        if length >= HEADER:
+            with pytest.raises(CorruptRecordError, match=r"^entry 7 is no valid entry"):
+                decode_entry(sealed(data[:length]), 7, "entry 7")
+
+
+def test_malformed_avro_under_a_good_crc():
+    data = encode_entry(ENTRY)
+    refused = 0
+    for at in range(HEADER, len(data)):
+        for mask in (1, 0x80, 0xFF):
+            flipped = bytearray(data)
+            flipped[at] ^= mask
+            # Nothing but this error; other bytes may be another entry.
+            try:
+                decode_entry(sealed(flipped), 7, "entry 7")
+            except CorruptRecordError:
+                refused += 1
+    assert refused > len(data)
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_under_a_good_crc(body):
+    try:
+        entry = decode_entry(sealed(encode_entry(ENTRY)[:HEADER] + body), 0, "x")
+    except CorruptRecordError:
+        return
+    assert entry.seq == 0
+
+
+@pytest.mark.parametrize("column", range(8))
+def test_columns_of_another_length(column):
+    data = encode_entry(
+        entry_of(a.AppendBatches(STAMP, (), (StagedFile("", FileRef("", 0, 0), BATCHES[:1]),)))
+    )
+    plain = b"".join(b"\2" + _long(value) + b"\0" for value in BATCHES[0])
+    missing = b"".join(b"\0" if n == column else b"\2" + _long(v) + b"\0" for n, v in enumerate(BATCHES[0]))
+    assert plain in data
+    with pytest.raises(CorruptRecordError, match="zip"):
+        decode_entry(sealed(data.replace(plain, missing)), 0, "x")
+
+
+def _long(value):
+    """Avro's long: zigzag, then seven bits at a time."""
+    value, out = (value << 1) ^ (value >> 63), bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def test_what_is_wrong_is_named():
+    data = encode_entry(ENTRY)
+    for bad, error, text in (
+        (b"", CorruptRecordError, "begins with"),
+        (b"PAR1" + data, CorruptRecordError, "begins with"),
+        (data[:19], CorruptRecordError, "19 bytes are less than"),
+        (data[:6] + b"\0\0" + data[8:], CorruptRecordError, "format version 0"),
+        (data[:6] + b"\1\0" + data[8:], UnsupportedVersionError, "version 256; .* up to 1"),
+        (data[:8] + bytes(8) + data[16:], UnsupportedVersionError, "schema 0{16} .* knows 907edfb76601e955"),
+        (data[:-1] + b"\7", CorruptRecordError, "CRC32C"),
+        (data + b"\0", CorruptRecordError, "CRC32C"),
+        (sealed(data + b"\0"), CorruptRecordError, "1 bytes are left over"),
+    ):
+        with pytest.raises(error, match=rf"^the file .*{text}"):
+            decode_entry(bad, 7, "the file")
+    with pytest.raises(CorruptRecordError, match="holds entry 7, not entry 8"):
+        decode_entry(data, 8, "the file")

@@ -1,0 +1,138 @@
+"""Reading a checkpoint: laid out as Spark 4.2 writes it, and refused where it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
+from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
+
+META = '{"batchWatermarkMs":0,"batchTimestampMs":1795237047920,"conf":{"spark.sql.shuffle.partitions":"2"}}'
+PYTHON = '{"@eoslog": {"b": 1, "a": 2}, "t": {"10": 2, "2": 5}, "\\u00e9": {"0": 1}}'
+
+
+@pytest.fixture
+def root(tmp_path):
+    """What a query with a rate, a file and a Python source leaves after batch 0, with batch 1 planned."""
+    root = tmp_path / "ck 1%20"
+    for folder in ("offsets", "commits"):
+        (root / folder).mkdir(parents=True)
+    (root / "metadata").write_text('{"id":"2ce2e13a-876c-43ce-a96d-c4129a0abcd1"}')
+    (root / "offsets/0").write_text(f"v1\n{META}\n0\n-\n-")
+    (root / "offsets/1").write_text(f'v1\n{META}\n3\n{{"logOffset":0}}\n{PYTHON}')
+    (root / "offsets/.1.crc").write_bytes(b"crc\0")
+    (root / "offsets/.2.7f5c.tmp").write_text(f"v1\n{META}\n4")
+    (root / "commits/0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    (root / "commits/.1.7f5c.tmp").write_text("v1")
+    return root
+
+
+def test_query_id(root):
+    assert Checkpoint(str(root)).query_id() == "2ce2e13a-876c-43ce-a96d-c4129a0abcd1"
+
+
+def test_offsets_are_the_very_text(root):
+    checkpoint = Checkpoint(str(root))
+    assert checkpoint.offsets(0) == ["0", None, None]
+    assert checkpoint.offsets(1) == ["3", '{"logOffset":0}', PYTHON]
+    assert checkpoint.offsets(2) is None
+
+
+def test_sources_of_batch(root):
+    checkpoint = Checkpoint(str(root))
+    assert sources_of_batch(checkpoint, 0) == ((None, "0"), (None, None), (None, None))
+    assert sources_of_batch(checkpoint, 1) == (("0", "3"), (None, '{"logOffset":0}'), (None, PYTHON))
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_missing_file_is_named(root, gone):
+    (root / f"offsets/{gone}").unlink()
+    with pytest.raises(CheckpointMismatchError, match=f"offsets/{gone} is missing"):
+        sources_of_batch(Checkpoint(str(root)), 1)
+
+
+def test_number_of_sources_must_stay(root):
+    (root / "offsets/0").write_text(f"v1\n{META}\n0")
+    with pytest.raises(CheckpointMismatchError, match="1 sources in batch 0 and 3 in batch 1"):
+        sources_of_batch(Checkpoint(str(root)), 1)
+
+
+def test_finished(root):
+    checkpoint = Checkpoint(str(root))
+    assert checkpoint.finished(0)
+    assert not checkpoint.finished(1)
+    assert not Checkpoint(str(root / "nowhere")).finished(0)
+
+
+@pytest.mark.parametrize("prefix", ["file:", "file://", "file://localhost", "FILE:"])
+def test_file_urls_are_not_decoded(root, prefix):
+    assert Checkpoint(f"{prefix}{root}").offsets(0) is not None
+
+
+@pytest.mark.parametrize("location", ["s3://b/ck", "hdfs:///ck", "dbfs:/ck", "abfss://c@a/ck", "memory://x"])
+def test_other_stores_are_refused(location):
+    with pytest.raises(ConfigError, match=rf"checkpointLocation='{location}'.*local path"):
+        Checkpoint(location)
+
+
+@pytest.mark.parametrize("location", ["file://host/ck", "file:ck", "file://", "file:"])
+def test_file_urls_that_are_no_local_folder(location):
+    with pytest.raises(ConfigError, match="not a local folder"):
+        Checkpoint(location)
+
+
+@pytest.mark.parametrize(("location", "why"), [("", "is empty"), ("/a\0b", "zero byte")])
+def test_locations_that_are_none(location, why):
+    with pytest.raises(ConfigError, match=why):
+        Checkpoint(location)
+
+
+@pytest.mark.parametrize("version", ["v2", "v10"])
+def test_unknown_version_is_named(root, version):
+    (root / "offsets/1").write_text(f"{version}\n{META}\n3")
+    with pytest.raises(UnsupportedVersionError, match=f"offsets/1 has version {version}"):
+        Checkpoint(str(root)).offsets(1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "v1",
+        f"v1\n{META}",
+        f"v1\n{META}\n",
+        f"v1\n{META[:-9]}\n3",
+        f"v1\n{META}\n{PYTHON[:-3]}",
+        f"v1 \n{META}\n3",
+        f"{META}\n3",
+        "\0" * 40,
+        b"v1\n\xff\n3",
+    ],
+)
+def test_half_of_a_file_is_refused(root, text):
+    (root / "offsets/1").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(CheckpointMismatchError, match=r"offsets/1.*the checkpoint is damaged"):
+        Checkpoint(str(root)).offsets(1)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"id": 3}', '{"id": ""}', "{}"])
+def test_metadata_that_names_no_query(root, text):
+    (root / "metadata").write_text(text)
+    with pytest.raises(CheckpointMismatchError, match=r"metadata .*damaged"):
+        Checkpoint(str(root)).query_id()
+
+
+def test_metadata_that_is_not_there(tmp_path):
+    with pytest.raises(CheckpointMismatchError, match=r"metadata is missing.*checkpointLocation"):
+        Checkpoint(str(tmp_path)).query_id()
+
+
+def test_what_cannot_be_read_is_not_taken_for_missing(root):
+    (root / "offsets/1").unlink()
+    (root / "offsets/1").mkdir()
+    with pytest.raises(CheckpointMismatchError, match="offsets/1 cannot be read"):
+        Checkpoint(str(root)).offsets(1)
+    (root / "commits").rename(root / "other")
+    (root / "commits").symlink_to("commits")  # a loop
+    with pytest.raises(CheckpointMismatchError, match="commits/0 cannot be read"):
+        Checkpoint(str(root)).finished(0)

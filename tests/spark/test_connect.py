@@ -1,0 +1,25 @@
+"""Spark Connect: the client has no JVM, the server finds eoslog by itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import running
+
+DRIVER = Path(__file__).with_name("drivers") / "connect.py"
+
+
+def test_batch_stream_discovery_and_errors(tmp_path):
+    pytest.importorskip("grpc", reason="Spark Connect needs pip install 'spark-eos[connect]'")
+    command = [sys.executable, str(DRIVER), str(tmp_path / "log"), str(tmp_path / "checkpoint")]
+    with running(command, tmp_path / "connect.out", SPARK_CONNECT_MODE_ENABLED="1") as client:
+        output = client.succeed()
+    told = json.loads(next(line for line in output.splitlines() if line.startswith("TOLD "))[5:])
+    assert told["session"].startswith("pyspark.sql.connect")
+    assert told["columns"][:2] == ["key", "value"]
+    assert told["batch"] == told["stream"] == [2 * i for i in range(100)]
+    assert "has no topic 'number'; did you mean 'numbers'?" in told["error"]

@@ -1,0 +1,289 @@
+"""Options: Kafka's names and defaults, and nothing that is accepted and then ignored."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos.errors import ConfigError
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.offsets import Start
+from spark_eos.spark.optionkeys import SPELLINGS
+from spark_eos.spark.options import SinkOptions, SourceOptions, parse_sink, parse_source
+
+BASE = {"path": "/log", "subscribe": "flights"}
+AT = TopicPartition("flights", 0)
+
+
+def stream(**more):
+    return parse_source({**BASE, **spelt(more)}, streaming=True)
+
+
+def batch(**more):
+    return parse_source({**BASE, **spelt(more)}, streaming=False)
+
+
+def sink(*, streaming=True, **more):
+    return parse_sink({"path": "/log", **spelt(more)}, streaming=streaming)
+
+
+def spelt(options):
+    return {name.replace("_", "."): value for name, value in options.items()}
+
+
+def test_defaults_of_a_stream():
+    assert stream() == SourceOptions(path="/log", subscribe=("flights",), starting=Start("latest"))
+    assert stream().isolation_level == "read_committed"
+    assert stream().fail_on_data_loss
+
+
+def test_defaults_of_a_batch():
+    assert batch().starting == Start("earliest")
+    assert batch().ending == Start("latest")
+
+
+def test_defaults_of_a_sink():
+    assert sink() == SinkOptions(path="/log")
+    assert sink().guarantee == "exactly_once"
+
+
+def test_every_source_option_is_read():
+    found = stream(
+        startingOffsets="committed",
+        failOnDataLoss="False",
+        maxOffsetsPerTrigger=" 100 ",
+        minPartitions="4",
+        maxRecordsPerPartition="7",
+        includeHeaders="true",
+        includeMetadata="true",
+        isolation_level="read_uncommitted",
+        group_id="g",
+    )
+    assert found == SourceOptions(
+        path="/log",
+        subscribe=("flights",),
+        starting=Start("committed"),
+        fail_on_data_loss=False,
+        max_offsets_per_trigger=100,
+        min_partitions=4,
+        max_records_per_partition=7,
+        include_headers=True,
+        include_metadata=True,
+        isolation_level="read_uncommitted",
+        group_id="g",
+    )
+
+
+def test_every_sink_option_is_read():
+    options = {
+        "path": "/log",
+        "topic": "out",
+        "kafka.transactional.id": "t",
+        "KAFKA.GROUP.ID": "g",
+        "processing.guarantee": "at_least_once",
+        "num.partitions": "3",
+        "auto.create.topics.enable": "false",
+        "checkpointlocation": "/ck ",
+        "queryname": "q",
+        "compression.type": "zstd",
+        "partitioner.class": "a:b",
+        "includeheaders": "false",
+    }
+    assert parse_sink(options, streaming=True) == SinkOptions(
+        "/log", "out", "t", "g", "at_least_once", 3, False, "/ck ", "q", "zstd", "a:b", False
+    )
+    assert sink(compression_type="none").compression is None
+
+
+def test_columns_do_not_depend_on_stream_or_batch():
+    options = {**BASE, "includeHeaders": "true", "endingOffsets": "nonsense", "maxOffsetsPerTrigger": "1"}
+    found = parse_source(options, streaming=None)
+    assert found == SourceOptions(path="/log", subscribe=("flights",), include_headers=True)
+
+
+@pytest.mark.parametrize("key", ["subscribe", "SUBSCRIBE", "Subscribe"])
+def test_case_of_keys_does_not_matter(key):
+    assert parse_source({"path": "/log", key: " a, b,a ,"}, streaming=True).subscribe == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("startingoffset", "startingOffsets"),
+        ("subscribePatern", "subscribePattern"),
+        ("kafka.isolation.levl", "isolation.level"),
+        ("kafka.startingOffsets", "startingOffsets"),
+        ("maxoffsetspertriger", "maxOffsetsPerTrigger"),
+    ],
+)
+def test_unknown_option_offers_the_nearest(key, near):
+    with pytest.raises(ConfigError, match=rf"unknown option '{key}'; did you mean {near}\?"):
+        parse_source({**BASE, key: "1"}, streaming=True)
+
+
+def test_unknown_option_like_no_other_lists_all():
+    with pytest.raises(ConfigError, match=r"'zzz'; spark\.readStream knows .*subscribePattern.*group\.id"):
+        stream(zzz="1")
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [("kafka.bootstrap.servers", "no broker"), ("groupIdPrefix", "group.id"), ("paths", "one path")],
+)
+def test_what_kafka_has_and_we_have_not_is_explained(key, why):
+    with pytest.raises(ConfigError, match=rf"{key}.*{why}"):
+        parse_source({**BASE, key: "host:9092"}, streaming=True)
+
+
+def test_both_spellings_must_agree():
+    both = {**BASE, "group.id": "a", "kafka.group.id": "a"}
+    assert parse_source(both, streaming=True).group_id == "a"
+    with pytest.raises(ConfigError, match=r"group\.id and kafka\.group\.id .* 'a' and 'b'"):
+        parse_source({**both, "kafka.group.id": "b"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("use", "name", "home"),
+    [
+        (stream, "endingOffsets", r"spark\.read, not to spark\.readStream"),
+        (stream, "endingTimestamp", r"spark\.read,"),
+        (stream, "topic", "names its topics with subscribe"),
+        (stream, "checkpointLocation", r"df\.writeStream,"),
+        (batch, "maxOffsetsPerTrigger", r"spark\.readStream, not to spark\.read:"),
+        (batch, "num_partitions", r"df\.writeStream and df\.write,"),
+        (sink, "subscribe", r"spark\.readStream and spark\.read, not to df\.writeStream"),
+        (sink, "isolation_level", r"spark\.readStream and spark\.read,"),
+        (lambda **more: sink(streaming=False, **more), "group_id", r"not to df\.write:"),
+        (lambda **more: sink(streaming=False, **more), "checkpointLocation", r"not to df\.write:"),
+    ],
+)
+def test_option_of_another_use_is_refused(use, name, home):
+    with pytest.raises(ConfigError, match=f"option {name.replace('_', '.')} belongs to .*{home}"):
+        use(**{name: "1"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"subscribe": "a", "assign": '{"a": [0]}'}, {"subscribe": "a", "subscribePattern": "a"}],
+)
+@pytest.mark.parametrize("streaming", [True, False, None])
+def test_exactly_one_way_to_choose_topics(options, streaming):
+    with pytest.raises(ConfigError, match="exactly one of subscribe, subscribePattern and assign"):
+        parse_source({"path": "/log", **options}, streaming=streaming)
+
+
+def test_assign_and_pattern():
+    found = parse_source({"path": "/l", "assign": '{"b": [2, 0, 2], "a": [1]}'}, streaming=True)
+    assert list(found.assign.items()) == [("a", (1,)), ("b", (0, 2))]
+    assert parse_source({"path": "/l", "subscribePattern": "a.*"}, streaming=True).subscribe_pattern == "a.*"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("subscribe", " , "),
+        ("subscribePattern", "("),
+        ("assign", "[]"),
+        ("assign", "{}"),
+        ("assign", "a"),
+        ("assign", '{"a": []}'),
+        ("assign", '{"a": [-1]}'),
+        ("assign", '{"a": [true]}'),
+        ("assign", '{"a": ["0"]}'),
+        ("assign", '{"a": [0], "a": [1]}'),
+        ("assign", "[" * 100_000),
+    ],
+)
+def test_malformed_choice_of_topics(name, value):
+    with pytest.raises(ConfigError, match=f"option {name}=.*expected"):
+        parse_source({"path": "/log", name: value}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("failOnDataLoss", "yes", "true or false"),
+        ("includeHeaders", "1", "true or false"),
+        ("maxOffsetsPerTrigger", "0", "a whole number from 1"),
+        ("maxOffsetsPerTrigger", "-5", "a whole number from 1"),
+        ("maxOffsetsPerTrigger", "1e6", "a whole number"),
+        ("maxOffsetsPerTrigger", "9223372036854775808", "a whole number"),
+        ("maxOffsetsPerTrigger", "١", "a whole number"),  # int() takes it  # noqa: RUF001
+        ("minPartitions", "2147483648", "to 2147483647"),
+        ("isolation.level", "serializable", "read_committed or read_uncommitted"),
+        ("startingOffsets", "soon", "earliest, latest, committed or offsets as JSON"),
+        ("startingTimestamp", "-1", "a whole number from 0"),
+    ],
+)
+def test_malformed_value_is_named(name, value, wanted):
+    with pytest.raises(ConfigError) as caught:
+        parse_source({**BASE, name: value}, streaming=True)
+    assert f"option {name}={value!r}" in str(caught.value)
+    assert wanted in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["path", "group.id", "startingOffsets", "failOnDataLoss", "startingTimestamp"]
+)
+def test_empty_value(name):
+    with pytest.raises(ConfigError, match=f"option {name} is empty"):
+        parse_source({**BASE, name: " "}, streaming=True)
+
+
+def test_path_is_required():
+    with pytest.raises(ConfigError, match="no path is given"):
+        parse_sink({}, streaming=True)
+
+
+def test_starts_and_ends():
+    assert stream(startingOffsets=" Earliest").starting == Start("earliest")
+    assert stream(startingOffsets='{"flights": {"0": -1}}').starting == Start("specific", {AT: -1})
+    assert batch(endingOffsets='{"flights": {"0": -1}}').ending == Start("specific", {AT: -1})
+    assert batch(startingTimestamp="5").starting == Start("timestamp", timestamp_ms=5)
+    by_time = stream(
+        startingOffsetsByTimestamp='{"flights": {"0": 5}}', startingOffsetsByTimestampStrategy="latest"
+    )
+    assert by_time.starting == Start("timestamp", timestamps_ms={AT: 5}, strategy="latest")
+    assert batch(endingTimestamp="0").ending == Start("timestamp", timestamp_ms=0, strategy="latest")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": '{"flights": {"0": -1}}'},
+        {"endingOffsets": "earliest"},
+        {"endingOffsets": "committed"},
+        {"endingOffsets": '{"flights": {"0": -2}}'},
+    ],
+)
+def test_bounds_that_make_no_sense_in_a_batch(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        batch(**options)
+
+
+@pytest.mark.parametrize("use", [stream, batch])
+def test_committed_needs_a_group(use):
+    with pytest.raises(ConfigError, match=r"needs option group\.id.*transactional\.id"):
+        use(startingOffsets="committed")
+    assert use(startingOffsets="committed", group_id="g").starting.kind == "committed"
+
+
+def test_bounds_given_twice_contradict():
+    with pytest.raises(ConfigError, match="startingOffsets and startingTimestamp contradict"):
+        stream(startingOffsets="earliest", startingTimestamp="1")
+    with pytest.raises(ConfigError, match="Strategy needs"):
+        stream(startingOffsetsByTimestampStrategy="latest")
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"subscribe": "other"}, {"assign": '{"flights": [1]}'}, {"subscribePattern": "flight"}]
+)
+@pytest.mark.parametrize("bound", ["starting", "ending"])
+def test_bounds_of_what_is_not_read_are_refused(chosen, bound):
+    options = {"path": "/log", f"{bound}Offsets": '{"flights": {"0": 3}}', **chosen}
+    with pytest.raises(ConfigError, match=f"option {bound}Offsets names partition 0 of topic 'flights'"):
+        parse_source(options, streaming=False)
+
+
+def test_spellings_are_by_lower_case():
+    assert all(low == name.lower() for low, name in SPELLINGS.items())
