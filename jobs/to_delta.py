@@ -1,7 +1,7 @@
-"""Copy a topic into a Delta table, each row exactly once, through crashes and restarts.
+r"""A topic into a Delta table, each row exactly once, through crashes and restarts.
 
-    spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 jobs/to_delta.py \\
-        --log /data/log --topic flights --table /data/flights --checkpoint /data/checkpoints/to_delta
+    spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 jobs/to_delta.py \
+        --topic departures --table data/departures
 
 Delta's own bookkeeping does it: the commit of a micro-batch carries the query's id and the batch's number, and
 one that is there already is skipped. That is as good as the checkpoint: with a new one the query has a new id,
@@ -10,60 +10,39 @@ and everything is copied again. So keep the checkpoint as long as the table.
 
 from __future__ import annotations
 
-import argparse
-import sys
+from delta_session import delta_session
+from settings import Setting, positive, read_settings, require_topic, run
 
-from pyspark.sql import SparkSession
-
-PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
-
-
-def session(name: str) -> SparkSession:
-    """A session that knows Delta. Spark's Ivy fetches the jar, unless spark-submit has been given it."""
-    return (
-        SparkSession.builder.appName(name)
-        .config("spark.jars.packages", PACKAGE)
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-        .getOrCreate()
-    )
+SETTINGS = (
+    Setting("topic", "the topic to copy"),
+    Setting("table", "the Delta table: a folder or URL; created if it is missing"),
+    Setting("max_offsets", "about how many records a micro-batch takes", positive),
+)
 
 
-def run(spark: SparkSession, options: argparse.Namespace) -> None:
-    """Copy what is there now; with ``continuous`` go on until the query is stopped."""
+def main() -> None:
+    """Run the job."""
+    settings = read_settings("to_delta", "A topic into a Delta table.", SETTINGS)
+    require_topic(settings.log, settings.topic)
     rows = (
-        spark.readStream.format("eoslog")
-        .option("subscribe", options.topic)
+        delta_session("to_delta")
+        .readStream.format("eoslog")
+        .option("subscribe", settings.topic)
         .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", settings.max_offsets)
+        .load(settings.log)
     )
-    if options.max_offsets:
-        rows = rows.option("maxOffsetsPerTrigger", options.max_offsets)
-    sink = (
-        rows.load(options.log)
-        .writeStream.format("delta")
-        .queryName(f"{options.topic} to Delta")
-        .option("checkpointLocation", options.checkpoint)
+    writer = (
+        rows.writeStream.format("delta")
+        .queryName(settings.transactional_id)
+        .option("checkpointLocation", settings.checkpoint)
     )
-    sink = sink.trigger(processingTime="1 second") if options.continuous else sink.trigger(availableNow=True)
-    sink.start(options.table).awaitTermination()
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--log", required=True, help="the log, a folder or URL")
-    parser.add_argument("--topic", required=True, help="the topic to copy")
-    parser.add_argument("--table", required=True, help="the Delta table's folder; created if it is missing")
-    parser.add_argument("--checkpoint", required=True, help="the query's checkpoint; keep it with the table")
-    parser.add_argument("--max-offsets", type=int, help="records in one micro-batch (default: all there are)")
-    parser.add_argument("--continuous", action="store_true", help="do not stop at the end of the topic")
-    return parser.parse_args(arguments)
+    if settings.trigger == "available-now":
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=settings.trigger)
+    writer.start(settings.table).awaitTermination()
 
 
 if __name__ == "__main__":
-    chosen = parse(sys.argv[1:])
-    spark = session("to_delta")
-    try:
-        run(spark, chosen)
-    finally:
-        spark.stop()
+    run(main)

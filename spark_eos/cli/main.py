@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         # Somebody has seen enough (`eoslog dump … | head`): nothing is to be flushed any more.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 0
     return 0
 

@@ -16,7 +16,7 @@ from spark_eos.errors import EosLogError, RetriableError, StorageError, StoreUna
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import Partitioner, Partitions, explicit
 from spark_eos.log.segments import SegmentWriter
-from spark_eos.log.topics import layout_of
+from spark_eos.log.topics import layout_of, max_message_bytes
 from spark_eos.protocol.rules import Appended
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
@@ -67,6 +67,7 @@ class TopicBuffer:
         keep: bool,
     ) -> None:
         self.topic = topic
+        self.max_message_bytes = max_message_bytes(topic)
         self.bytes = 0
         self.records = 0
         self._log = log

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from spark_eos.clients.config import consumer_config
-from spark_eos.clients.fetcher import Assigned, OutOfRange, to_records
+from spark_eos.clients.fetcher import Assigned, OutOfRange, to_arrow, to_records
 from spark_eos.clients.records import ConsumerGroupMetadata, ConsumerRecord, OffsetAndTimestamp
 from spark_eos.errors import (
     ConfigError,
@@ -23,13 +22,12 @@ from spark_eos.errors import (
     OffsetOutOfRangeError,
     UnstableOffsetCommitError,
 )
-from spark_eos.log.layout import TIMESTAMP_TYPE
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, end_offset, partition_of
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
 from spark_eos.protocol.rules.offsets import is_pending
-from spark_eos.protocol.state import State, Topic
+from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Consumer"]
@@ -145,10 +143,11 @@ class Consumer:
         limit = self._settings["max.poll.records"] if max_records is None else max_records
 
         def gather(state: State) -> list[ConsumerRecord]:
-            records: list[ConsumerRecord] = []
-            for assigned, offset, rows in self._turns(state, limit):
-                records += to_records(assigned.topic, assigned.at.partition, offset, rows)
-            return records
+            return [
+                record
+                for assigned, offset, rows in self._turns(state, limit)
+                for record in to_records(assigned.topic, assigned.at.partition, offset, rows)
+            ]
 
         return self._wait(timeout_ms, limit, gather) or []
 
@@ -163,7 +162,7 @@ class Consumer:
 
         def gather(state: State) -> list[pa.Table]:
             return [
-                _with_places(assigned.topic, assigned.at, offset, rows)
+                to_arrow(assigned.topic, assigned.at.partition, offset, rows)
                 for assigned, offset, rows in self._turns(state, limit, alike=True)
             ]
 
@@ -174,7 +173,7 @@ class Consumer:
             return pa.table({})
         first = self._assigned[self._order[0]]
         empty = layout_of(first.topic).physical.empty_table()
-        return _with_places(first.topic, first.at, 0, empty)
+        return to_arrow(first.topic, 0, 0, empty)
 
     # -- Offsets ----------------------------------------------------------------------------------------
 
@@ -224,15 +223,14 @@ class Consumer:
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
         state = self._log.follow()
-        return {TopicPartition(*at): partition_of(state, TopicPartition(*at)).start for at in partitions}
+        wanted = [TopicPartition(*at) for at in partitions]
+        return {at: partition_of(state, at).start for at in wanted}
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last record; under read_committed the last stable offset."""
         state = self._log.follow()
-        return {
-            TopicPartition(*at): end_offset(partition_of(state, TopicPartition(*at)), self._isolation)
-            for at in partitions
-        }
+        wanted = [TopicPartition(*at) for at in partitions]
+        return {at: end_offset(partition_of(state, at), self._isolation) for at in wanted}
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int]
@@ -384,18 +382,3 @@ class Consumer:
     def _check_open(self) -> None:
         if self._closed:
             raise IllegalStateError("the consumer is closed")
-
-
-def _with_places(topic: Topic, at: TopicPartition, offset: int, rows: pa.Table) -> pa.Table:
-    """The rows with topic, partition, offset and timestamp in front."""
-    layout, count = layout_of(topic), rows.num_rows
-    prefix = "" if layout.is_kafka else "_"
-    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [at.topic])
-    places = {
-        f"{prefix}topic": names.cast(pa.string()),
-        f"{prefix}partition": pa.array(np.full(count, at.partition, np.int32)),
-        f"{prefix}offset": pa.array(np.arange(offset, offset + count)),
-        f"{prefix}timestamp": rows.column(layout.timestamp_column).cast(TIMESTAMP_TYPE),
-    }
-    own = {name: rows.column(name) for name in rows.schema.names if name != layout.timestamp_column}
-    return pa.table({**places, **own})

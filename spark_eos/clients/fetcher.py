@@ -6,17 +6,19 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from spark_eos.clients.records import ConsumerRecord, Header
 from spark_eos.errors import ObjectNotFoundError, UnknownTopicOrPartitionError
+from spark_eos.log.layout import TIMESTAMP_TYPE
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch, Isolation, end_offset, partition_of, plan
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Assigned", "OutOfRange", "to_records"]
+__all__ = ["Assigned", "OutOfRange", "to_arrow", "to_records"]
 
 
 class OutOfRange(Exception):  # noqa: N818  (never leaves the clients: the consumer resets, or says what is wrong)
@@ -140,6 +142,21 @@ def to_records(topic: Topic, partition: int, offset: int, rows: pa.Table) -> lis
             offsets, stamps, keys, values, column.to_pylist(), strict=True
         )
     ]
+
+
+def to_arrow(topic: Topic, partition: int, offset: int, rows: pa.Table) -> pa.Table:
+    """The rows with topic, partition, offset and timestamp in front."""
+    layout, count = layout_of(topic), rows.num_rows
+    prefix = "" if layout.is_kafka else "_"
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [topic.name])
+    places = {
+        f"{prefix}topic": names.cast(pa.string()),
+        f"{prefix}partition": pa.array(np.full(count, partition, np.int32)),
+        f"{prefix}offset": pa.array(np.arange(offset, offset + count)),
+        f"{prefix}timestamp": rows.column(layout.timestamp_column).cast(TIMESTAMP_TYPE),
+    }
+    own = {name: rows.column(name) for name in rows.schema.names if name != layout.timestamp_column}
+    return pa.table({**places, **own})
 
 
 def _headers(found: list[dict[str, Any]] | None) -> Sequence[Header]:

@@ -29,7 +29,7 @@ from spark_eos.errors import (
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
-from spark_eos.log.topics import key_columns, max_message_bytes
+from spark_eos.log.topics import key_columns
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -101,7 +101,7 @@ class Producer:
             if buffer.topic.schemas:
                 raise InvalidRecordError(f"topic {topic!r} has a schema: send its rows with send_arrow")
             size = len(data or b"") + len(name or b"")
-            limit = min(self._settings["max.request.size"], max_message_bytes(buffer.topic) or size)
+            limit = min(self._settings["max.request.size"], buffer.max_message_bytes or size)
             try:
                 if size > limit:
                     raise RecordTooLargeError(
@@ -148,7 +148,8 @@ class Producer:
         """Send what waits, and wait until it is there. Errors of records are in their futures.
 
         In a transaction this opens it for all to see: read_uncommitted reads the records, the last stable
-        offset waits for the end. Errors are raised there.
+        offset waits for the end. Errors are raised there; after `CommitOutcomeUnknownError` the
+        transaction can only be aborted.
         """
         if self._transactions is None:
             self._sender.flush()

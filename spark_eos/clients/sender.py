@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from spark_eos.clients.accumulator import Accumulator
 from spark_eos.clients.identity import Identity, initialise
-from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableError
+from spark_eos.errors import (
+    AbortableError,
+    CommitOutcomeUnknownError,
+    EosLogError,
+    FatalError,
+    RetriableError,
+)
 from spark_eos.log.commit import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
@@ -109,27 +116,23 @@ class Sender:
         return initialise(log, None, timeout_ms, writer=writer, request_id=request_id)
 
     def _patiently(self, log: Log, deadline: float, call: Callable[[], T]) -> T:
-        unknown: CommitOutcomeUnknownError | None = None
         attempt = 0
         while True:
             try:
                 return call()
-            except RetriableError as error:
-                if isinstance(error, CommitOutcomeUnknownError):
-                    unknown = error
+            except RetriableError:
                 if log.clock.monotonic() >= deadline:
-                    # A later "certainly not now" takes nothing back: an earlier try may be in the log.
-                    raise unknown or error from error
+                    raise
             log.clock.sleep(min(0.1 * 2 ** min(attempt, 4), 1.0))
             attempt += 1
 
     def _refuse(self, batch: Accumulator, error: BaseException) -> None:
-        if isinstance(error, EosLogError) and not isinstance(error, CommitOutcomeUnknownError):
-            try:
+        refused = isinstance(error, EosLogError) and not isinstance(error, CommitOutcomeUnknownError)
+        if refused:
+            # What cannot be deleted now is listed by no entry: garbage collection will.
+            with suppress(EosLogError):
                 batch.discard()
-            except EosLogError as left:
-                # What cannot be deleted now is not listed by any entry: garbage collection will.
-                error.__context__ = left
-        # Whatever is in doubt was sent under this id; its numbers cannot be relied on any more.
-        self._identity = None
+        if not refused or isinstance(error, (AbortableError, FatalError)):
+            # What is in doubt was sent under this id: its numbers cannot be relied on any more.
+            self._identity = None
         batch.fail(error)

@@ -164,6 +164,8 @@ class Transactions:
             if isinstance(error, CommitOutcomeUnknownError):
                 # It may be in: only the end of the transaction, which names its number, settles that.
                 self._leave(error)
+            elif error.retriable:
+                raise  # Certainly not in: flush, commit and abort are all possible.
             self.fail(error)
             raise
         except BaseException:
@@ -277,6 +279,7 @@ class Transactions:
 
     def _finish(self) -> None:
         self.offsets = {}
+        self.pending = Accumulator()
         self._error = None
         self.state = _S.READY
 

@@ -91,6 +91,8 @@ class Committer:
         self._turn = threading.Lock()
         self._queue = threading.Lock()
         self._waiting: list[_Ticket] = []
+        self._slots: dict[bytes, int] = {}
+        """The slot that each watched request was last sent to."""
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
         """Put the proposed actions into the log, all or none.
@@ -136,11 +138,14 @@ class Committer:
         if refused and self._follow().seq != state.seq:
             return  # It was refused, or found done, on a state that is not the newest: ask again.
         for ticket, verdict in refused:
-            if isinstance(verdict, BaseException):
-                ticket.error = verdict
-                self._tail.unwatch(ticket.request_id)
-            else:
+            if not isinstance(verdict, BaseException):
                 ticket.result = verdict
+            elif self._slots.get(ticket.request_id, -1) > state.seq:
+                # An earlier try may still land in its slot, behind others that it depended on.
+                ticket.error = self._unknown(ticket, verdict)
+            else:
+                ticket.error = verdict
+                self._forget(ticket)
         if draft.requests:
             self._create(draft)
 
@@ -151,33 +156,40 @@ class Committer:
         refused: list[tuple[_Ticket, BaseException | Committed]] = []
         now_ms = self._clock.now_ms()
         for ticket in tickets:
-            try:
-                actions = tuple(ticket.propose(draft.state))
-            except Exception as error:  # noqa: BLE001  (it belongs to this ticket's caller alone)
-                refused.append((ticket, error))
-                continue
-            if not actions:
-                refused.append((ticket, Committed(state.seq, (), state, ticket.request_id)))
-                continue
-            request = Request(ticket.request_id, now_ms, actions, ticket.writer)
-            after, outcome = apply(draft.state, request)
-            if isinstance(outcome, Rejected):
-                refused.append((ticket, outcome.error))
-                continue
-            draft.state = after
-            draft.tickets.append(ticket)
-            draft.requests.append(request)
-            draft.results.append(outcome.results)
+            verdict = self._judge(draft, ticket, now_ms)
+            # What rests on a draft that may never become an entry is no answer: ask again behind it.
+            if verdict is not None and not draft.requests:
+                refused.append((ticket, verdict))
         return draft, refused
+
+    def _judge(self, draft: _Draft, ticket: _Ticket, now_ms: int) -> BaseException | Committed | None:
+        """Add the request to the draft, or say why it is not to be added."""
+        try:
+            actions = tuple(ticket.propose(draft.state))
+        except Exception as error:  # noqa: BLE001  (it belongs to this ticket's caller alone)
+            return error
+        if not actions:
+            return Committed(draft.state.seq, (), draft.state, ticket.request_id)
+        request = Request(ticket.request_id, now_ms, actions, ticket.writer)
+        after, outcome = apply(draft.state, request)
+        if isinstance(outcome, Rejected):
+            return outcome.error
+        draft.state = after
+        draft.tickets.append(ticket)
+        draft.requests.append(request)
+        draft.results.append(outcome.results)
+        return None
 
     def _create(self, draft: _Draft) -> None:
         """Fill the next slot: with this draft, or with what somebody else put there."""
         entry = Entry(draft.state.seq + 1, tuple(draft.requests))
         data = encode_entry(entry)
         name = names.entry(entry.seq)
+        # A try of an earlier call may still land here, whatever the store says to this one.
+        doubted = {r.request_id for r in draft.requests if self._slots.get(r.request_id) == entry.seq}
         for request in draft.requests:
             self._tail.watch(request.request_id)
-        in_doubt = False
+            self._slots[request.request_id] = entry.seq
         attempt = 0
         deadline = self._clock.monotonic() + self._retry.deadline_s
         while True:
@@ -187,22 +199,22 @@ class Committer:
                 # Somebody's, or our own from a try whose reply was lost: the body tells.
                 self._await_slot(entry.seq, deadline)
                 self._answer_found(draft.tickets)
-                for request in draft.requests:
-                    self._tail.unwatch(request.request_id)  # The slot is another's: ours can never land.
+                for ticket in draft.tickets:
+                    self._forget(ticket)  # The slot is another's: ours can never land.
                 return
             except OutcomeUnknownError as error:
-                in_doubt = True
+                doubted = {request.request_id for request in draft.requests}
                 failure: EosLogError = error
             except StoreUnavailableError as error:
                 failure = error
             except StorageError as error:
-                self._fail(draft, error, in_doubt=in_doubt)
+                self._fail(draft, error, doubted)
                 return
             else:
                 self._succeed(draft, entry)
                 return
             if self._clock.monotonic() >= deadline:
-                self._fail(draft, failure, in_doubt=in_doubt)
+                self._fail(draft, failure, doubted)
                 return
             self._clock.sleep(self._retry.wait_s(attempt, self._clock))
             attempt += 1
@@ -212,15 +224,20 @@ class Committer:
         self._tail.advance(state)
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
             ticket.result = Committed(entry.seq, results, state, ticket.request_id)
-            self._tail.unwatch(ticket.request_id)
+            self._forget(ticket)
 
-    def _fail(self, draft: _Draft, error: EosLogError, *, in_doubt: bool) -> None:
+    def _fail(self, draft: _Draft, error: EosLogError, doubted: set[bytes]) -> None:
         for ticket in draft.tickets:
-            if in_doubt:
+            if ticket.request_id in doubted:
                 ticket.error = self._unknown(ticket, error)
             else:
                 ticket.error = error
-                self._tail.unwatch(ticket.request_id)
+                self._forget(ticket)
+
+    def _forget(self, ticket: _Ticket) -> None:
+        """The outcome of the request is known."""
+        self._tail.unwatch(ticket.request_id)
+        self._slots.pop(ticket.request_id, None)
 
     def _unknown(self, ticket: _Ticket, cause: BaseException) -> CommitOutcomeUnknownError:
         error = CommitOutcomeUnknownError(
@@ -243,7 +260,7 @@ class Committer:
                 ticket.error = outcome.error
             else:
                 ticket.result = Committed(seq, outcome.results, self._tail.state, ticket.request_id)
-            self._tail.unwatch(ticket.request_id)
+            self._forget(ticket)
         return any_found
 
     def _follow(self) -> State:

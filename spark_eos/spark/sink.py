@@ -76,8 +76,10 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         except BaseException:
             _REFUSED.update(staged.file.name for staged in files)
             raise
-        if not was_appended(committed.results):
-            log.discard(files)  # A replay: the batch is in the log, with the files of its first run.
+        if committed.results and not was_appended(committed.results):
+            # A replay by another run: the batch is in the log with that run's files. (No results: this very
+            # run had committed the batch, so these may be the files that are in the log.)
+            log.discard(files)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Delete what certainly is not in the log.

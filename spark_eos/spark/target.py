@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_eos.errors import ConfigError, NotALogError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
 from spark_eos.log.stage import Stage
-from spark_eos.log.topics import schema_of
+from spark_eos.log.topics import new_topic, schema_of
 from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, PartitionOffset
+from spark_eos.protocol.rules.topics import create
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.schema import arrow_schema, check_sink_schema, classify, topic_schema
 
@@ -49,6 +50,9 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool) -> Tar
                 f"the log {options.path} has no topic {options.topic!r}, and auto.create.topics.enable is false: "
                 "create it with Admin.create_topic"
             )
+        if options.topic is not None:
+            # Tried on a log without topics: an illegal name must not leave an empty log behind.
+            create(State(), new_topic(options.topic, options.num_partitions))
     else:
         typed = False
         check_sink_schema(frame, typed=schema_of(topic), topic_option=options.topic)

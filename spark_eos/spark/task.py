@@ -96,7 +96,10 @@ class TaskWriter:
 
     def _append_to(self, name: str, rows: pa.RecordBatch, task: int) -> None:
         topic, writer, partitioner = self._writers.get(name) or self._open(name, task)
-        targets = partitioner(rows, topic.partitions)
+        try:
+            targets = partitioner(rows, topic.partitions)
+        except InvalidRecordError as error:
+            raise InvalidRecordError(f"topic {name!r}: {error}") from error
         stored = set(layout_of(topic).physical.names)
         if not self._options.include_headers and not topic.schemas:
             stored.remove("headers")

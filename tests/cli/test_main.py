@@ -64,7 +64,9 @@ def test_dump_shows_entries_and_control_batches(url, capsys):
         ("ABORT", 3),
     ]
     appends = [line["fields"] for line in dumped if line.get("action") == "AppendBatches"]
-    assert [batch["count"] for fields in appends for file in fields["files"] for batch in file["batches"]] == [1, 1]
+    assert [
+        batch["count"] for fields in appends for file in fields["files"] for batch in file["batches"]
+    ] == [1, 1]
     assert all(line["error"] is None for line in dumped if line["kind"] == "request")
     last = max(line["seq"] for line in dumped)
     assert {line["seq"] for line in lines(capsys, "dump", url, "--from", str(last))} == {last}
@@ -85,7 +87,7 @@ def test_an_unknown_topic(url, capsys):
     assert "did you mean 'typed'" in capsys.readouterr().err
 
 
-def test_wrong_arguments(capsys):
+def test_wrong_arguments():
     with pytest.raises(SystemExit) as stopped:
         main(["nonsense"])
     assert stopped.value.code == 2

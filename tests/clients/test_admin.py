@@ -44,7 +44,7 @@ def open_transaction(url, transactional_id="app"):
     return producer
 
 
-def test_topics(url, admin):
+def test_topics(admin):
     admin.create_topic("a", config={"retention.ms": 5})
     assert admin.list_topics() == ["a", "t"]
     with pytest.raises(TopicExistsError, match="'t'"):
@@ -60,12 +60,17 @@ def test_topics(url, admin):
 def test_description(url, admin):
     open_transaction(url)
     described = admin.describe_topic("t")
-    assert [(p.partition, p.start, p.end, p.lso) for p in described.partitions] == [(0, 0, 1, 0), (1, 0, 0, 0)]
+    assert [(p.partition, p.start, p.end, p.lso) for p in described.partitions] == [
+        (0, 0, 1, 0),
+        (1, 0, 0, 0),
+    ]
     assert (described.name, described.config, described.schema) == ("t", {}, None)
 
 
 def test_altering(admin):
-    admin.create_topic("a", config={"retention.ms": 5, "segment.ms": 6}, schema=pa.schema([("id", pa.int64())]))
+    admin.create_topic(
+        "a", config={"retention.ms": 5, "segment.ms": 6}, schema=pa.schema([("id", pa.int64())])
+    )
     admin.alter_topic("a", partitions=3, config={"retention.ms": None, "segment.bytes": 7})
     described = admin.describe_topic("a")
     assert len(described.partitions) == 3

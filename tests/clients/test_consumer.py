@@ -69,7 +69,7 @@ def test_positions_move_over_control_batches_and_aborted_records(url):
     assert reader.position(T0) == reader.end_offsets([T0])[T0] == 6
 
 
-def test_a_batch_is_read_once_for_many_polls(url):
+def test_a_batch_is_read_once_for_many_polls():
     store = FaultyStore(MemoryStore())
     log = Log.open_or_create(store)
     with Producer(log) as producer:
@@ -175,7 +175,7 @@ def test_reading_creates_nothing(url, admin, tmp_path):
             Consumer(missing)
     assert not (tmp_path / "none").exists()
     fill(url, b"x")
-    with pytest.raises(UnknownTopicOrPartitionError, match="'tt'.*did you mean 't'"):
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"'tt'.*did you mean 't'"):
         consumer(url, TopicPartition("tt", 0))
     with pytest.raises(UnknownTopicOrPartitionError, match="partition 1"):
         consumer(url, T1)
@@ -237,16 +237,18 @@ def test_offsets_of_an_open_transaction_are_waited_for(url):
     from spark_eos.clients.identity import initialise
     from spark_eos.protocol.actions import CommitOffsets, EndTransaction, PartitionOffset
 
-    stamp = initialise(log, "app", 60_000, writer="", request_id=log.clock.unique()).results[0]._replace(number=0)
+    stamp = (
+        initialise(log, "app", 60_000, writer="", request_id=log.clock.unique()).results[0]._replace(number=0)
+    )
     place = PartitionOffset("t", log.topic("t").topic_id, 0, 1)
-    log.commit(lambda state: (CommitOffsets("g", (place,), stamp),))
+    log.commit(lambda _state: (CommitOffsets("g", (place,), stamp),))
     settings = {"group_id": "g", "default_api_timeout_ms": 0, "enable_auto_commit": False}
     stable = consumer(url, isolation_level="read_committed", **settings)
     with pytest.raises(UnstableOffsetCommitError, match="'g' for t-0"):
         stable.committed([T0])
     assert stable.poll() == []
     assert consumer(url, **settings).committed([T0]) == {T0: None}
-    log.commit(lambda state: (EndTransaction(stamp, commit=True),))
+    log.commit(lambda _state: (EndTransaction(stamp, commit=True),))
     assert stable.committed([T0]) == {T0: OffsetAndMetadata(1)}
     assert read(stable) == [b"1"]
 
@@ -309,7 +311,7 @@ def test_rows_of_an_older_schema_have_null_in_new_columns(url, admin):
     assert read(consumer(url, at)) == [{"id": 1, "more": None}, {"id": 2, "more": "x"}]
 
 
-def test_damage_is_told_with_the_file_and_what_was_read_is_kept(url):
+def test_damage_is_told_with_the_file_and_what_was_read_is_kept():
     log = Log.open_or_create(MemoryStore())
     with Producer(log) as producer:
         producer.send("t", b"first")

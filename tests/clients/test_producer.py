@@ -210,7 +210,9 @@ def test_copying_with_alternate_aborts_loses_and_repeats_nothing(url):
             source.send("in", str(number))
     producer = transactional(url)
     at = TopicPartition("in", 0)
-    with Consumer(url, {"group.id": "copy", "enable.auto.commit": False, "auto.offset.reset": "earliest"}) as reader:
+    with Consumer(
+        url, {"group.id": "copy", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    ) as reader:
         reader.assign([at])
         for attempt in itertools.count():
             records = reader.poll(max_records=40)
@@ -260,7 +262,7 @@ def test_calls_out_of_order_say_what_is_allowed(url):
     producer.close()
     with pytest.raises(IllegalStateError, match="closed"):
         producer.begin_transaction()
-    with pytest.raises(IllegalStateError, match="transactional.id"):
+    with pytest.raises(IllegalStateError, match=r"transactional\.id"):
         Producer(url).begin_transaction()
 
 
@@ -310,7 +312,7 @@ def test_futures_of_an_aborted_transaction_fail(url):
 # -- One request ----------------------------------------------------------------------------------------
 
 
-def test_a_transaction_is_one_entry_however_large(store, log):
+def test_a_transaction_is_one_entry_however_large(log):
     producer = transactional(log, buffer_memory=20_000)
     log.ensure_topic("t")
     before = log.state.seq
@@ -370,12 +372,52 @@ def test_after_an_unknown_commit_the_same_call_commits_once(store, log, fault):
         producer.commit_transaction()
     assert not future.done()
     assert files(store) == 1
-    for forbidden in (producer.abort_transaction, producer.begin_transaction, lambda: producer.send("t", b"z")):
+    for forbidden in (
+        producer.abort_transaction,
+        producer.begin_transaction,
+        lambda: producer.send("t", b"z"),
+    ):
         with pytest.raises(IllegalStateError, match="only commit_transaction"):
             forbidden()
     store.release()
     producer.commit_transaction()
     assert future.result().offset == 0
+    run(producer, b"y")
+    assert values(log, "read_uncommitted") == [b"x", b"y"]
+
+
+def test_an_interrupted_commit_is_made_once(store, log):
+    producer = transactional(log)
+    log.ensure_topic("t")
+    producer.begin_transaction()
+    future = producer.send("t", b"x")
+
+    def interrupt(operation, _name):
+        if operation == "create":
+            raise KeyboardInterrupt
+
+    store.after = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        producer.commit_transaction()
+    store.after = lambda _operation, _name: None
+    with pytest.raises(IllegalStateError, match="only commit_transaction"):
+        producer.abort_transaction()
+    producer.commit_transaction()
+    assert future.result().offset == 0
+    assert values(log, "read_uncommitted") == [b"x"]
+
+
+def test_a_commit_is_recognised_by_its_number_if_all_else_is_forgotten(store, log):
+    producer = transactional(log)
+    log.ensure_topic("t")
+    producer.begin_transaction()
+    future = producer.send("t", b"x")
+    store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
+    with pytest.raises(CommitOutcomeUnknownError):
+        producer.commit_transaction()
+    producer._opened = Log.open(store)
+    producer.commit_transaction()
+    assert future.result().offset == -1  # it is in, but where was in the reply that was lost
     run(producer, b"y")
     assert values(log, "read_uncommitted") == [b"x", b"y"]
 
@@ -415,6 +457,20 @@ def test_a_commit_that_was_certainly_not_made_may_be_aborted_or_repeated(store, 
     producer.abort_transaction()
     assert values(log) == [b"x"]
     assert files(store) == 1
+
+
+def test_a_flush_that_was_certainly_not_made_may_be_repeated(store, log):
+    producer = transactional(log)
+    log.ensure_topic("t")
+    producer.begin_transaction()
+    future = producer.send("t", b"x")
+    store.inject(Fault.FAIL_BEFORE, "create", ENTRIES)
+    with pytest.raises(StoreUnavailableError):
+        producer.flush()
+    producer.flush()
+    assert future.result().offset == 0
+    producer.commit_transaction()
+    assert values(log, "read_uncommitted") == [b"x"]
 
 
 def test_a_flush_in_doubt_can_only_be_aborted(store, log):
@@ -507,10 +563,11 @@ def test_idempotent_sends_are_made_once_in_order(store, log, fault, where):
     producer.close()
 
 
-def test_an_unknown_send_fails_its_futures_and_the_next_go_on(store, log):
+@pytest.mark.parametrize(("fault", "landed"), [(Fault.DELAYED, []), (Fault.FAIL_AFTER, [b"b"])])
+def test_an_unknown_send_fails_its_futures_and_the_next_go_on(store, log, fault, landed):
     producer = Producer(log, {"linger.ms": 0, "delivery.timeout.ms": 0})
     producer.send("t", b"a").result(60)
-    store.inject(Fault.DELAYED, "create", ENTRIES)
+    store.inject(fault, "create", ENTRIES)
     lost = producer.send("t", b"b")
     producer.flush()
     with pytest.raises(CommitOutcomeUnknownError):
@@ -518,7 +575,7 @@ def test_an_unknown_send_fails_its_futures_and_the_next_go_on(store, log):
     assert files(store) == 2
     producer.send("t", b"c").result(60)
     store.release()
-    assert values(log) == [b"a", b"c"]
+    assert values(log) == [b"a", *landed, b"c"]
     producer.close()
 
 
@@ -601,6 +658,18 @@ def test_keys_are_routed_as_kafka_does(url):
     assert values(url) == [None] * len(hashes)  # tombstones
 
 
+def test_every_future_tells_where_its_own_record_went(url):
+    Admin(url).create_topic("t", 3)
+    with transactional(url) as producer:
+        producer.begin_transaction()
+        sent = {str(n).encode(): producer.send("t", str(n), partition=n * n % 3) for n in range(50)}
+        producer.commit_transaction()
+    with Consumer(url, {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([TopicPartition("t", number) for number in range(3)])
+        found = {record.value: (record.partition, record.offset) for record in consumer.poll()}
+    assert {value: future.result()[1:3] for value, future in sent.items()} == found
+
+
 def test_partitions_are_respected_and_checked(url):
     admin = Admin(url)
     admin.create_topic("t", 2)
@@ -639,9 +708,9 @@ def test_arrow_tables(url):
 
 def test_a_missing_topic_is_not_created_if_that_is_forbidden(url):
     Admin(url).create_topic("t")
-    with Producer(url, {"auto.create.topics.enable": "false"}) as producer:
-        with pytest.raises(UnknownTopicOrPartitionError, match=r"Admin\.create_topic"):
-            producer.send("missing", b"x")
+    producer = Producer(url, {"auto.create.topics.enable": "false"})
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"Admin\.create_topic"):
+        producer.send("missing", b"x")
     assert Admin(url).list_topics() == ["t"]
 
 
@@ -679,6 +748,8 @@ def test_settings_are_checked(config, message):
         Producer("memory://never", config)
 
 
-@pytest.mark.parametrize("config", [{"acks": "-1"}, {"acks": -1}, {"enable.idempotence": "TRUE"}, {"linger.ms": "0"}])
+@pytest.mark.parametrize(
+    "config", [{"acks": "-1"}, {"acks": -1}, {"enable.idempotence": "TRUE"}, {"linger.ms": "0"}]
+)
 def test_settings_as_kafka_takes_them(config):
     Producer("memory://never", config)

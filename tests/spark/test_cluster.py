@@ -7,13 +7,8 @@ import socket
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
-from spark_eos.protocol.actions import AppendBatches
-from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from tests.processes import SPARK_HOME, Process, free_port, running, spark_submit
 
 DRIVER = Path(__file__).with_name("drivers") / "copy_topic.py"
@@ -33,6 +28,7 @@ class Cluster:
             "spark.executor.cores": "1",
             "spark.executor.memory": "512m",
             "spark.network.timeout": "20s",
+            "spark.network.timeoutInterval": "5s",
             "spark.executor.heartbeatInterval": "2s",
         }
         return spark_submit(script, *arguments, conf=conf)
@@ -68,7 +64,9 @@ def cluster(tmp_path):
             for number in (1, 2)
         ]  # fmt: skip
         for worker in workers:
-            worker.until(lambda worker=worker: "Successfully registered with master" in worker.text, "worker", 60)
+            worker.until(
+                lambda worker=worker: "Successfully registered with master" in worker.text, "worker", 60
+            )
         yield Cluster(url, master, workers)
 
 
@@ -77,50 +75,23 @@ def listening(port):
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def write(url):
-    """A Kafka-shaped topic of two partitions."""
-    log = Log.open_or_create(url)
-    topic = log.ensure_topic("flights", 2)
-    for number in range(2):
-        writer = log.stage(topic)
-        ids = range(number, ROWS, 2)
-        rows = pa.record_batch(
-            {
-                "key": pa.array([f"{i % 100}".encode() for i in ids], pa.binary()),
-                "value": pa.array([f"{i}".encode() for i in ids], pa.binary()),
-            }
-        )
-        writer.append(rows, number)
-        files = writer.finish()
-        log.commit(
-            lambda state, files=files: (AppendBatches(NO_PRODUCER, (("flights", topic.topic_id),), files),)
-        )
-
-
-def values(url, name):
-    """The values of a topic as numbers, sorted; none is left out, and one that is there twice shows."""
-    log = Log.open(url)
-    topic = log.topic(name)
-    found = []
-    for number in range(topic.partitions):
-        partition = log.state.partitions[topic.topic_id, number]
-        at = TopicPartition(name, number)
-        for fetch in plan(log.state, at, partition.start, partition.end, Isolation.READ_COMMITTED):
-            found += [int(value) for value in log.read(topic, fetch).column("value").to_pylist()]
-    return sorted(found)
-
-
-def test_job_on_a_cluster_that_loses_a_worker(cluster, tmp_path):
-    url, checkpoint = str(tmp_path / "log"), tmp_path / "checkpoint"
-    write(url)
-    command = cluster.submit(DRIVER, url, "flights", "copied", checkpoint, ROWS // BATCHES)
+def test_job_on_a_cluster_that_loses_a_worker(cluster, bench, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+    bench.topic("flights", 2)
+    bench.produce("flights", range(ROWS))
+    command = cluster.submit(DRIVER, bench.url, "flights", "copied", checkpoint, ROWS // BATCHES)
     with running(command, tmp_path / "job.out") as job:
-        job.until(lambda: (checkpoint / "commits" / "1").exists(), "second finished batch")
-        assert not (checkpoint / "commits" / str(BATCHES - 1)).exists(), "the kill comes too late to be in the middle"
+        job.until((checkpoint / "commits" / "1").exists, "second finished batch")
+        assert not (checkpoint / "commits" / str(BATCHES - 1)).exists(), (
+            "the kill comes too late to be in the middle"
+        )
         cluster.workers[0].kill()
         job.succeed()
-    assert values(url, "copied") == list(range(ROWS))
-    launched = [len(re.findall(r"Launching executor|Asked to launch executor", w.text)) for w in cluster.workers]
+    assert bench.values("copied") == list(range(ROWS))
+    bench.check_contiguous("copied")
+    launched = [
+        len(re.findall(r"Launching executor|Asked to launch executor", w.text)) for w in cluster.workers
+    ]
     assert min(launched) >= 1, f"both workers had an executor before one was lost: {launched}"
     assert cluster.master.running
     assert cluster.workers[1].running

@@ -32,7 +32,9 @@ query = (
 )
 query.awaitTermination()
 copied = spark.read.format("eoslog").option("subscribe", "copied").load(url)
-told["stream"] = sorted(int(row.value) for row in copied.selectExpr("CAST(value AS STRING) AS value").collect())
+told["stream"] = sorted(
+    int(row.value) for row in copied.selectExpr("CAST(value AS STRING) AS value").collect()
+)
 
 try:
     spark.read.format("eoslog").option("subscribe", "number").load(url).collect()

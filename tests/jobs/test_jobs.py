@@ -1,0 +1,129 @@
+"""The jobs as processes of spark-submit, each killed between the log's commit and Spark's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+from demo_check import check_positions, check_topic, expect, read_topic
+from demo_process import Job
+
+from spark_eos.errors import NotALogError
+from spark_eos.log.log import Log
+
+PARTITIONS = 4
+IDS = {
+    "ingest": "ingest-flights",
+    "consume_transform_produce": "flights-to-departures",
+    "aggregate": "departures-to-hours",
+}
+ATTEMPTS = 6
+
+
+class Pipeline:
+    """The jobs on one log; what they print is kept beside it."""
+
+    def __init__(self, folder, flights):
+        self.url = str(folder / "log")
+        self.flights = flights
+        self._folder = folder
+        self._own = {
+            "ingest": ["--input", str(flights.folder)],
+            "consume_transform_produce": ["--airlines", str(flights.airlines), "--max-offsets", "700"],
+            "aggregate": ["--max-offsets", "700"],
+        }
+
+    def start(self, name):
+        common = ["--log", self.url, "--checkpoints", str(self._folder / "checkpoints")]
+        arguments = [*common, "--partitions", str(PARTITIONS), *self._own[name]]
+        return Job(name, arguments, self._folder / f"{name}.out")
+
+    def batch(self, name):
+        """The last batch of the job that is in the log; -1 before the first."""
+        try:
+            query = Log.shared(self.url).state.queries.get(IDS[name])
+        except NotALogError:
+            return -1
+        return -1 if query is None else query.batch_id
+
+    def kill_between_commits(self, name):
+        """Kill the job when a batch is in the log and not yet in Spark's commits; again until that was hit."""
+        for _ in range(ATTEMPTS):
+            before = self.batch(name)
+            job = self.start(name)
+            try:
+                assert job.wait_for(lambda before=before: self.batch(name) > before), job.output.read_text()[
+                    -3000:
+                ]
+            finally:
+                job.kill()
+            commit = self._folder / "checkpoints" / name / "commits" / str(self.batch(name))
+            if not commit.exists():
+                return
+        pytest.fail(f"{name} was never killed between the two commits")
+
+    def finish(self, name):
+        self.start(name).wait()
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory, flights):
+    made = Pipeline(tmp_path_factory.mktemp("pipeline"), flights)
+    for name in IDS:
+        made.kill_between_commits(name)
+        if name == "aggregate":
+            made.kill_between_commits(name)
+        made.finish(name)
+    return made
+
+
+@pytest.fixture(scope="module")
+def database(flights):
+    with duckdb.connect() as connection:
+        expect(connection, flights.flights, flights.airlines, flights.rows, PARTITIONS)
+        yield connection
+
+
+@pytest.mark.parametrize("topic", ["flights", "departures", "cancelled"])
+def test_every_record_is_there_once_and_in_its_place(pipeline, database, topic):
+    checks = check_topic(database, topic, read_topic(Log.open(pipeline.url), topic))
+    assert [check for check in checks if not check.exact] == []
+
+
+def test_offsets_have_no_holes_and_all_of_the_input_is_committed(pipeline):
+    state = Log.open(pipeline.url).state
+    topics = ("flights", "departures", "cancelled", "hours")
+    checks = [
+        *check_positions(state, topics, "flights", IDS["consume_transform_produce"]),
+        *check_positions(state, topics, "departures", IDS["aggregate"]),
+    ]
+    assert [check for check in checks if not check.exact] == []
+    assert sorted(state.topics) == ["cancelled", "departures", "flights", "hours"]
+
+
+def test_every_hour_that_is_over_is_there_once_and_right(pipeline, database):
+    records = read_topic(Log.open(pipeline.url), "hours")
+    rows = [json.loads(value) for value in records.column("value").to_pylist()]
+    assert records.column("key").to_pylist() == [row["origin"] for row in rows]
+    assert all(abs(row["mean_delay"] - row["delay_minutes"] / row["flights"]) < 0.00501 for row in rows)
+    found = sorted((row["origin"], row["hour"], row["flights"], row["delay_minutes"]) for row in rows)
+    # An hour is over when its end is no later than the newest departure less the watermark of two days.
+    expected = database.execute(
+        """SELECT origin, replace(time_hour, 'Z', '.000Z'), count(*), sum(dep_delay)
+        FROM flight WHERE dep_time IS NOT NULL GROUP BY ALL
+        HAVING CAST(replace(time_hour, 'Z', '') AS TIMESTAMP) + INTERVAL 49 HOURS
+            <= (SELECT max(CAST(replace(time_hour, 'Z', '') AS TIMESTAMP)) FROM flight WHERE dep_time IS NOT NULL)
+        ORDER BY ALL"""
+    ).fetchall()
+    assert len(found) > 100
+    assert found == [(origin, hour, flights, int(minutes)) for origin, hour, flights, minutes in expected]
+
+
+def test_a_run_without_news_writes_nothing(pipeline):
+    before = Log.open(pipeline.url).state.seq
+    pipeline.finish("consume_transform_produce")
+    assert Log.open(pipeline.url).state.seq == before
+    output = Path(pipeline.url).parent / "consume_transform_produce.out"
+    assert "flights-to-departures: done" in output.read_text()

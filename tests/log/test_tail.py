@@ -1,0 +1,112 @@
+"""Following the chain of entries: one read if nothing is new, and nothing that is not an entry."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from spark_eos.errors import CorruptRecordError, StoreUnavailableError, UnsupportedVersionError
+from spark_eos.log import names
+from spark_eos.log.log import Log
+from spark_eos.log.tail import Tail
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import Fault, FaultyStore
+
+from .fakes import create
+
+
+@pytest.fixture
+def store():
+    return FaultyStore(MemoryStore())
+
+
+@pytest.fixture
+def log(store):
+    return Log.create(store)
+
+
+def test_one_read_if_nothing_is_new(store, log):
+    log.commit(create("a"))
+    tail = Tail(store)
+    tail.follow()
+    store.journal.clear()
+    assert tail.follow().seq == 1
+    assert [call.name for call in store.journal] == [names.entry(2)]
+
+
+def test_states_stay_as_they_were(log):
+    before = log.state
+    log.commit(create("a"))
+    assert "a" not in before.topics
+    assert log.state.seq == before.seq + 1
+
+
+def test_what_the_writer_thinks_is_what_readers_find(store, log):
+    for name in "abc":
+        log.commit(create(name))
+    assert Tail(store).follow() == log.state
+
+
+def test_a_state_that_is_not_the_next_one_is_not_taken_over(store, log):
+    log.commit(create("a"))
+    tail = Tail(store)
+    tail.advance(log.state)
+    assert tail.state.seq == -1
+    assert tail.follow() == log.state
+
+
+def test_a_read_that_fails_changes_nothing(store, log):
+    log.commit(create("a"))
+    tail = Tail(store)
+    store.inject(Fault.FAIL_BEFORE, "read", names.entry(1))
+    with pytest.raises(StoreUnavailableError):
+        tail.follow()
+    assert tail.state.seq == 0
+    assert tail.follow() == log.state
+
+
+def test_a_damaged_entry_is_named(store, log):
+    log.commit(create("a"))
+    data = bytearray(store.read(names.entry(1)).to_pybytes())
+    data[-1] ^= 1
+    store.overwrite(names.entry(1), data)
+    with pytest.raises(CorruptRecordError, match=names.entry(1)):
+        Log.open(store)
+
+
+def test_an_entry_in_the_wrong_slot(store, log):
+    log.commit(create("a"))
+    store.create(names.entry(2), store.read(names.entry(1)))
+    with pytest.raises(CorruptRecordError, match="holds entry 1, not entry 2"):
+        log.follow()
+
+
+def test_a_newer_format(store, log):
+    data = bytearray(store.read(names.entry(0)).to_pybytes())
+    data[6:8] = struct.pack(">H", 99)
+    store.create(names.entry(1), data)
+    with pytest.raises(UnsupportedVersionError, match=r"99.*upgrade"):
+        log.follow()
+    with pytest.raises(UnsupportedVersionError):
+        Log.open(store)
+
+
+def test_watched_requests_are_found_and_forgotten(store, log):
+    done = log.commit(create("a"))
+    tail = Tail(store)
+    tail.watch(done.request_id)
+    assert tail.is_watched(done.request_id)
+    assert tail.found(done.request_id) is None
+    tail.follow()
+    found = tail.found(done.request_id)
+    assert found is not None
+    assert found[0] == done.seq
+    tail.unwatch(done.request_id)
+    assert tail.found(done.request_id) is None
+    assert not tail.is_watched(done.request_id)
+
+
+def test_requests_are_not_watched_after_their_outcome_is_known(log):
+    log.commit(create("a"))
+    assert log._tail._watched == {}

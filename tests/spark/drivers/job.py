@@ -1,0 +1,110 @@
+"""A driver to be killed or frozen: copies topics ``x`` to ``out-x``, and holds still where it is told to.
+
+Its argument is a JSON list of jobs: url, checkpoint, topics, slice (maxOffsetsPerTrigger), moment (``task``,
+``before`` or ``after`` the sink's commit, or ``never``), batch (the number of the batch to hold in), marks (a
+folder). There it makes ``held`` when it holds, goes on when ``go`` is there, and writes ``ended`` with the
+query's exception.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from spark_eos.spark.datasource import EosLogDataSource
+
+
+def hold(marks):
+    """Wait for the sign; a process whose driver has died ends."""
+    parent = os.getppid()
+    Path(marks, "held").touch()
+    while not Path(marks, "go").exists():
+        if os.getppid() != parent:
+            os._exit(1)
+        time.sleep(0.02)
+
+
+def held_tasks(job):
+    def through(batches):
+        batch = TaskContext.get().getLocalProperty("streaming.sql.batchId")
+        if job["moment"] == "task" and batch == str(job["batch"]):
+            hold(job["marks"])
+        yield from batches
+
+    return through
+
+
+def held_source(name, job):
+    class Held(EosLogDataSource):
+        @classmethod
+        def name(cls):
+            return name
+
+        def streamWriter(self, schema, overwrite):
+            writer = super().streamWriter(schema, overwrite)
+            commit = writer.commit
+
+            def held(messages, batchId):
+                here = batchId == job["batch"]
+                if here and job["moment"] == "before":
+                    hold(job["marks"])
+                commit(messages, batchId)
+                if here and job["moment"] == "after":
+                    hold(job["marks"])
+
+            writer.commit = held
+            return writer
+
+    return Held
+
+
+def start(spark, number, job):
+    spark.dataSource.register(held_source(f"held{number}", job))
+    rows = (
+        spark.readStream.format("eoslog")
+        .option("subscribe", job["topics"])
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", job["slice"])
+        .load(job["url"])
+        .selectExpr("key", "value", "concat('out-', topic) AS topic")
+    )
+    return (
+        rows.mapInArrow(held_tasks(job), rows.schema)
+        .writeStream.format(f"held{number}")
+        .option("num.partitions", 2)
+        .option("checkpointLocation", job["checkpoint"])
+        .start(job["url"])
+    )
+
+
+def main(jobs):
+    spark = (
+        SparkSession.builder.master(f"local[{2 * len(jobs)}]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    queries = [start(spark, number, job) for number, job in enumerate(jobs)]
+    for query, job in zip(queries, jobs, strict=True):
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            part = Path(job["marks"], "ended.part")
+            part.write_text(str(error))
+            part.rename(Path(job["marks"], "ended"))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,172 @@
+"""Committed, refused or unknown: what a sink does when the store answers badly, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, StoreUnavailableError
+from spark_eos.log.log import Log
+from spark_eos.testing import Fault, FaultyStore
+
+ENTRY = "_log/*"
+
+
+@pytest.fixture
+def store(bench, checkpoint):
+    """What the committing process has in place of the log's store."""
+    bench.topic("out")
+    store = FaultyStore(Log.open(bench.url).store)
+    bench.spoil(store)
+    return store
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL_AFTER, Fault.DUPLICATE])
+def test_a_commit_whose_reply_is_lost_is_found(bench, driver, store, fault):
+    store.inject(fault, name=ENTRY)
+    running = driver()
+    running.run(0, "a", "b")
+    running.run(1, "c")
+    assert store.count("create", ENTRY) > 1
+    assert bench.values("out") == ["a", "b", "c"]
+    assert bench.files("out") == bench.referenced("out")
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.FAIL_BEFORE])
+def test_a_commit_that_was_not_done_is_done_again(bench, driver, store, fault):
+    store.inject(fault, name=ENTRY, times=2)
+    driver().run(0, "a", "b")
+    assert store.count("create", ENTRY) == 3
+    assert bench.values("out") == ["a", "b"]
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_an_unknown_outcome_is_resolved_by_the_replay(bench, checkpoint, driver, store, landed):
+    first = driver()
+    messages = first.stage("a", "b")
+    store.inject(Fault.FAIL_AFTER if landed else Fault.LOST, name=ENTRY)
+    store.inject(StoreUnavailableError("away"), name=ENTRY, times=None)
+    staged = bench.files("out")
+    with pytest.raises(CommitOutcomeUnknownError):
+        first.commit(messages, 0)
+    first.abort(messages, 0)
+    assert bench.files("out") == staged
+    store.heal()
+
+    driver().run(0, "a", "b")
+    assert bench.values("out") == ["a", "b"]
+    assert bench.group(checkpoint.query_id) == {("src", 0): 10}
+    driver().run(1, "c")
+    assert bench.values("out") == ["a", "b", "c"]
+
+
+def test_a_commit_that_arrives_late_finds_its_slot_filled(bench, driver, store):
+    first = driver()
+    messages = first.stage("a")
+    store.inject(Fault.DELAYED, name=ENTRY, times=None)
+    with pytest.raises(CommitOutcomeUnknownError):
+        first.commit(messages, 0)
+    first.abort(messages, 0)
+    store.heal()
+    bench.forget()
+    driver().run(0, "a")
+    assert {type(error).__name__ for error in store.release()} == {"ObjectExistsError"}
+    bench.forget()
+    assert bench.values("out") == ["a"]
+
+
+def test_a_commit_that_arrives_late_in_a_free_slot_counts(bench, driver, store):
+    first = driver()
+    messages = first.stage("a")
+    store.inject(Fault.DELAYED, name=ENTRY, times=None)
+    with pytest.raises(CommitOutcomeUnknownError):
+        first.commit(messages, 0)
+    first.abort(messages, 0)
+    store.heal()
+    store.release()
+    bench.forget()
+    driver().run(0, "a")
+    assert bench.values("out") == ["a"]
+
+
+def test_the_same_commit_repeated_by_its_own_run_keeps_its_files(bench, driver, store):
+    running = driver()
+    messages = running.stage("a")
+    store.inject(Fault.FAIL_AFTER, name=ENTRY)
+    store.inject(StoreUnavailableError("away"), name=ENTRY, times=None)
+    with pytest.raises(CommitOutcomeUnknownError):
+        running.commit(messages, 0)
+    store.heal()
+    running.commit(messages, 0)
+    running.abort(messages, 0)
+    assert bench.values("out") == ["a"]
+
+
+def test_a_store_that_is_away_is_an_error_and_the_staged_files_go(bench, driver, store):
+    running = driver()
+    messages = running.stage("a", "b")
+    store.inject(Fault.FAIL_BEFORE, name=ENTRY, times=None)
+    with pytest.raises(StoreUnavailableError):
+        running.commit(messages, 0)
+    running.abort(messages, 0)
+    store.heal()
+    assert bench.files("out") == set()
+    driver().run(0, "a", "b")
+    assert bench.values("out") == ["a", "b"]
+
+
+def test_abort_after_a_refusal_deletes_exactly_the_staged_files(
+    bench, checkpoint, driver, hand_made, ours_at, store
+):
+    driver(transactional_id="tx").run(0, "a")
+    kept = bench.files("out")
+    stranger = hand_made("stranger")
+    stranger.offsets(0, ours_at(40, start=20))
+    refused, other = driver(stranger, transactional_id="tx"), driver()
+    messages, others = refused.stage("x", "y"), other.stage("z")
+    with pytest.raises(CheckpointMismatchError):
+        refused.commit(messages, 0)
+    staged = {file.file.name for message in messages for file in message.files}
+    assert len(staged) == 2
+    refused.abort(messages, 0)
+    waiting = {file.file.name for message in others for file in message.files}
+    assert bench.files("out") == kept | waiting
+    assert bench.values("out") == ["a"]
+
+
+def test_abort_before_a_commit_deletes_nothing(bench, driver, store):
+    """Another process may be committing these very files."""
+    running = driver()
+    messages = running.stage("a")
+    running.abort(messages, 0)
+    running.abort([None, None], 0)
+    running.abort([*messages, None], 0)
+    running.commit(messages, 0)
+    assert bench.values("out") == ["a"]
+
+
+def test_abort_after_a_commit_deletes_nothing(bench, driver, store):
+    running = driver()
+    messages = running.run(0, "a")
+    running.abort(messages, 0)
+    assert bench.values("out") == ["a"]
+
+
+def test_a_replay_doubles_only_where_that_was_asked_for(bench, driver, store):
+    for _ in range(2):
+        driver().run(0, "once")
+        driver(processing_guarantee="at_least_once").run(0, "again")
+    assert bench.values("out") == ["again", "again", "once"]
+
+
+def test_a_file_that_is_not_whole_is_not_committed(bench, driver, store):
+    running = driver()
+    messages = running.stage("a")
+    (file,) = messages[0].files
+    path = bench.url + "/" + file.file.name
+    with open(path, "rb") as whole:  # noqa: PTH123
+        data = whole.read()
+    store.inner.delete(file.file.name)
+    store.inner.create(file.file.name, data[:-1])
+    with pytest.raises(Exception, match="Nothing was committed"):
+        running.commit(messages, 0)
+    assert bench.count("out") == 0
