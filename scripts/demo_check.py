@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
+from immutables import Map
 
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, plan
@@ -98,7 +99,9 @@ def read_topic(log: Log, name: str) -> pa.Table:
     state = log.follow()
     parts = [_records(partition=pa.array([], pa.int32()), offset=pa.array([], pa.int64()))]
     topic = state.topics.get(name)
-    for number in range(topic.partitions if topic else 0):
+    if topic is None:
+        return parts[0]
+    for number in range(topic.partitions):
         partition = state.partitions[topic.topic_id, number]
         stable = partition.last_stable_offset
         for fetch in plan(
@@ -156,8 +159,8 @@ def check_positions(state: State, topics: Iterable[str], source: str, group: str
                 position = row.next_offset
             holes += position != partition.end
     ends = {number: partition.end for number, partition in _partitions(state, source)}
-    offsets = state.groups.get(group, {})
-    committed = {at: offsets[source, at].offset if (source, at) in offsets else None for at in ends}
+    offsets = {at: known.offset for at, known in state.groups.get(group, Map()).items()}
+    committed = {number: offsets.get((source, number)) for number in ends}
     return [
         Check(f"holes in the offsets (over {markers} COMMIT markers)", 0, holes),
         Check(f"offsets of {source} that the job committed", _listed(ends), _listed(committed)),

@@ -61,7 +61,13 @@ class Job:
 
     def wait(self) -> None:
         """Until it has ended. Raises `JobFailedError` unless it ended well."""
-        code = self._process.wait(_TIMEOUT_S)
+        try:
+            code = self._process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise JobFailedError(
+                f"{self.name} was not done after {_TIMEOUT_S} s; see {self.output}"
+            ) from None
         atexit.unregister(self.kill)
         if code:
             last = self.output.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]

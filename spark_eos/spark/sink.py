@@ -8,11 +8,12 @@ checkpoint carry anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, ConfigError
+from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, ConfigError, EosLogError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, AppendBatches
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from spark_eos.spark.options import SinkOptions
 
 __all__ = ["EosLogStreamWriter"]
-
-_REFUSED: set[str] = set()
-"""Staged files of commits that this process knows to be refused: the only ones `abort` may delete."""
-
 
 class EosLogStreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of one query run."""
@@ -73,8 +70,10 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
                 )
         except CommitOutcomeUnknownError:
             raise  # They may be in the log, or get there yet.
-        except BaseException:
-            _REFUSED.update(staged.file.name for staged in files)
+        except Exception:
+            # Refused, for certain. Here and not in `abort`: Spark calls that in a process that knows nothing.
+            with suppress(EosLogError):
+                log.discard(_unlisted(log.state, topics, files))
             raise
         if committed.results and not was_appended(committed.results):
             # A replay by another run: the batch is in the log with that run's files. (No results: this very
@@ -82,16 +81,12 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             log.discard(files)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Delete what certainly is not in the log.
+        """Nothing.
 
-        Spark calls this also after a commit that failed, with the same messages. Files of a commit whose
-        outcome is unknown stay; so do files that this process knows nothing about.
+        Spark calls this after a task failed, and after a commit that failed, with the same messages, but in
+        another process, which cannot know whether the outcome is unknown. `commit` deletes what was refused;
+        whatever else was staged and is in no entry goes with the staging floor.
         """
-        _, files = collect(messages)
-        refused = tuple(staged for staged in files if staged.file.name in _REFUSED)
-        if refused:
-            Log.shared(self._options.path).discard(refused)
-            _REFUSED.difference_update(staged.file.name for staged in refused)
 
     # -- details ------------------------------------------------------------------------------------
 
@@ -134,3 +129,18 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             default_group=transactional_id,
         )
         return MicroBatch(transactional_id, query_id, told.run_id, batch_id, sources, topics, files)
+
+
+def _unlisted(
+    state: State, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]
+) -> tuple[StagedFile, ...]:
+    """The files that no partition refers to: the same messages may have been committed once before."""
+    topic_ids = {topic_id for _, topic_id in topics}
+    listed = {
+        row.file.name
+        for (topic_id, _), partition in state.partitions.items()
+        if topic_id in topic_ids
+        for row in partition.index
+        if row.file is not None
+    }
+    return tuple(staged for staged in files if staged.file.name not in listed)

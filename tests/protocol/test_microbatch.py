@@ -278,3 +278,13 @@ def test_two_drivers_that_saw_the_same_state(out):
     with pytest.raises(ProducerFencedError):
         out.do(*slow)
     assert out.state.producers[0].runs == ("fast",)
+
+
+def test_a_source_topic_that_was_deleted_is_no_reason_to_stop(out):
+    run(out, first(out))
+    kept = out.appending(NO_PRODUCER, (0, 4), topic="out").files
+    wanted = second(out)
+    out.do(DeleteTopic("t", "t-id"))
+    run(out, wanted._replace(files=kept))
+    assert out.group() == {}
+    assert out.partition(topic="out").end == 10

@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from spark_eos import Admin
+from spark_eos.errors import CheckpointMismatchError
 
 
 def refused(run, *parts):
@@ -188,3 +189,28 @@ def test_records_that_are_gone_are_an_error_or_left_out(streams, source):
     assert source.values("out") == [*range(60)]
     streams.copy({"failOnDataLoss": "false"})
     assert source.values("out") == sorted({*range(80)} - {60, 62, 64, 66, 68})
+
+
+def test_a_foreign_source_must_go_on_where_it_ended(bench, driver, hand_made):
+    first, same, other = (hand_made(name) for name in ("first", "same", "other"))
+    first.offsets(0, {"n": 5})
+    driver(first, transactional_id="tx").run(0, "a")
+    other.offsets(0, {"n": 3})
+    other.offsets(1, {"n": 9})
+    with pytest.raises(CheckpointMismatchError, match='reads source 0 from {"n": 3}'):
+        driver(other, transactional_id="tx").run(1, "x")
+    same.offsets(0, {"n": 5})
+    same.offsets(1, {"n": 9})
+    driver(same, transactional_id="tx").run(1, "b")
+    assert bench.values("out") == ["a", "b"]
+
+
+def test_a_checkpoint_older_than_the_log_is_refused(bench, checkpoint, driver, ours_at):
+    for batch_id in range(3):
+        driver().run(batch_id, batch_id)
+    with pytest.raises(CheckpointMismatchError, match="comes after|older than the log"):
+        driver().run(1, "x")
+    checkpoint.offsets(2, ours_at(25))
+    with pytest.raises(CheckpointMismatchError, match="was committed with other offsets"):
+        driver().run(2, "x")
+    assert bench.values("out") == [0, 1, 2]

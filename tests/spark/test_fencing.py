@@ -18,12 +18,12 @@ from spark_eos.testing import FaultyStore
 def test_a_run_that_was_replaced_writes_nothing(bench, driver):
     old, new = driver(), driver()
     old.run(0, "a")
-    late = old.stage("late")
+    late = [old.stage("late") for _ in range(2)]
     new.run(1, "b")
-    for batch_id in (1, 2):
+    for batch_id, messages in enumerate(late, 1):
         with pytest.raises(ProducerFencedError, match=new.run_id):
-            old.commit(late, batch_id)
-    old.abort(late, 2)
+            old.commit(messages, batch_id)
+        old.abort(messages, batch_id)
     new.run(2, "c")
     assert bench.values("out") == ["a", "b", "c"]
     assert bench.files("out") == bench.referenced("out")
@@ -31,20 +31,17 @@ def test_a_run_that_was_replaced_writes_nothing(bench, driver):
 
 def test_a_run_frozen_before_its_first_commit_takes_nothing_from_its_successor(bench, checkpoint, driver):
     frozen, healthy = driver(), driver()
-    late = frozen.stage("late")
-    healthy.run(0, "a")
-    checkpoint.finish(0)
-    with pytest.raises(ProducerFencedError, match=frozen.run_id):
-        frozen.commit(late, 0)
-    healthy.run(1, "b")
-    checkpoint.finish(1)
-    with pytest.raises(ProducerFencedError, match=frozen.run_id):
-        frozen.commit(late, 0)
+    late = [frozen.stage("late") for _ in range(2)]
+    for batch_id, messages in enumerate(late):
+        healthy.run(batch_id, "ab"[batch_id])
+        checkpoint.finish(batch_id)
+        with pytest.raises(ProducerFencedError, match=frozen.run_id):
+            frozen.commit(messages, 0)
     healthy.run(2, "c")
     assert bench.values("out") == ["a", "b", "c"]
 
 
-def test_a_replay_writes_nothing_and_fences_the_slow_predecessor(bench, driver):
+def test_a_replay_writes_nothing_and_fences_the_slow_predecessor(bench, checkpoint, driver):
     slow, replaying = driver(), driver()
     first = slow.run(0, "a")
     late = slow.stage("late")
@@ -56,7 +53,7 @@ def test_a_replay_writes_nothing_and_fences_the_slow_predecessor(bench, driver):
         slow.commit(late, 1)
     replaying.run(1, "b")
     assert bench.values("out") == ["a", "b"]
-    assert bench.group(bench.state.queries and next(iter(bench.state.queries))) == {("src", 0): 20}
+    assert bench.group(checkpoint.query_id) == {("src", 0): 20}
 
 
 def test_a_commit_that_is_refused_does_not_register_its_run(bench, checkpoint, driver, hand_made, ours_at):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, StoreUnavailableError
+from spark_eos.errors import (
+    CheckpointMismatchError,
+    CommitOutcomeUnknownError,
+    ProducerFencedError,
+    StoreUnavailableError,
+)
 from spark_eos.log.log import Log
 from spark_eos.testing import Fault, FaultyStore
 
@@ -114,7 +119,7 @@ def test_a_store_that_is_away_is_an_error_and_the_staged_files_go(bench, driver,
     assert bench.values("out") == ["a", "b"]
 
 
-def test_abort_after_a_refusal_deletes_exactly_the_staged_files(
+def test_a_refusal_deletes_exactly_the_staged_files(
     bench, checkpoint, driver, hand_made, ours_at, store
 ):
     driver(transactional_id="tx").run(0, "a")
@@ -148,6 +153,34 @@ def test_abort_after_a_commit_deletes_nothing(bench, driver, store):
     running = driver()
     messages = running.run(0, "a")
     running.abort(messages, 0)
+    assert bench.values("out") == ["a"]
+
+
+def test_a_commit_repeated_by_a_zombie_keeps_the_files_that_are_in_the_log(bench, driver, store):
+    old = driver()
+    messages = old.run(0, "a")
+    driver().run(1, "b")
+    with pytest.raises(ProducerFencedError):
+        old.commit(messages, 0)
+    old.abort(messages, 0)
+    assert bench.values("out") == ["a", "b"]
+
+
+def test_a_commit_that_is_interrupted_keeps_its_files(bench, driver, store):
+    running = driver()
+    messages = running.stage("a")
+    raised = []
+
+    def interrupt(operation, name):
+        if operation == "create" and not raised:
+            raised.append(name)
+            raise KeyboardInterrupt
+
+    store.after = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        running.commit(messages, 0)
+    running.abort(messages, 0)
+    bench.forget()
     assert bench.values("out") == ["a"]
 
 

@@ -150,6 +150,8 @@ def _check_groups(state: State, action: CommitMicroBatch) -> Map[str, Map[tuple[
                     f"{'nowhere' if start is None else start.offset}. " + _remedy(action, same_query=False)
                 )
     for (group, topic, partition), end in ends.items():
+        if topic not in state.topics:
+            continue  # Deleted since: the query may go on without it, and no group keeps offsets of it.
         require_partition(state, end)
         if end.offset < 0:
             raise InvalidRequestError(
