@@ -56,7 +56,7 @@ class Demo:
         return _timed(
             "DuckDB compares every row",
             lambda: self._checks(sum(hits)),
-            lambda checks: f"{len(checks)} checks",
+            lambda checks: f"{len(checks)} checks; {self._left_over()}",
         )
 
     # -- the jobs -----------------------------------------------------------------------------------
@@ -155,11 +155,11 @@ class Demo:
             Check("topics in the log", "cancelled departures flights", " ".join(sorted(state.topics))),
             Check("the job's last batch: Spark's checkpoint, the log", newest, self._batch()),
         ]
-        dead = len(self._data_files() - _listed(state))
-        print(
-            f"{self._runs} runs of the job; {dead} data files of killed tasks are left, which no reader sees"
-        )
         return checks
+
+    def _left_over(self) -> str:
+        dead = len(self._data_files() - _listed(self._log.state))
+        return f"{self._runs} runs left {dead} data files of killed tasks, which no reader sees"
 
 
 def report(checks: Sequence[Check]) -> bool:
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. The exit status: 0 if all is exact, else 1."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument(
-        "--log", type=Path, help="the log's folder, new or empty (default: in a fresh folder)"
+        "--log", type=Path, help="the log's folder, new or empty; it stays (default: a fresh one)"
     )
     parser.add_argument("--rows", type=int, help="flights to take, at least 1000 (default: all 336,776)")
     parser.add_argument("--keep", action="store_true", help="leave log, checkpoints and input where they are")
@@ -187,12 +187,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--rows {options.rows}: fewer than 1000 do not last for the kills")
     if options.log is not None and options.log.exists() and any(options.log.iterdir()):
         parser.error(f"--log {options.log} is not empty: give a new folder")
-    # A plain kill of this program ends as Ctrl-C does, so that its children go too.
-    for sent in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sent, lambda number, _: sys.exit(128 + number))
     folder = Path(tempfile.mkdtemp(prefix="spark-eos-demo-"))
     log = (options.log or folder / "log").absolute()
-    print(f"log: {log}\nall else: {folder}")
+    print(
+        f"log: {log}\nall else: {folder}{'' if options.keep else ' (removed if all is exact; --keep keeps it)'}"
+    )
     started = time.monotonic()
     keep = True  # whatever goes wrong can be looked at
     try:
@@ -235,4 +234,7 @@ def _text(value: object) -> str:
 
 
 if __name__ == "__main__":
+    # A plain kill of this program ends as Ctrl-C does, so that its children go too.
+    for sent in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sent, lambda number, _: sys.exit(128 + number))
     sys.exit(main())

@@ -82,11 +82,19 @@ def typed_schema(schema: pa.Schema, *, include_metadata: bool = False) -> Struct
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Spark's ``schema`` over Arrow, in UTC. Raises `SchemaMismatchError` for a type that Arrow has not."""
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
     try:
         return to_arrow_schema(schema, timezone="UTC")
     except PySparkException as error:
+        for field in schema:
+            try:
+                to_arrow_type(field.dataType, timezone="UTC")
+            except PySparkException:
+                raise SchemaMismatchError(
+                    f"column {field.name!r} is {field.dataType.simpleString()}, which cannot be carried over "
+                    f"Arrow: {error}; cast or drop it"
+                ) from error
         raise SchemaMismatchError(
             f"the columns cannot be carried over Arrow: {error}; cast or drop the one it names"
         ) from error

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EosLogStreamWriter"]
 
+
 class EosLogStreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of one query run."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import demo_flights
 import duckdb
 import pyarrow as pa
@@ -94,14 +96,23 @@ def test_keys_are_where_kafka_puts_them(length):
     assert partition_of_key(key, 2**31) == int(murmur2(pa.array([key]))[0]) & 0x7FFFFFFF
 
 
-def test_the_exit_status_is_zero_only_if_all_is_exact(monkeypatch, capsys):
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    """The demo's folders are made here."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_the_exit_status_is_zero_only_if_all_is_exact(monkeypatch, capsys, elsewhere):
     good, bad = Check("rows", 3, 3), Check("rows", 3, 4)
     for checks, status in (([good], 0), ([good, bad], 1)):
         monkeypatch.setattr(demo_flights.Demo, "run", lambda _, checks=checks: checks)
         assert demo_flights.main([]) == status
+        assert len(list(elsewhere.iterdir())) == status  # what went wrong can be looked at
     assert "everything is exact" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_a_job_that_fails_is_a_failure(monkeypatch, capsys):
     def fail(_):
         raise JobFailedError("ingest ended with status 1")
@@ -109,3 +120,12 @@ def test_a_job_that_fails_is_a_failure(monkeypatch, capsys):
     monkeypatch.setattr(demo_flights.Demo, "run", fail)
     assert demo_flights.main([]) == 1
     assert "ingest ended with status 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--rows", "999"), ("--log", "{folder}")])
+def test_what_the_demo_cannot_do_it_refuses(option, value, capsys, elsewhere):
+    (elsewhere / "something").touch()
+    with pytest.raises(SystemExit) as ended:
+        demo_flights.main([option, value.format(folder=elsewhere)])
+    assert ended.value.code == 2
+    assert option in capsys.readouterr().err

@@ -42,7 +42,7 @@ def test_a_lost_checkpoint_is_continued_from_the_committed_offsets(streams, sour
     again = {"group_id": "g"}
     streams.copy(again, transactional_id="tx", checkpoint="first")
     source.produce("src", range(60, 90))
-    committed = {**again, "start": "committed", "maxOffsetsPerTrigger": 7}
+    committed = {**again, "start": "committed", "maxOffsetsPerTrigger": 20}
     streams.copy(committed, transactional_id="tx", checkpoint="second")
     source.produce("src", range(90, 100))
     streams.copy(committed, transactional_id="tx", checkpoint="second")
@@ -84,11 +84,13 @@ def test_a_foreign_source_with_a_lost_checkpoint_is_refused(streams, bench, tmp_
     (folder / "2.txt").write_text("3\n")
     run("first")
     assert bench.values("out") == [1, 2, 3]
-    refused(lambda: run("second"), "CheckpointMismatchError", "reads source 0 from an unknown place", "logOffset")
+    refused(
+        lambda: run("second"), "CheckpointMismatchError", "reads source 0 from an unknown place", "logOffset"
+    )
     assert bench.values("out") == [1, 2, 3]
 
 
-@pytest.mark.parametrize("sliced", [10, 15])
+@pytest.mark.parametrize("sliced", [20, 30])
 def test_a_checkpoint_put_back_is_refused(streams, source, tmp_path, sliced):
     """Also where it would cut the same batch numbers into other slices."""
     source.produce("src", range(60, 80))
@@ -98,7 +100,7 @@ def test_a_checkpoint_put_back_is_refused(streams, source, tmp_path, sliced):
     streams.copy(first)
     shutil.copytree(at, saved)
     source.produce("src", range(80, 120))
-    streams.copy({"maxOffsetsPerTrigger": 10})
+    streams.copy({"maxOffsetsPerTrigger": 20})
     assert source.values("out") == [*range(120)]
     shutil.rmtree(at)
     shutil.copytree(saved, at)
@@ -185,7 +187,9 @@ def test_records_that_are_gone_are_an_error_or_left_out(streams, source):
     streams.copy()
     source.produce("src", range(60, 80))
     Admin(source.url).delete_records({("src", 0): 35, ("src", 1): 30})
-    refused(streams.copy, "OffsetOutOfRangeError", "src-0 from offset 30 to 34 are gone", "failOnDataLoss=false")
+    refused(
+        streams.copy, "OffsetOutOfRangeError", "src-0 from offset 30 to 34 are gone", "failOnDataLoss=false"
+    )
     assert source.values("out") == [*range(60)]
     streams.copy({"failOnDataLoss": "false"})
     assert source.values("out") == sorted({*range(80)} - {60, 62, 64, 66, 68})
@@ -197,7 +201,7 @@ def test_a_foreign_source_must_go_on_where_it_ended(bench, driver, hand_made):
     driver(first, transactional_id="tx").run(0, "a")
     other.offsets(0, {"n": 3})
     other.offsets(1, {"n": 9})
-    with pytest.raises(CheckpointMismatchError, match='reads source 0 from {"n": 3}'):
+    with pytest.raises(CheckpointMismatchError, match=r'reads source 0 from \{"n": 3\}'):
         driver(other, transactional_id="tx").run(1, "x")
     same.offsets(0, {"n": 5})
     same.offsets(1, {"n": 9})
@@ -208,7 +212,7 @@ def test_a_foreign_source_must_go_on_where_it_ended(bench, driver, hand_made):
 def test_a_checkpoint_older_than_the_log_is_refused(bench, checkpoint, driver, ours_at):
     for batch_id in range(3):
         driver().run(batch_id, batch_id)
-    with pytest.raises(CheckpointMismatchError, match="comes after|older than the log"):
+    with pytest.raises(CheckpointMismatchError, match="comes after batch 2"):
         driver().run(1, "x")
     checkpoint.offsets(2, ours_at(25))
     with pytest.raises(CheckpointMismatchError, match="was committed with other offsets"):

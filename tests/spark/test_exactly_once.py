@@ -54,8 +54,9 @@ class Watcher(threading.Thread):
 
 
 def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, process):
-    """Killed in a task, before the sink's commit, and exactly between it and Spark's own note of the batch."""
-    logs = {moment: benches(moment) for moment in ("task", "before", "after", "never")}
+    """Killed in a task, before the sink's commit, and exactly between it and Spark's own note of the batch;
+    and, at no special moment, a driver all of whose tasks failed once and were tried again."""
+    logs = {moment: benches(moment) for moment in ("task", "before", "after", "fails")}
     for moment, log in logs.items():
         for topic in ("a", "b"):
             log.topic(topic, 2)
@@ -67,9 +68,11 @@ def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, process):
     process.start()
     held = [Path(f"{streams.folder}/marks-{moment}/held") for moment in ("task", "before", "after")]
     process.wait_for(
-        lambda: all(at.exists() for at in held) and logs["never"].count("out-a"), "the driver to hold in batch 1"
+        lambda: all(at.exists() for at in held) and logs["fails"].count("out-a"),
+        "the driver to hold in batch 1",
     )
     process.kill()
+    assert Path(f"{streams.folder}/marks-fails/failed").exists()
     batches = {moment: next(iter(log.state.queries.values())).batch_id for moment, log in logs.items()}
     assert (batches["task"], batches["before"], batches["after"]) == (0, 0, 1)
     for moment in ("task", "before", "after"):
@@ -92,7 +95,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, process):
 # -- tasks that fail ------------------------------------------------------------------------------------
 
 
-def test_a_task_that_failed_and_was_tried_again_leaves_nothing_visible(streams, bench, tmp_path, spark):
+def test_a_task_that_failed_and_was_tried_again_leaves_nothing_visible(streams, bench, tmp_path):
     """The shared session does not retry tasks, so the whole batch is tried again; the orphans stay unread."""
     marker = str(tmp_path / "failed-once")
     bench.topic("src", 2)
@@ -150,7 +153,9 @@ def test_rate_micro_batch_is_kept_as_it_is_and_goes_on_exactly(streams, bench, u
     def start():
         rate = streams.spark.readStream.format("rate-micro-batch")
         rate = rate.option("rowsPerBatch", 7).option("numPartitions", 2).option("startTimestamp", 1000).load()
-        return streams.write(rate.selectExpr("CAST(value AS STRING) AS value"), trigger={"processingTime": "0 seconds"})
+        return streams.write(
+            rate.selectExpr("CAST(value AS STRING) AS value"), trigger={"processingTime": "0 seconds"}
+        )
 
     for batches in (2, 5):
         query = start()
@@ -175,7 +180,11 @@ def test_complete_mode_replaces_the_last_result_and_update_mode_is_refused(strea
     for number in range(1, 3):
         bench.produce("src", [0, 1, 2, 3] * 3)
         streams.run(counts(), mode="complete")
-        rows = streams.batch("out").selectExpr("CAST(key AS STRING)", "CAST(CAST(value AS STRING) AS INT)").collect()
+        rows = (
+            streams.batch("out")
+            .selectExpr("CAST(key AS STRING)", "CAST(CAST(value AS STRING) AS INT)")
+            .collect()
+        )
         assert sorted(map(tuple, rows)) == [(str(key), 3 * number) for key in range(4)]
     with pytest.raises((AnalysisException, StreamingQueryException), match=r"(?i)update"):
         streams.run(counts(), mode="update", checkpoint="other")

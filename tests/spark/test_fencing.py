@@ -11,7 +11,6 @@ from spark_eos import Admin
 from spark_eos.errors import CheckpointMismatchError, ProducerFencedError
 from spark_eos.testing import FaultyStore
 
-
 # -- the rules, without Spark ---------------------------------------------------------------------------
 
 
@@ -56,7 +55,7 @@ def test_a_replay_writes_nothing_and_fences_the_slow_predecessor(bench, checkpoi
     assert bench.group(checkpoint.query_id) == {("src", 0): 20}
 
 
-def test_a_commit_that_is_refused_does_not_register_its_run(bench, checkpoint, driver, hand_made, ours_at):
+def test_a_commit_that_is_refused_does_not_register_its_run(bench, driver, hand_made, ours_at):
     healthy = driver(transactional_id="tx")
     healthy.run(0, "a")
     stranger = hand_made("stranger")

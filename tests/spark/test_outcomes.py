@@ -15,10 +15,13 @@ from spark_eos.testing import Fault, FaultyStore
 
 ENTRY = "_log/*"
 
+pytestmark = pytest.mark.usefixtures("store")
+
 
 @pytest.fixture
-def store(bench, checkpoint):
+def store(bench, request):
     """What the committing process has in place of the log's store."""
+    request.getfixturevalue("checkpoint")  # Made first, through a store without faults.
     bench.topic("out")
     store = FaultyStore(Log.open(bench.url).store)
     bench.spoil(store)
@@ -119,9 +122,7 @@ def test_a_store_that_is_away_is_an_error_and_the_staged_files_go(bench, driver,
     assert bench.values("out") == ["a", "b"]
 
 
-def test_a_refusal_deletes_exactly_the_staged_files(
-    bench, checkpoint, driver, hand_made, ours_at, store
-):
+def test_a_refusal_deletes_exactly_the_staged_files(bench, driver, hand_made, ours_at):
     driver(transactional_id="tx").run(0, "a")
     kept = bench.files("out")
     stranger = hand_made("stranger")
@@ -138,7 +139,7 @@ def test_a_refusal_deletes_exactly_the_staged_files(
     assert bench.values("out") == ["a"]
 
 
-def test_abort_before_a_commit_deletes_nothing(bench, driver, store):
+def test_abort_before_a_commit_deletes_nothing(bench, driver):
     """Another process may be committing these very files."""
     running = driver()
     messages = running.stage("a")
@@ -149,14 +150,14 @@ def test_abort_before_a_commit_deletes_nothing(bench, driver, store):
     assert bench.values("out") == ["a"]
 
 
-def test_abort_after_a_commit_deletes_nothing(bench, driver, store):
+def test_abort_after_a_commit_deletes_nothing(bench, driver):
     running = driver()
     messages = running.run(0, "a")
     running.abort(messages, 0)
     assert bench.values("out") == ["a"]
 
 
-def test_a_commit_repeated_by_a_zombie_keeps_the_files_that_are_in_the_log(bench, driver, store):
+def test_a_commit_repeated_by_a_zombie_keeps_the_files_that_are_in_the_log(bench, driver):
     old = driver()
     messages = old.run(0, "a")
     driver().run(1, "b")
@@ -184,7 +185,7 @@ def test_a_commit_that_is_interrupted_keeps_its_files(bench, driver, store):
     assert bench.values("out") == ["a"]
 
 
-def test_a_replay_doubles_only_where_that_was_asked_for(bench, driver, store):
+def test_a_replay_doubles_only_where_that_was_asked_for(bench, driver):
     for _ in range(2):
         driver().run(0, "once")
         driver(processing_guarantee="at_least_once").run(0, "again")
@@ -203,3 +204,10 @@ def test_a_file_that_is_not_whole_is_not_committed(bench, driver, store):
     with pytest.raises(Exception, match="Nothing was committed"):
         running.commit(messages, 0)
     assert bench.count("out") == 0
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL_AFTER, Fault.DUPLICATE])
+def test_a_lost_reply_alone_doubles_nothing_even_at_least_once(bench, driver, store, fault):
+    store.inject(fault, name=ENTRY)
+    driver(processing_guarantee="at_least_once").run(0, "a")
+    assert bench.values("out") == ["a"]

@@ -80,9 +80,8 @@ def test_every_type_there_and_back(spark, log_url, tmp_path):
 
 def test_a_type_that_arrow_has_not_is_named(spark, log_url, tmp_path):
     frame = spark.sql("SELECT INTERVAL '1' YEAR AS years, 1 AS id")
-    with pytest.raises(PySparkException, match=r"years|INTERVAL|interval") as caught:
+    with pytest.raises(PySparkException, match=r"column 'years' is interval year, .*cast or drop it"):
         write(frame, log_url)
-    assert "cast or drop" in str(caught.value) or "cast it to" in str(caught.value)
     assert not (tmp_path / "log").exists()
 
 

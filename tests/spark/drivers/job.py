@@ -1,9 +1,9 @@
 """A driver to be killed or frozen: copies topics ``x`` to ``out-x``, and holds still where it is told to.
 
 Its argument is a JSON list of jobs: url, checkpoint, topics, slice (maxOffsetsPerTrigger), moment (``task``,
-``before`` or ``after`` the sink's commit, or ``never``), batch (the number of the batch to hold in), marks (a
-folder). There it makes ``held`` when it holds, goes on when ``go`` is there, and writes ``ended`` with the
-query's exception.
+``before`` or ``after`` the sink's commit; or ``fails``: it never holds, but every task fails once), batch (the
+number of the batch to hold in), marks (a folder). There it makes ``held`` when it holds, goes on when ``go`` is
+there, and writes ``ended`` with the query's exception.
 """
 
 from __future__ import annotations
@@ -36,10 +36,14 @@ def hold(marks):
 
 def held_tasks(job):
     def through(batches):
-        batch = TaskContext.get().getLocalProperty("streaming.sql.batchId")
+        task = TaskContext.get()
+        batch = task.getLocalProperty("streaming.sql.batchId")
         if job["moment"] == "task" and batch == str(job["batch"]):
             hold(job["marks"])
         yield from batches
+        if job["moment"] == "fails" and task.attemptNumber() == 0:
+            Path(job["marks"], "failed").touch()
+            raise RuntimeError("the first attempt of every task fails, after its rows were handed on")
 
     return through
 
@@ -89,7 +93,7 @@ def start(spark, number, job):
 
 def main(jobs):
     spark = (
-        SparkSession.builder.master(f"local[{2 * len(jobs)}]")
+        SparkSession.builder.master(f"local[{2 * len(jobs)}, 3]")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
