@@ -21,7 +21,12 @@ def test_the_examples_run(tmp_path):
     code = code.replace("/tmp/first-", f"{tmp_path}/first-")
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     squares, records = done.stdout.strip().splitlines()[-2:]
