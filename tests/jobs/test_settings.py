@@ -86,7 +86,7 @@ def test_a_file_that_is_not_there_is_named(capsys, tmp_path):
     assert f"there is no settings file {tmp_path / 'nothing.ini'}" in message
 
 
-@pytest.mark.parametrize("job", ["ingest", "consume_transform_produce", "aggregate"])
+@pytest.mark.parametrize("job", ["ingest", "consume_transform_produce", "aggregate", "to_delta"])
 def test_the_file_of_the_project_has_all_that_has_a_default(job, tmp_path):
     module = __import__(job)
     needed = {"input", "airlines"} & {setting.name for setting in module.SETTINGS}
