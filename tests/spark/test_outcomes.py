@@ -211,3 +211,14 @@ def test_a_lost_reply_alone_doubles_nothing_even_at_least_once(bench, driver, st
     store.inject(fault, name=ENTRY)
     driver(processing_guarantee="at_least_once").run(0, "a")
     assert bench.values("out") == ["a"]
+
+
+def test_the_second_attempt_of_a_task_that_also_finished_is_not_seen(bench, driver):
+    """Speculation: two attempts stage the same rows, and the driver is told of one of them."""
+    running = driver()
+    told, other = running.stage("a", "b"), running.stage("a", "b")
+    running.commit(told, 0)
+    assert bench.values("out") == ["a", "b"]
+    staged = {file.file.name for message in (*told, *other) for file in message.files}
+    assert len(staged) == 2 * len(bench.referenced("out")) == 4
+    assert bench.referenced("out") == {file.file.name for message in told for file in message.files}
