@@ -183,7 +183,11 @@ class Committer:
     def _create(self, draft: _Draft) -> None:
         """Fill the next slot: with this draft, or with what somebody else put there."""
         entry = Entry(draft.state.seq + 1, tuple(draft.requests))
-        data = encode_entry(entry)
+        try:
+            data = encode_entry(entry)
+        except EosLogError:
+            self._refuse_unwritable(draft)
+            return
         name = names.entry(entry.seq)
         # A try of an earlier call may still land here, whatever the store says to this one.
         doubted = {r.request_id for r in draft.requests if self._slots.get(r.request_id) == entry.seq}
@@ -218,6 +222,14 @@ class Committer:
                 return
             self._clock.sleep(self._retry.wait_s(attempt, self._clock))
             attempt += 1
+
+    def _refuse_unwritable(self, draft: _Draft) -> None:
+        """A request that no entry can hold is its own caller's trouble; the others are asked again."""
+        for ticket, request in zip(draft.tickets, draft.requests, strict=True):
+            try:
+                encode_entry(Entry(0, (request,)))
+            except EosLogError as error:
+                ticket.error = self._unknown(ticket, error) if ticket.request_id in self._slots else error
 
     def _succeed(self, draft: _Draft, entry: Entry) -> None:
         state = replace(draft.state, seq=entry.seq)

@@ -360,6 +360,15 @@ def test_a_thread_whose_proposal_fails_in_its_own_way_does_not_harm_the_others(l
     assert outcomes[2].seq == 2
 
 
+def test_a_request_that_cannot_be_written_down_does_not_harm_the_others(log, store):
+    def unwritable(_state):
+        return (CreateTopic("bad", "bad-id", 1, (("retention.ms", "\ud800"),)),)
+
+    outcomes = together(log, store, [create("a"), create("b"), unwritable, create("c")])
+    assert isinstance(outcomes[2], InvalidRequestError)
+    assert sorted(log.state.topics) == ["a", "b", "c"]
+
+
 def test_a_refusal_never_rests_on_an_entry_that_was_not_written(log, store):
     """Of two that cannot both be, the second is not told no for the sake of a first that failed."""
     store.inject(StoreFullError("full"), "create", ENTRIES, skip=1)
