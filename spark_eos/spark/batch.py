@@ -24,7 +24,7 @@ from spark_eos.spark.positions import ending_positions, starting_positions
 from spark_eos.spark.scan import read_task, split
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.target import prepare, truncation
-from spark_eos.spark.task import TaskWriter, collect
+from spark_eos.spark.task import TaskWriter, collect, discard_refused
 from spark_eos.spark.topics import check_columns, selected_partitions
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ class EosLogBatchWriter(DataSourceArrowWriter):
         self._options = options
         self._overwrite = overwrite
         self._target = prepare(options, schema, overwrite=overwrite)
-        self._refused = False
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task."""
@@ -120,12 +119,9 @@ class EosLogBatchWriter(DataSourceArrowWriter):
             log.commit(propose, writer="spark batch")
         except CommitOutcomeUnknownError:
             raise  # They may be in the log, or get there yet.
-        except BaseException:
-            self._refused = True
+        except Exception:
+            discard_refused(log, topics, files)  # For certain; see the streaming sink.
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete what was staged, if the commit is known to have been refused."""
-        _, files = collect(messages)
-        if self._refused and files:
-            Log.shared(self._options.path).discard(files)
+        """Nothing, as in the streaming sink: this is another process than the one that committed."""

@@ -8,12 +8,11 @@ checkpoint carry anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, ConfigError, EosLogError
+from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, ConfigError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, AppendBatches
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
@@ -21,7 +20,7 @@ from spark_eos.protocol.types import NO_PRODUCER, StagedFile
 from spark_eos.spark.checkpoint import Checkpoint
 from spark_eos.spark.progress import source_progress
 from spark_eos.spark.target import prepare, truncation
-from spark_eos.spark.task import TaskMessage, TaskWriter, collect, was_appended
+from spark_eos.spark.task import TaskMessage, TaskWriter, collect, discard_refused, was_appended
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,8 +72,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             raise  # They may be in the log, or get there yet.
         except Exception:
             # Refused, for certain. Here and not in `abort`: Spark calls that in a process that knows nothing.
-            with suppress(EosLogError):
-                log.discard(_unlisted(log.state, topics, files))
+            discard_refused(log, topics, files)
             raise
         if committed.results and not was_appended(committed.results):
             # A replay by another run: the batch is in the log with that run's files. (No results: this very
@@ -130,18 +128,3 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             default_group=transactional_id,
         )
         return MicroBatch(transactional_id, query_id, told.run_id, batch_id, sources, topics, files)
-
-
-def _unlisted(
-    state: State, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]
-) -> tuple[StagedFile, ...]:
-    """The files that no partition refers to: the same messages may have been committed once before."""
-    topic_ids = {topic_id for _, topic_id in topics}
-    listed = {
-        row.file.name
-        for (topic_id, _), partition in state.partitions.items()
-        if topic_id in topic_ids
-        for row in partition.index
-        if row.file is not None
-    }
-    return tuple(staged for staged in files if staged.file.name not in listed)

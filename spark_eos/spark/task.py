@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_eos.errors import InvalidRecordError
+from spark_eos.errors import EosLogError, InvalidRecordError
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.segments import SegmentWriter
@@ -22,7 +23,7 @@ from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.options import SinkOptions
 
-__all__ = ["TaskMessage", "TaskWriter", "collect", "was_appended"]
+__all__ = ["TaskMessage", "TaskWriter", "collect", "discard_refused", "was_appended"]
 
 
 @dataclass
@@ -49,6 +50,23 @@ def was_appended(results: tuple[Any, ...]) -> bool:
     return any(
         isinstance(item, Appended) for result in results if isinstance(result, tuple) for item in result
     )
+
+
+def discard_refused(log: Log, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]) -> None:
+    """Delete what a commit that was refused for certain had staged.
+
+    Only what no partition refers to: the same messages may have been committed once before.
+    """
+    topic_ids = {topic_id for _, topic_id in topics}
+    listed = {
+        row.file.name
+        for (topic_id, _), partition in log.state.partitions.items()
+        if topic_id in topic_ids
+        for row in partition.index
+        if row.file is not None
+    }
+    with suppress(EosLogError):  # The refusal is what the caller has to hear of.
+        log.discard(tuple(staged for staged in files if staged.file.name not in listed))
 
 
 class TaskWriter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from spark_eos.errors import (
@@ -9,9 +10,15 @@ from spark_eos.errors import (
     CommitOutcomeUnknownError,
     ProducerFencedError,
     StoreUnavailableError,
+    UnknownTopicOrPartitionError,
 )
 from spark_eos.log.log import Log
+from spark_eos.protocol.actions import DeleteTopic
+from spark_eos.spark.batch import EosLogBatchWriter
+from spark_eos.spark.options import parse_sink
 from spark_eos.testing import Fault, FaultyStore
+
+from .conftest import ROWS
 
 ENTRY = "_log/*"
 
@@ -222,3 +229,18 @@ def test_the_second_attempt_of_a_task_that_also_finished_is_not_seen(bench, driv
     staged = {file.file.name for message in (*told, *other) for file in message.files}
     assert len(staged) == 2 * len(bench.referenced("out")) == 4
     assert bench.referenced("out") == {file.file.name for message in told for file in message.files}
+
+
+def test_a_batch_write_that_is_refused_leaves_no_files(bench):
+    writer = EosLogBatchWriter(
+        parse_sink({"path": bench.url, "topic": "out"}, streaming=False), ROWS, overwrite=False
+    )
+    batch = pa.record_batch([pa.array([b"a"])] * 2, names=["key", "value"])
+    messages = [writer.write(iter([batch]))]
+    assert len(bench.files("out")) == 1
+    topic = bench.topic("out")
+    bench.log.commit(lambda _: (DeleteTopic("out", topic.topic_id),))
+    with pytest.raises(UnknownTopicOrPartitionError):
+        writer.commit(messages)
+    writer.abort(messages)
+    assert bench.files("out") == set()
