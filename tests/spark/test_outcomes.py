@@ -14,6 +14,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import DeleteTopic
+from spark_eos.protocol.index import Kind
 from spark_eos.spark.batch import EosLogBatchWriter
 from spark_eos.spark.options import parse_sink
 from spark_eos.testing import Fault, FaultyStore
@@ -244,3 +245,25 @@ def test_a_batch_write_that_is_refused_leaves_no_files(bench):
         writer.commit(messages)
     writer.abort(messages)
     assert bench.files("out") == set()
+
+
+def test_a_batch_write_under_a_transactional_id_is_a_transaction_and_fences_the_one_before(bench, driver):
+    running = driver(transactional_id="shared")
+    running.run(0, "a")
+    writer = EosLogBatchWriter(
+        parse_sink({"path": bench.url, "topic": "out", "transactional.id": "shared"}, streaming=False),
+        ROWS,
+        overwrite=False,
+    )
+    batch = pa.record_batch([pa.array([b"b"])] * 2, names=["key", "value"])
+    writer.commit([writer.write(iter([batch]))])
+    assert bench.values("out") == ["a", "b"]
+    assert [row.kind for row in bench.partitions("out")[0].index] == [
+        Kind.DATA,
+        Kind.COMMIT,
+        Kind.DATA,
+        Kind.COMMIT,
+    ]
+    with pytest.raises(ProducerFencedError):
+        running.run(1, "c")
+    assert bench.values("out") == ["a", "b"]
