@@ -159,7 +159,7 @@ def check_positions(state: State, topics: Iterable[str], source: str, group: str
                 position = row.next_offset
             holes += position != partition.end
     ends = {number: partition.end for number, partition in _partitions(state, source)}
-    offsets = {at: known.offset for at, known in state.groups.get(group, Map()).items()}
+    offsets = {at: known.offset for at, known in state.offsets.get(group, Map()).items()}
     committed = {number: offsets.get((source, number)) for number in ends}
     return [
         Check(f"holes in the offsets (over {markers} COMMIT markers)", 0, holes),

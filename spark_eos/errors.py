@@ -5,6 +5,8 @@
     │   ├── StoreUnavailableError, OutcomeUnknownError, CommitOutcomeUnknownError, ...
     ├── AbortableError        abort the transaction, then go on with the same client
     │   ├── OutOfOrderSequenceError, RecordTooLargeError, StagedFileExpiredError
+    │   ├── CommitFailedError     the group has moved on: poll again, then work on what is assigned now
+    │   │   ├── UnknownMemberIdError, IllegalGenerationError, FencedInstanceIdError
     ├── FatalError            close this client or query; another one took over, or the id is gone
     │   ├── ProducerFencedError, InvalidTxnStateError, InvalidPidMappingError, ...
     ├── InvalidRequestError   the caller asked for something that cannot be; mend the call
@@ -23,12 +25,18 @@ from __future__ import annotations
 __all__ = [
     "AbortableError",
     "CheckpointMismatchError",
+    "CommitFailedError",
     "CommitOutcomeUnknownError",
     "ConfigError",
     "CorruptRecordError",
     "EosLogError",
     "FatalError",
+    "FencedInstanceIdError",
+    "GroupIdNotFoundError",
+    "GroupNotEmptyError",
+    "IllegalGenerationError",
     "IllegalStateError",
+    "InconsistentGroupProtocolError",
     "InvalidPidMappingError",
     "InvalidRecordError",
     "InvalidRequestError",
@@ -53,6 +61,7 @@ __all__ = [
     "StoreUnavailableError",
     "TopicAuthorizationError",
     "TopicExistsError",
+    "UnknownMemberIdError",
     "UnknownTopicOrPartitionError",
     "UnstableOffsetCommitError",
     "UnsupportedStoreError",
@@ -122,6 +131,25 @@ class StagedFileExpiredError(AbortableError):
     """A staged file was written before the staging floor was raised: write it again and commit."""
 
 
+class CommitFailedError(AbortableError):
+    """Offsets were not committed: the group was rebalanced, and others may read these partitions now (KIP-447).
+
+    A consumer goes on with `poll`, which gives it what it is assigned now; a transaction is aborted first.
+    """
+
+
+class UnknownMemberIdError(CommitFailedError):
+    """The committer is no member of the group (any more): it left, was silent too long, or never joined."""
+
+
+class IllegalGenerationError(CommitFailedError):
+    """The committer is a member, but commits in the name of another generation than the one it synced to."""
+
+
+class FencedInstanceIdError(CommitFailedError):
+    """Another consumer with the same ``group.instance.id`` has taken this one's place (KIP-345): close it."""
+
+
 # -- Give up ----------------------------------------------------------------------------------------
 
 
@@ -180,6 +208,18 @@ class InvalidRecordError(InvalidRequestError):
 
 class SchemaMismatchError(InvalidRequestError):
     """Columns do not fit the topic: one is missing, unknown, or of another type."""
+
+
+class InconsistentGroupProtocolError(InvalidRequestError):
+    """The members of a group have no ``partition.assignment.strategy`` in common."""
+
+
+class GroupIdNotFoundError(InvalidRequestError):
+    """The log knows no such group, or no such member of it."""
+
+
+class GroupNotEmptyError(InvalidRequestError):
+    """The group has members: stop them first."""
 
 
 class OffsetOutOfRangeError(InvalidRequestError):

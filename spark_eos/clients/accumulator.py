@@ -281,8 +281,11 @@ class Accumulator:
 
     def resolve(self, appended: Sequence[Appended]) -> None:
         """Hand out the offsets."""
+        by_topic: dict[str, list[Appended]] = {}
+        for batch in appended:
+            by_topic.setdefault(batch.topic, []).append(batch)
         for name, buffer in self.buffers.items():
-            buffer.resolve([batch for batch in appended if batch.topic == name])
+            buffer.resolve(by_topic.get(name, ()))
 
     def fail(self, error: BaseException) -> None:
         """Hand out the error."""

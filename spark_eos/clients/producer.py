@@ -180,9 +180,14 @@ class Producer:
     ) -> None:
         """Commit positions of a consumer group (the next offsets to read) together with the transaction.
 
-        Raises `ProducerFencedError`, `UnknownTopicOrPartitionError`.
+        ``group_metadata`` is `Consumer.group_metadata()` of the consumer that read the records: a member that
+        lost its partitions meanwhile is refused (KIP-447). The bare name of a group will do for one without
+        members. Raises `ProducerFencedError`, `UnknownTopicOrPartitionError`, and `CommitFailedError`: abort,
+        and go on with what the consumer is assigned now.
         """
-        group = group_metadata if isinstance(group_metadata, str) else group_metadata.group_id
+        if isinstance(group_metadata, str):
+            group_metadata = ConsumerGroupMetadata(group_metadata)
+        group = group_metadata.group_id
         if not group:
             raise ConfigError("send_offsets_to_transaction needs the id of a consumer group")
         with self._lock:
@@ -195,7 +200,7 @@ class Producer:
                 offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
                 place = PartitionOffset(topic.name, topic.topic_id, at[1], *offset)
                 wanted.append(place)
-            transactions.add_offsets(group, wanted)
+            transactions.add_offsets(group, group_metadata.membership, wanted)
 
     def commit_transaction(self) -> None:
         """Make records and offsets visible, all at once.
@@ -206,6 +211,7 @@ class Producer:
         """
         with self._lock:
             self._need("commit_transaction").commit()
+            self._log().sweep()
 
     def abort_transaction(self) -> None:
         """Nothing of the transaction will be seen by readers of committed data."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from spark_eos.protocol.actions import Membership
+
 __all__ = ["ConsumerGroupMetadata", "ConsumerRecord", "Header", "OffsetAndTimestamp", "RecordMetadata"]
 
 Header = tuple[str, "bytes | None"]
@@ -46,6 +48,12 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """In whose name offsets are committed."""
+    """In whose name offsets are committed: a group, and the member that read up to them (KIP-447).
+
+    ``generation_id`` is the one in which the member reads; -1 and no member id: nobody subscribed.
+    """
 
     group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None

@@ -14,12 +14,14 @@ from spark_eos.errors import (
     CommitOutcomeUnknownError,
     EosLogError,
     FatalError,
+    InvalidPidMappingError,
     RetriableError,
 )
 from spark_eos.log.commit import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.types import StagedFile
 
 __all__ = ["Sender"]
 
@@ -86,29 +88,36 @@ class Sender:
         try:
             log = self._log()
             deadline = log.clock.monotonic() + self._settings["delivery.timeout.ms"] / 1000
-            if self._identity is None:
-                begun = log.clock.unique()
-                made = self._patiently(log, deadline, lambda: self._initialise(log, begun))
-                self._identity = Identity(made.results[0], made.state)
-            identity = self._identity
             topics, files = self._patiently(log, deadline, batch.finish)
-            append = AppendBatches(identity.stamp, topics, identity.number(files, dict(topics)))
-            request_id = log.clock.unique()
-
-            writer = self._settings["client.id"]
-            committed = self._patiently(
-                log,
-                deadline,
-                lambda: log.commit(lambda _state: (append,), writer=writer, request_id=request_id),
-            )
+            try:
+                committed = self._append(log, deadline, topics, files)
+            except InvalidPidMappingError:
+                # The id expired while nothing was sent (KIP-854): nothing went in under it, so a new one is as good.
+                self._identity = None
+                committed = self._append(log, deadline, topics, files)
         except BaseException as error:
             self._refuse(batch, error)
             if not isinstance(error, Exception):
                 raise
         else:
-            identity.learn(committed.state)
             appended: tuple[Appended, ...] = committed.results[0]
             batch.resolve(appended)
+            log.sweep()
+
+    def _append(
+        self, log: Log, deadline: float, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]
+    ) -> Committed:
+        if self._identity is None:
+            begun = log.clock.unique()
+            made = self._patiently(log, deadline, lambda: self._initialise(log, begun))
+            self._identity = Identity(made.results[0], made.state)
+        append = AppendBatches(self._identity.stamp, topics, self._identity.number(files, dict(topics)))
+        request_id, writer = log.clock.unique(), self._settings["client.id"]
+        committed = self._patiently(
+            log, deadline, lambda: log.commit(lambda _state: (append,), writer=writer, request_id=request_id)
+        )
+        self._identity.learn(committed.state)
+        return committed
 
     def _initialise(self, log: Log, request_id: bytes) -> Committed:
         writer = self._settings["client.id"]

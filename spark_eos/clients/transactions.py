@@ -10,6 +10,7 @@ from spark_eos.clients.accumulator import Accumulator
 from spark_eos.clients.identity import Identity, initialise
 from spark_eos.errors import (
     AbortableError,
+    CommitFailedError,
     CommitOutcomeUnknownError,
     EosLogError,
     IllegalStateError,
@@ -18,7 +19,16 @@ from spark_eos.errors import (
 )
 from spark_eos.log.commit import Committed
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import Action, AppendBatches, CommitOffsets, EndTransaction, PartitionOffset
+from spark_eos.protocol.actions import (
+    Action,
+    AppendBatches,
+    CommitOffsets,
+    EndTransaction,
+    Membership,
+    PartitionOffset,
+)
+from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.rules.groups import check_committer
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 
@@ -61,6 +71,8 @@ class Transactions:
         self.state = _S.UNINITIALIZED
         self.pending = Accumulator()
         self.offsets: dict[str, dict[tuple[str, int], PartitionOffset]] = {}
+        self._members: dict[str, Membership | None] = {}
+        """In whose name the offsets of each group are committed."""
         self._log = log
         self._id: str = settings["transactional.id"]
         self._timeout_ms: int = settings["transaction.timeout.ms"]
@@ -139,21 +151,31 @@ class Transactions:
         self._touched = False
         self.state = _S.IN_TRANSACTION
 
-    def add_offsets(self, group: str, offsets: list[PartitionOffset]) -> None:
-        """Offsets that are committed with the transaction, or not at all. Raises if this one is fenced."""
+    def add_offsets(self, group: str, member: Membership | None, offsets: list[PartitionOffset]) -> None:
+        """Offsets that are committed with the transaction, or not at all.
+
+        Raises if this producer is fenced, or the group has moved on without the member. Both are looked at
+        now, so that it is known early, and decided with the commit.
+        """
         self.check("send_offsets_to_transaction")
         try:
-            self._check_epoch(self._log().follow())
-        except ProducerFencedError as error:
+            state = self._log().follow()
+            self._check_epoch(state)
+            check_committer(state, group, member, [(at.topic_id, at.partition) for at in offsets])
+        except (ProducerFencedError, CommitFailedError) as error:
             self.fail(error)
             raise
+        self._members[group] = member
         known = self.offsets.setdefault(group, {})
         known.update({(offset.topic, offset.partition): offset for offset in offsets})
 
     def flush(self) -> None:
-        """Append now what was sent: from here on the transaction is open, and read_uncommitted sees it."""
+        """Append now what was sent: from here on the transaction is open, and read_uncommitted sees it.
+
+        Offsets go along, so that readers of the group who ask for stable ones wait for the end (KIP-447).
+        """
         self.check("flush")
-        if not self.pending:
+        if not (self.pending or any(self.offsets.values())):
             return
         request = self._build(end=False)
         try:
@@ -176,7 +198,8 @@ class Transactions:
         self._touched = True
         self._learn(committed)
         pending, self.pending = self.pending, Accumulator()
-        pending.resolve([batch for result in committed.results if result for batch in result])
+        self.offsets = {}
+        pending.resolve(_appended(request, committed))
 
     def commit(self) -> None:
         """Rows, offsets and COMMIT in one request. After `CommitOutcomeUnknownError` only this again."""
@@ -193,14 +216,7 @@ class Transactions:
         self._learn(committed)
         pending, self.pending = self.pending, Accumulator()
         self._finish()
-        pending.resolve(
-            [
-                batch
-                for action, result in zip(self._request, committed.results, strict=False)
-                if isinstance(action, AppendBatches)
-                for batch in result
-            ]
-        )
+        pending.resolve(_appended(self._request, committed))
 
     def abort(self) -> None:
         """Nothing of the transaction will be seen. After `CommitOutcomeUnknownError` only this again."""
@@ -234,12 +250,12 @@ class Transactions:
                 raise failure from error
             numbered = self._identity.number(files, dict(topics))
             actions.append(AppendBatches(self.stamp, topics, numbered))
+        actions.extend(
+            CommitOffsets(group, tuple(offsets.values()), self.stamp, self._members[group])
+            for group, offsets in self.offsets.items()
+            if offsets
+        )
         if end:
-            actions.extend(
-                CommitOffsets(group, tuple(offsets.values()), self.stamp)
-                for group, offsets in self.offsets.items()
-                if offsets
-            )
             actions.append(EndTransaction(self.stamp, commit=True))
         return tuple(actions)
 
@@ -278,7 +294,7 @@ class Transactions:
         self._identity.learn(committed.state)
 
     def _finish(self) -> None:
-        self.offsets = {}
+        self.offsets, self._members = {}, {}
         self.pending = Accumulator()
         self._error = None
         self.state = _S.READY
@@ -297,6 +313,16 @@ class Transactions:
         except EosLogError:
             # No entry lists them: garbage collection will delete what could not be deleted now.
             return
+
+
+def _appended(request: tuple[Action, ...], committed: Committed) -> list[Appended]:
+    """Where the rows of the request went; nothing if it was found done without its reply."""
+    return [
+        batch
+        for action, result in zip(request, committed.results, strict=False)
+        if isinstance(action, AppendBatches)
+        for batch in result
+    ]
 
 
 def no_transactions(call: str) -> NoReturn:

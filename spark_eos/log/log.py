@@ -23,9 +23,10 @@ from spark_eos.log.plan import Fetch, Isolation
 from spark_eos.log.read import offset_for_time, read
 from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.stage import BUFFER_BYTES, stage_rows
+from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
-from spark_eos.protocol.actions import CreateLog
+from spark_eos.protocol.actions import Action, CreateLog
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import StagedFile, TopicPartition
@@ -45,6 +46,7 @@ class Log:
         self.clock = clock
         self._tail = tail
         self._committer = Committer(store, tail, clock, retry or Retry())
+        self._sweeper = Sweeper(self._committer.commit, clock)
 
     # -- open and create ----------------------------------------------------------------------------
 
@@ -156,6 +158,14 @@ class Log:
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
         """See `spark_eos.log.commit.Committer.commit`."""
         return self._committer.commit(propose, writer=writer, request_id=request_id)
+
+    def sweep(self, *, everything: bool = False) -> tuple[Action, ...]:
+        """End what is over in the state seen last: open transactions past their timeout, old ids and offsets.
+
+        Cheap if there is nothing; to be called now and then, by anybody. Returns what was ended. Old ids are
+        looked for once an hour, or at once with ``everything``, which also raises what goes wrong.
+        """
+        return self._sweeper.sweep(self.state, everything=everything)
 
     def ensure_topic(
         self,

@@ -14,20 +14,30 @@ __all__ = [
     "TO_THE_END",
     "Action",
     "AdvanceLogStart",
+    "AlterLog",
     "AlterTopic",
     "AppendBatches",
     "CommitMicroBatch",
     "CommitOffsets",
     "CreateLog",
     "CreateTopic",
+    "DeleteOffsets",
     "DeleteTopic",
     "EndTransaction",
     "Entry",
+    "ExpireOffsets",
+    "ExpireProducers",
+    "ExpireTransaction",
+    "ExpireTransactionalIds",
     "InitProducer",
+    "JoinGroup",
+    "LeaveGroup",
+    "Membership",
     "PartitionOffset",
     "RaiseStagingFloor",
     "Request",
     "SourceProgress",
+    "SyncGroup",
 ]
 
 
@@ -99,12 +109,67 @@ class AppendBatches(NamedTuple):
     files: tuple[StagedFile, ...]
 
 
+class Membership(NamedTuple):
+    """In whose name a group's offsets are committed (KIP-447): a member, and the generation it has synced to."""
+
+    member_id: str
+    generation: int
+    instance_id: str | None = None
+
+
 class CommitOffsets(NamedTuple):
-    """A consumer group's positions; with a producer they wait for the end of its transaction."""
+    """A consumer group's positions; with a producer they wait for the end of its transaction.
+
+    ``member`` is None where the group has no members: somebody who assigned the partitions himself.
+    """
 
     group: str
     offsets: tuple[PartitionOffset, ...]
     producer: ProducerStamp | None = None
+    member: Membership | None = None
+
+
+class DeleteOffsets(NamedTuple):
+    """A group forgets what it committed for these partitions (topic, number); all of them if none are named."""
+
+    group: str
+    partitions: tuple[tuple[str, int], ...] = ()
+
+
+class JoinGroup(NamedTuple):
+    """A consumer takes part in a group, or says anew what it subscribes to.
+
+    ``assignors`` are the names of the assignments it knows, the one it likes best first. ``instance_id``
+    makes it a static member, which takes the place of its predecessor (KIP-345).
+    """
+
+    group: str
+    member_id: str
+    topics: tuple[str, ...]
+    assignors: tuple[str, ...]
+    session_timeout_ms: int
+    instance_id: str | None = None
+    client_id: str = ""
+
+
+class SyncGroup(NamedTuple):
+    """A member has let go of what the assignment of this generation takes from it."""
+
+    group: str
+    member_id: str
+    generation: int
+
+
+class LeaveGroup(NamedTuple):
+    """Members go: by their own or an administrator's will, or because nobody heard of them.
+
+    ``silent_ms`` is for how long the one who says so has heard no heartbeat of theirs, by its own monotonic
+    clock; -1 where nobody had to wait.
+    """
+
+    group: str
+    members: tuple[str, ...]
+    silent_ms: int = -1
 
 
 class SourceProgress(NamedTuple):
@@ -142,6 +207,41 @@ class EndTransaction(NamedTuple):
     commit: bool
 
 
+class ExpireTransaction(NamedTuple):
+    """The open transaction that ``producer`` names is aborted, after its producer was fenced (KAFKA-6119).
+
+    ``waited_ms`` is for how long the one who says so has seen it open, by its own monotonic clock.
+    """
+
+    producer: ProducerStamp
+    waited_ms: int
+
+
+class ExpireProducers(NamedTuple):
+    """Sequence numbers of producers that wrote nothing for ``producer.id.expiration.ms`` are forgotten."""
+
+    producers: tuple[int, ...]
+
+
+class ExpireTransactionalIds(NamedTuple):
+    """Ids that were not used for ``transactional.id.expiration.ms`` are forgotten."""
+
+    transactional_ids: tuple[str, ...]
+
+
+class ExpireOffsets(NamedTuple):
+    """Offsets (topic, number) of a group without members, older than ``offsets.retention.minutes``, go."""
+
+    group: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+class AlterLog(NamedTuple):
+    """Settings of the whole log, replaced as a whole (what Kafka has as settings of its brokers)."""
+
+    config: tuple[tuple[str, str], ...]
+
+
 TO_THE_END = -1
 """In place of an offset in `AdvanceLogStart`: up to the last stable offset, wherever it is by then."""
 
@@ -170,6 +270,15 @@ Action = (
     | EndTransaction
     | AdvanceLogStart
     | RaiseStagingFloor
+    | DeleteOffsets
+    | JoinGroup
+    | SyncGroup
+    | LeaveGroup
+    | ExpireTransaction
+    | ExpireProducers
+    | ExpireTransactionalIds
+    | ExpireOffsets
+    | AlterLog
 )
 
 

@@ -137,8 +137,12 @@ def _read_request(record: dict[str, Any]) -> a.Request:
     return a.Request(actions=actions, **record)
 
 
-def _pairs(records: Iterable[dict[str, str]]) -> tuple[tuple[str, str], ...]:
+def _pairs(records: Iterable[dict[str, Any]]) -> tuple[tuple[str, Any], ...]:
     return tuple((record["name"], record["value"]) for record in records)
+
+
+def _member(record: dict[str, Any]) -> a.Membership:
+    return a.Membership(**record)
 
 
 def _stamp(record: dict[str, int]) -> ProducerStamp:
@@ -172,9 +176,9 @@ def _sources(records: Iterable[dict[str, Any]]) -> tuple[a.SourceProgress, ...]:
 
 
 def _converted(record: dict[str, Any], **converters: Callable[[Any], Any]) -> dict[str, Any]:
-    """The record, with these fields as the protocol's values; None stays None."""
+    """The record, with these fields as the protocol's values; None, and what an older schema lacks, stay so."""
     for name, convert in converters.items():
-        if record[name] is not None:
+        if record.get(name) is not None:
             record[name] = convert(record[name])
     return record
 
@@ -188,9 +192,22 @@ _ACTIONS: dict[str, Callable[[dict[str, Any]], a.Action]] = {
     "AppendBatches": lambda fields: a.AppendBatches(
         **_converted(fields, producer=_stamp, topics=_pairs, files=_files)
     ),
-    "CommitOffsets": lambda fields: a.CommitOffsets(**_converted(fields, offsets=_offsets, producer=_stamp)),
+    "CommitOffsets": lambda fields: a.CommitOffsets(
+        **_converted(fields, offsets=_offsets, producer=_stamp, member=_member)
+    ),
     "CommitMicroBatch": lambda fields: a.CommitMicroBatch(**_converted(fields, sources=_sources)),
     "EndTransaction": lambda fields: a.EndTransaction(**_converted(fields, producer=_stamp)),
     "AdvanceLogStart": lambda fields: a.AdvanceLogStart(**_converted(fields, offsets=_offsets)),
     "RaiseStagingFloor": lambda fields: a.RaiseStagingFloor(**fields),
+    "DeleteOffsets": lambda fields: a.DeleteOffsets(**_converted(fields, partitions=_pairs)),
+    "JoinGroup": lambda fields: a.JoinGroup(**_converted(fields, topics=tuple, assignors=tuple)),
+    "SyncGroup": lambda fields: a.SyncGroup(**fields),
+    "LeaveGroup": lambda fields: a.LeaveGroup(**_converted(fields, members=tuple)),
+    "ExpireTransaction": lambda fields: a.ExpireTransaction(**_converted(fields, producer=_stamp)),
+    "ExpireProducers": lambda fields: a.ExpireProducers(**_converted(fields, producers=tuple)),
+    "ExpireTransactionalIds": lambda fields: a.ExpireTransactionalIds(
+        **_converted(fields, transactional_ids=tuple)
+    ),
+    "ExpireOffsets": lambda fields: a.ExpireOffsets(**_converted(fields, partitions=_pairs)),
+    "AlterLog": lambda fields: a.AlterLog(**_converted(fields, config=_pairs)),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_eos.protocol.state import Partition, PartitionKey, State, TransactionState
+from spark_eos.protocol.state import Group, Partition, PartitionKey, State, TransactionState
 
 __all__ = ["InvariantError", "check_state", "check_step"]
 
@@ -30,8 +30,12 @@ def check_step(before: State, after: State) -> None:
             _check_partition_step(key, old, new)
     for producer_id, producer in before.producers.items():
         later = after.producers.get(producer_id)
-        _ensure(later is not None, f"producer {producer_id} is gone")
-        assert later is not None
+        if later is None:
+            open_ = producer.transaction is TransactionState.ONGOING
+            _ensure(not open_, f"producer {producer_id} went with an open transaction")
+            named = producer.transactional_id
+            _ensure(named is None or named not in after.queries, f"the producer of query {named!r} is gone")
+            continue
         _ensure(producer.epoch <= later.epoch, f"the epoch of producer {producer_id} went back")
         _ensure(producer.number <= later.number, f"the number of producer {producer_id} went back")
         decided = producer.transaction is not TransactionState.ONGOING and producer.number == later.number
@@ -39,6 +43,13 @@ def check_step(before: State, after: State) -> None:
             not decided or producer.transaction is later.transaction,
             f"transaction {producer.number} of producer {producer_id} was decided twice",
         )
+    new_ids = [one for one in after.producers if one not in before.producers]
+    _ensure(all(one >= before.next_producer_id for one in new_ids), "a producer id was given out twice")
+    for name, group in before.groups.items():
+        if name in after.groups:
+            _ensure(group.generation <= after.groups[name].generation, f"group {name!r} went back")
+        else:
+            _ensure(not group.members, f"group {name!r} went with its members")
     for name, query in before.queries.items():
         newer = after.queries[name]
         same = newer.query_id == query.query_id
@@ -52,8 +63,10 @@ def check_state(state: State) -> None:
     for key, partition in state.partitions.items():
         _check_partition(key, partition)
     _check_producers(state)
+    for name, group in state.groups.items():
+        _check_group(name, group, keys)
     positions = [
-        *((topic, n, at) for group in state.groups.values() for (topic, n), at in group.items()),
+        *((topic, n, at) for group in state.offsets.values() for (topic, n), at in group.items()),
         *((topic, n, at) for p in state.producers.values() for (_, topic, n), at in p.pending.items()),
     ]
     for topic, number, at in positions:
@@ -83,6 +96,25 @@ def _check_producers(state: State) -> None:
             named is None or state.transactional_ids.get(named) == producer_id,
             f"{named!r} is not producer {producer_id}",
         )
+
+
+def _check_group(name: str, group: Group, keys: set[PartitionKey]) -> None:
+    members = list(group.members.values())
+    _ensure(set(group.members) == set(group.assignment), f"group {name!r}: an assignment for others")
+    _ensure((group.empty_since_ms < 0) == bool(members), f"group {name!r}: is it empty?")
+    held = [key for member in members for key in member.held]
+    _ensure(len(held) == len(set(held)), f"group {name!r}: a partition has two readers")
+    _ensure(set(held) <= keys, f"group {name!r} reads a partition that is gone")
+    shared = [key for share in group.assignment.values() for key in share]
+    _ensure(len(shared) == len(set(shared)), f"group {name!r}: a partition is assigned twice")
+    instances = [member.instance_id for member in members if member.instance_id is not None]
+    _ensure(len(instances) == len(set(instances)), f"group {name!r}: two members are one instance")
+    kept = {key for member in members if member.generation != group.generation for key in member.held}
+    for member in members:
+        _ensure(member.generation <= group.generation, f"group {name!r}: a member is ahead")
+        if member.generation == group.generation:
+            share = [key for key in group.assignment[member.member_id] if key not in kept]
+            _ensure(list(member.held) == share, f"group {name!r}: {member.member_id} lacks its share")
 
 
 def _check_partition(key: PartitionKey, partition: Partition) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-__all__ = ["BATCH_COLUMNS", "ENTRY_V1", "FORMAT_VERSION", "WRITTEN", "fingerprint", "known_schemas", "newest"]
+__all__ = ["BATCH_COLUMNS", "FORMAT_VERSION", "WRITTEN", "fingerprint", "known_schemas", "newest"]
 
 FORMAT_VERSION = 1
 """Version of the frame around the record; readers refuse newer ones."""
@@ -44,8 +44,11 @@ def _optional(kind: Any) -> list[Any]:
     return ["null", kind]
 
 
-def _entry_v1() -> dict[str, Any]:
-    """The schema of the first release. Avro defines a named type where it is met first and names it later."""
+def _entry(version: int) -> dict[str, Any]:
+    """The schema of a version. Avro defines a named type where it is met first and names it later.
+
+    1: the first. 2: consumer groups, expiry, and settings of the log.
+    """
     pair = _record("Pair", name="string", value="string")
     stamp = _record("ProducerStamp", producer_id="long", epoch="long", number="long")
     offset = _record(
@@ -91,7 +94,17 @@ def _entry_v1() -> dict[str, Any]:
             topics=_array("Pair"),
             files=_array(_record("StagedFile", topic="string", file=file, batches=batches)),
         ),
-        _record("CommitOffsets", group="string", offsets=_array(offset), producer=_optional("ProducerStamp")),
+        _record("CommitOffsets", group="string", offsets=_array(offset), producer=_optional("ProducerStamp"))
+        if version == 1
+        else _record(
+            "CommitOffsets",
+            group="string",
+            offsets=_array(offset),
+            producer=_optional("ProducerStamp"),
+            member=_optional(
+                _record("Membership", member_id="string", generation="long", instance_id=_optional("string"))
+            ),
+        ),
         _record(
             "CommitMicroBatch",
             transactional_id="string",
@@ -112,6 +125,7 @@ def _entry_v1() -> dict[str, Any]:
         _record("EndTransaction", producer="ProducerStamp", commit="boolean"),
         _record("AdvanceLogStart", offsets=_array("PartitionOffset")),
         _record("RaiseStagingFloor", seq="long"),
+        *(() if version == 1 else _actions_v2()),
     ]
     request = _record(
         "Request",
@@ -123,9 +137,31 @@ def _entry_v1() -> dict[str, Any]:
     return _record("Entry", seq="long", requests=_array(request))
 
 
-ENTRY_V1 = _entry_v1()
+def _actions_v2() -> list[dict[str, Any]]:
+    numbered = _record("NumberedTopic", name="string", value="long")
+    return [
+        _record("DeleteOffsets", group="string", partitions=_array(numbered)),
+        _record(
+            "JoinGroup",
+            group="string",
+            member_id="string",
+            topics=_array("string"),
+            assignors=_array("string"),
+            session_timeout_ms="long",
+            instance_id=_optional("string"),
+            client_id="string",
+        ),
+        _record("SyncGroup", group="string", member_id="string", generation="long"),
+        _record("LeaveGroup", group="string", members=_array("string"), silent_ms="long"),
+        _record("ExpireTransaction", producer="ProducerStamp", waited_ms="long"),
+        _record("ExpireProducers", producers=_array("long")),
+        _record("ExpireTransactionalIds", transactional_ids=_array("string")),
+        _record("ExpireOffsets", group="string", partitions=_array("NumberedTopic")),
+        _record("AlterLog", config=_array("Pair")),
+    ]
 
-WRITTEN = (ENTRY_V1,)
+
+WRITTEN = (_entry(1), _entry(2))
 """Every schema that a release ever wrote, oldest first; the last one is written now."""
 
 

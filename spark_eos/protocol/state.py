@@ -18,6 +18,8 @@ from spark_eos.protocol.types import OffsetAndMetadata, ProducerStamp
 __all__ = [
     "EMPTY",
     "CommittedOffset",
+    "Group",
+    "Member",
     "Partition",
     "PartitionKey",
     "Producer",
@@ -137,6 +139,48 @@ class CommittedOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A consumer of a group.
+
+    ``generation`` is the last one it has synced to, and so the one in which it may commit. ``held`` are the
+    partitions it may read now, sorted: never another member's, whatever the newest assignment says.
+    """
+
+    member_id: str
+    topics: tuple[str, ...]
+    assignors: tuple[str, ...]
+    session_timeout_ms: int
+    instance_id: str | None = None
+    client_id: str = ""
+    generation: int = -1
+    held: tuple[PartitionKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The members of a consumer group, and who should read what.
+
+    ``generation`` rises with every change of members, subscriptions or partitions. ``assignment`` is that of
+    the newest generation, by member id; a member gets of it what nobody else holds any more.
+    ``empty_since_ms`` is -1 while there are members.
+    """
+
+    generation: int = 0
+    assignor: str = ""
+    members: Map[str, Member] = field(default_factory=Map)
+    assignment: Map[str, tuple[PartitionKey, ...]] = field(default_factory=Map)
+    empty_since_ms: int = -1
+
+    @property
+    def status(self) -> str:
+        """Kafka's names: ``Empty``, ``PreparingRebalance`` while members have yet to sync, ``Stable``."""
+        if not self.members:
+            return "Empty"
+        synced = all(member.generation == self.generation for member in self.members.values())
+        return "Stable" if synced else "PreparingRebalance"
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """The last micro-batch that was committed under a transactional id."""
 
@@ -147,19 +191,24 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the log knows after entry ``seq`` (-1: no log yet)."""
+    """Everything the log knows after entry ``seq`` (-1: no log yet).
+
+    ``offsets`` are those that groups committed, ``groups`` the consumers that subscribed in their names.
+    """
 
     seq: int = -1
     log_id: str = ""
     timestamp_ms: int = 0
     next_producer_id: int = 0
     staging_floor: int = 0
+    config: Map[str, str] = field(default_factory=Map)
     topics: Map[str, Topic] = field(default_factory=Map)
     partitions: Map[PartitionKey, Partition] = field(default_factory=Map)
     producers: Map[int, Producer] = field(default_factory=Map)
     transactional_ids: Map[str, int] = field(default_factory=Map)
     open_transactions: Map[int, bool] = field(default_factory=Map)
-    groups: Map[str, Map[tuple[str, int], CommittedOffset]] = field(default_factory=Map)
+    offsets: Map[str, Map[tuple[str, int], CommittedOffset]] = field(default_factory=Map)
+    groups: Map[str, Group] = field(default_factory=Map)
     queries: Map[str, Query] = field(default_factory=Map)
 
     def producer_of(self, transactional_id: str) -> Producer | None:
@@ -169,7 +218,7 @@ class State:
 
     def offset_of(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """What ``group`` has committed for a partition, if anything."""
-        offsets = self.groups.get(group)
+        offsets = self.offsets.get(group)
         return None if offsets is None else offsets.get((topic, partition))
 
 

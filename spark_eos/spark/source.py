@@ -70,6 +70,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next micro-batch: at most ``limit``, and never past an AvailableNow target."""
         log = self._log()
+        log.sweep()  # This query waits for open transactions: it may as well end those that nobody will.
         state = log.state
         begin = self._check(SourceOffset.from_json_dict(start), log, state)
         begin = self._join_new_partitions(begin, state)

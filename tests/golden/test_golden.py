@@ -58,7 +58,7 @@ def seen(log: Log) -> dict[str, object]:
                 f"{topic}-{number}": [at.offset, at.metadata]
                 for (topic, number), at in sorted(offsets.items())
             }
-            for group, offsets in sorted(state.groups.items())
+            for group, offsets in sorted(state.offsets.items())
         },
         "producers": {
             str(p.producer_id): [p.epoch, p.number, p.transactional_id, p.transaction.value, list(p.runs)]

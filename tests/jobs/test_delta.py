@@ -109,4 +109,4 @@ def test_there_and_back_through_kills(tmp_path):
         from_delta(checkpoints), checkpoints / "from_delta", tmp_path / "from_delta.out"
     )
     assert rows_of(str(url), "again") == wanted
-    assert not Log.open(str(url)).state.groups, "a position in a table is no offset of a consumer group"
+    assert not Log.open(str(url)).state.offsets, "a position in a table is no offset of a consumer group"

@@ -80,7 +80,7 @@ class Log:
         return self.state.partitions[self.state.topics[topic].topic_id, number]
 
     def group(self, name="g"):
-        return {key: at.offset for key, at in self.state.groups.get(name, {}).items()}
+        return {key: at.offset for key, at in self.state.offsets.get(name, {}).items()}
 
 
 @pytest.fixture

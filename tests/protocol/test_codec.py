@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_eos.errors import CorruptRecordError, InvalidRequestError, UnsupportedVersionError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry, encode_entry
-from spark_eos.protocol.schema import BATCH_COLUMNS, ENTRY_V1, fingerprint
+from spark_eos.protocol.schema import BATCH_COLUMNS, WRITTEN, fingerprint
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
 HEADER = 20
@@ -44,6 +44,21 @@ ACTIONS = (
     a.EndTransaction(STAMP, False),
     a.AdvanceLogStart(OFFSETS),
     a.RaiseStagingFloor(-(2**63)),
+    a.CommitOffsets("g", OFFSETS, STAMP, a.Membership("m", 2**63 - 1)),
+    a.CommitOffsets("g", (), None, a.Membership("", -1, "")),
+    a.DeleteOffsets("g"),
+    a.DeleteOffsets("g", (("t", 0), ("t", 2**63 - 1))),
+    a.JoinGroup("g", "m", ("t", "u"), ("range", "roundrobin"), 45_000),
+    a.JoinGroup("g", "m", (), (), 0, "", "é"),
+    a.SyncGroup("g", "m", 7),
+    a.LeaveGroup("g", ("m", "n")),
+    a.LeaveGroup("g", (), 45_000),
+    a.ExpireTransaction(STAMP, 60_000),
+    a.ExpireProducers((1, 2**63 - 1)),
+    a.ExpireTransactionalIds(("tx", "")),
+    a.ExpireOffsets("g", (("t", 0),)),
+    a.AlterLog((("a", "b"), ("c", ""))),
+    a.AlterLog(()),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -76,9 +91,9 @@ def test_anything_with_a_buffer_is_read():
         assert decode_entry(buffer, 7, "x") == ENTRY
 
 
-def test_the_schema_of_the_first_version_never_changes():
-    assert fingerprint(ENTRY_V1).hex() == "907edfb76601e955"
-    assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(ENTRY_V1)
+def test_schemas_that_were_written_never_change():
+    assert [fingerprint(schema).hex() for schema in WRITTEN] == ["907edfb76601e955", "9c14ef281b455dc9"]
+    assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(WRITTEN[-1])
     assert BatchRef._fields == BATCH_COLUMNS
 
 

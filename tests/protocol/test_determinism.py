@@ -16,7 +16,7 @@ from spark_eos.protocol.codec import decode_entry, encode_entry
 from spark_eos.protocol.invariants import InvariantError, check_step
 from spark_eos.protocol.rules import Accepted, apply, apply_entry
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
-from spark_eos.protocol.state import EMPTY, Producer, TransactionState
+from spark_eos.protocol.state import EMPTY, Group, Producer, TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, StagedFile
 
 TOPICS = ("t", "u")
@@ -35,7 +35,7 @@ def requests(draw, state):
         )
         with suppress(EosLogError):
             made = propose(state, batch, finished=draw(st.booleans()))
-    return a.Request(bytes(16), draw(st.integers(0, 99)), made)
+    return a.Request(bytes(16), draw(st.integers(0, 99) | st.integers(60_000, 60_099)), made)
 
 
 def ids(state):
@@ -52,7 +52,7 @@ def offsets(draw, state):
 def progress(draw, state):
     known = [
         a.PartitionOffset(topic, at.topic_id, n, at.offset)
-        for (topic, n), at in sorted(state.groups.get("g", Map()).items())
+        for (topic, n), at in sorted(state.offsets.get("g", Map()).items())
     ]
     ends = tuple(at._replace(offset=at.offset + draw(st.integers(0, 2))) for at in known)
     ends = ends or tuple(draw(st.lists(offsets(state), max_size=2)))
@@ -82,6 +82,55 @@ def staged(draw):
     return tuple(files)
 
 
+MEMBERS = ("m", "n", "o")
+
+
+def memberships(state):
+    group = state.groups.get("g", Group())
+    known = [a.Membership(m.member_id, m.generation, m.instance_id) for _, m in sorted(group.members.items())]
+    return st.sampled_from([*known, a.Membership("m", group.generation), a.Membership("x", 1, "i")])
+
+
+def membership_changes(state):
+    generation = state.groups.get("g", Group()).generation
+    who = st.sampled_from(MEMBERS)
+    return st.one_of(
+        st.builds(
+            a.JoinGroup,
+            st.just("g"),
+            who,
+            st.lists(st.sampled_from(TOPICS), unique=True).map(tuple),
+            st.sampled_from([("range",), ("cooperative-sticky", "range"), ("roundrobin", "range")]),
+            st.just(50),
+            st.none() | st.sampled_from("ij"),
+        ),
+        st.builds(a.SyncGroup, st.just("g"), who, st.sampled_from([generation, generation, generation - 1])),
+        st.builds(
+            a.LeaveGroup,
+            st.just("g"),
+            st.lists(who, max_size=2, unique=True).map(tuple),
+            st.sampled_from([-1, 49, 50]),
+        ),
+        st.builds(a.DeleteOffsets, st.just("g"), st.sampled_from([(), (("t", 0), ("u", 1))])),
+    )
+
+
+def expiries(state, stamp):
+    return st.one_of(
+        st.builds(a.ExpireTransaction, stamp, st.sampled_from([999, 1000])),
+        st.builds(a.ExpireProducers, st.just(tuple(sorted(state.producers)))),
+        st.builds(a.ExpireTransactionalIds, st.just(("a",))),
+        st.builds(a.ExpireOffsets, st.just("g"), st.sampled_from([(), (("t", 0), ("t", 1))])),
+        st.sampled_from(
+            [
+                a.AlterLog((("producer.id.expiration.ms", "10"), ("transactional.id.expiration.ms", "20"))),
+                a.AlterLog((("offsets.retention.minutes", "1"),)),
+                a.AlterLog((("offsets.retention.minutes", "-1"),)),
+            ]
+        ),
+    )
+
+
 def action(state):
     topic = st.sampled_from(TOPICS)
     tids = st.sampled_from([*(i for _, i in ids(state)), str(state.seq)])
@@ -104,8 +153,15 @@ def action(state):
         st.builds(a.AppendBatches, stamp, st.just(ids(state)), staged()),
         st.builds(a.AppendBatches, stamp, st.just(ids(state)), staged()),
         st.builds(
-            a.CommitOffsets, st.just("g"), st.lists(offsets(state), max_size=2).map(tuple), st.none() | stamp
+            a.CommitOffsets,
+            st.just("g"),
+            st.lists(offsets(state), max_size=2).map(tuple),
+            st.none() | stamp,
+            st.none() | memberships(state),
         ),
+        membership_changes(state),
+        membership_changes(state),
+        expiries(state, stamp),
         st.builds(a.EndTransaction, stamp, st.booleans()),
         st.builds(a.EndTransaction, stamp, st.booleans()),
         st.builds(a.AdvanceLogStart, st.lists(offsets(state), max_size=2).map(tuple)),
@@ -150,15 +206,50 @@ BROKEN = {
     "staging floor": (lambda s: replace(s, staging_floor=-1), "staging_floor went back"),
     "log id": (lambda s: replace(s, log_id="other"), "changed its id"),
     "topics": (lambda s: replace(s, topics=s.topics.delete("t")), "not those of the topics"),
-    "producer": (lambda s: replace(s, producers=Map()), "producer 0 is gone"),
+    "producer": (
+        lambda s: replace(s, producers=Map(), transactional_ids=Map(), queries=Map({"tx": None})),
+        "the producer of query 'tx' is gone",
+    ),
+    "producer id": (
+        lambda s: replace(s, producers=Map({-1: Producer(-1, 0)}), transactional_ids=Map()),
+        "given out twice",
+    ),
     "open": (lambda s: replace(s, open_transactions=Map({0: True})), "is it open"),
     "epoch": (lambda s: _producer(s, epoch=-1), "epoch of producer 0 went back"),
     "number": (lambda s: _producer(s, number=-1), "number of producer 0 went back"),
     "decision": (lambda s: _producer(s, transaction=TransactionState.COMPLETE_ABORT), "decided twice"),
     "touched": (lambda s: _producer(s, touched=Map({("t-id", 0): True})), "touched others"),
     "id": (lambda s: replace(s, transactional_ids=Map()), "is not producer 0"),
-    "group": (lambda s: replace(s, topics=Map(), partitions=Map()), "an offset is for no partition"),
+    "offsets": (
+        lambda s: replace(s, topics=Map(), partitions=Map(), groups=Map()),
+        "an offset is for no partition",
+    ),
+    "two readers": (lambda s: _member(s, "n", held=(("t-id", 0),)), "has two readers"),
+    "reader of nothing": (lambda s: _member(s, "n", held=(("x", 0),)), "that is gone"),
+    "share": (lambda s: _member(s, "n", held=()), "lacks its share"),
+    "ahead": (lambda s: _member(s, "n", generation=9), "is ahead"),
+    "instances": (lambda s: _member(_member(s, "n", instance_id="i"), "m", instance_id="i"), "one instance"),
+    "assigned twice": (
+        lambda s: _group(s, assignment=Map({"m": (("t-id", 0),), "n": (("t-id", 0),)})),
+        "assigned twice",
+    ),
+    "assigned to others": (lambda s: _group(s, assignment=Map()), "for others"),
+    "generation": (
+        lambda s: _group(s, members=Map(), assignment=Map(), empty_since_ms=1, generation=0),
+        "back",
+    ),
+    "empty": (lambda s: _group(s, empty_since_ms=1), "is it empty"),
+    "forgotten": (lambda s: replace(s, groups=Map()), "went with its members"),
 }
+
+
+def _group(state, **changes):
+    return replace(state, groups=state.groups.set("g2", replace(state.groups["g2"], **changes)))
+
+
+def _member(state, name, **changes):
+    members = state.groups["g2"].members
+    return _group(state, members=members.set(name, replace(members[name], **changes)))
 
 
 def _producer(state, **changes):
@@ -172,6 +263,9 @@ def test_what_is_broken_is_found(log, name):
     log.append(stamp, (0, 5))
     log.do(a.CommitOffsets("g", (log.at(1),), stamp), a.EndTransaction(stamp, True))
     log.do(a.AdvanceLogStart((log.at(5),)))
+    for member in "mn":
+        log.do(a.JoinGroup("g2", member, ("t",), ("range",), 50))
+    log.do(a.SyncGroup("g2", "m", 2))
     check_step(log.state, log.state)
     change, message = BROKEN[name]
     with pytest.raises(InvariantError, match=message):

@@ -14,7 +14,7 @@ def test_offsets_of_a_group(log):
     log.do(CommitOffsets("g", (log.at(3), log.at(4, 1))))
     log.do(CommitOffsets("g", (log.at(2, metadata="m"),)))
     assert log.group() == {("t", 0): 2, ("t", 1): 4}
-    known = log.state.groups["g"]["t", 0]
+    known = log.state.offsets["g"]["t", 0]
     assert (known.public.metadata, known.timestamp_ms) == ("m", 1000)
 
 

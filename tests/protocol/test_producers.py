@@ -43,7 +43,7 @@ def test_older_epochs_are_fenced(log):
     old = log.next(log.init())
     new = log.next(log.init())
     for action in (log.appending(old, (0, 1)), EndTransaction(old, True), CommitOffsets("g", (), old)):
-        with pytest.raises(ProducerFencedError, match="newer producer took over from epoch 0"):
+        with pytest.raises(ProducerFencedError, match="epoch 0 was fenced: a newer producer took over"):
             log.do(action)
     with pytest.raises(InvalidRequestError, match="epoch 2 was never given out"):
         log.append(new._replace(epoch=2), (0, 1))
@@ -138,9 +138,9 @@ def test_an_end_needs_a_beginning(log):
 @pytest.mark.parametrize("commit", [True, False])
 def test_an_empty_transaction_leaves_no_trace(log, commit):
     stamp = log.next(log.init())
-    partitions, groups = log.state.partitions, log.state.groups
+    partitions, offsets = log.state.partitions, log.state.offsets
     log.end(stamp, commit)
-    assert (log.state.partitions, log.state.groups) == (partitions, groups)
+    assert (log.state.partitions, log.state.offsets) == (partitions, offsets)
     assert not log.state.open_transactions
     log.append(log.next(stamp), (0, 1))
 

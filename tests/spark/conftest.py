@@ -96,7 +96,7 @@ class Bench:
         return sorted(int(value) if value.isdecimal() else value for value in found)
 
     def group(self, name):
-        return {at: known.offset for at, known in self.state.groups.get(name, {}).items()}
+        return {at: known.offset for at, known in self.state.offsets.get(name, {}).items()}
 
     def check_contiguous(self, topic):
         """Offsets have no hole and no overlap, over data and control batches."""

@@ -40,7 +40,7 @@ class Watcher(threading.Thread):
 
     def look(self):
         state = self._log.follow()
-        for _, group in sorted(state.groups.items()):
+        for _, group in sorted(state.offsets.items()):
             read = {at: known.offset for at, known in group.items()}
             consumed = [sum(n for at, n in read.items() if at[0] == topic) for topic in ("a", "b")]
             written = [self._bench.count(topic, state) for topic in ("out-a", "out-b")]

@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 
 from spark_eos.errors import CorruptRecordError, EosLogError, InvalidRequestError
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.rules import appends, microbatch, offsets, producers, starts, topics
+from spark_eos.protocol.rules import (
+    appends,
+    expiry,
+    groups,
+    microbatch,
+    offsets,
+    producers,
+    settings,
+    starts,
+    topics,
+)
 from spark_eos.protocol.state import State
 
 __all__ = ["Accepted", "Outcome", "Rejected", "apply", "apply_entry"]
@@ -51,6 +61,15 @@ _RULES: dict[type, Callable[[State, Any], tuple[State, Any]]] = {
     a.CommitMicroBatch: microbatch.commit,
     a.AdvanceLogStart: starts.advance,
     a.RaiseStagingFloor: starts.raise_staging_floor,
+    a.DeleteOffsets: groups.delete_offsets,
+    a.JoinGroup: groups.join,
+    a.SyncGroup: groups.sync,
+    a.LeaveGroup: groups.leave,
+    a.ExpireTransaction: expiry.expire_transaction,
+    a.ExpireProducers: expiry.expire_producers,
+    a.ExpireTransactionalIds: expiry.expire_transactional_ids,
+    a.ExpireOffsets: expiry.expire_offsets,
+    a.AlterLog: settings.alter,
 }
 
 

@@ -21,6 +21,7 @@ from spark_eos.protocol.actions import (
     PartitionOffset,
     SourceProgress,
 )
+from spark_eos.protocol.rules import groups
 from spark_eos.protocol.rules.offsets import require_partition
 from spark_eos.protocol.state import CommittedOffset, Producer, Query, State
 from spark_eos.protocol.types import ProducerStamp, StagedFile
@@ -96,9 +97,9 @@ def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
         raise _older(action, last)
     if last is not None:
         _check_sources(action, last, same_query=same_query)
-    groups = _check_groups(state, action)
+    offsets = _check_groups(state, action)
     query = Query(action.query_id, action.batch_id, action.sources)
-    return replace(state, groups=groups, queries=state.queries.set(action.transactional_id, query)), None
+    return replace(state, offsets=offsets, queries=state.queries.set(action.transactional_id, query)), None
 
 
 def _check_sources(action: CommitMicroBatch, last: Query, *, same_query: bool) -> None:
@@ -129,7 +130,7 @@ def _continues(start: tuple[PartitionOffset, ...], end: tuple[PartitionOffset, .
 
 
 def _check_groups(state: State, action: CommitMicroBatch) -> Map[str, Map[tuple[str, int], CommittedOffset]]:
-    """The groups after the batch; what they had must be where its sources start.
+    """The offsets of all groups after the batch; what they had must be where its sources start.
 
     Two sources may read one partition in the same group (a self-join): the group then stands at the one
     that is further behind.
@@ -137,9 +138,11 @@ def _check_groups(state: State, action: CommitMicroBatch) -> Map[str, Map[tuple[
     starts = _lowest([(source.group, source.start_offsets) for source in action.sources])
     ends = _lowest([(source.group, source.end_offsets) for source in action.sources])
     read = {(group, topic) for group, topic, _ in ends}
-    groups = state.groups
+    for group in sorted({group for group, _ in read}):
+        groups.check_committer(state, group, None, ())
+    offsets = state.offsets
     for group, topic in sorted(read):
-        for (known_topic, partition), known in groups.get(group, _NO_OFFSETS).items():
+        for (known_topic, partition), known in offsets.get(group, _NO_OFFSETS).items():
             start = starts.get((group, topic, partition))
             if known_topic == topic and (
                 start is None or (start.topic_id, start.offset) != (known.topic_id, known.offset)
@@ -157,9 +160,9 @@ def _check_groups(state: State, action: CommitMicroBatch) -> Map[str, Map[tuple[
             raise InvalidRequestError(
                 f"group {group!r} cannot go on at offset {end.offset} of {topic}-{partition}"
             )
-        offset = CommittedOffset(end.topic_id, end.offset, "", state.timestamp_ms)
-        groups = groups.set(group, groups.get(group, _NO_OFFSETS).set((topic, partition), offset))
-    return groups
+        committed = CommittedOffset(end.topic_id, end.offset, "", state.timestamp_ms)
+        offsets = offsets.set(group, offsets.get(group, _NO_OFFSETS).set((topic, partition), committed))
+    return offsets
 
 
 def _lowest(

@@ -8,7 +8,7 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
-from spark_eos.protocol.rules import producers, topics
+from spark_eos.protocol.rules import groups, producers, topics
 from spark_eos.protocol.state import CommittedOffset, PartitionKey, State
 from spark_eos.protocol.types import MAX_METADATA_BYTES
 
@@ -26,12 +26,16 @@ def require_partition(state: State, offset: PartitionOffset) -> PartitionKey:
 
 
 def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
-    """Positions of a group; inside a transaction they wait for its end and vanish with an abort."""
+    """Positions of a group; inside a transaction they wait for its end and vanish with an abort.
+
+    Only who reads the partitions now may say so (`groups.check_committer`).
+    """
     if not action.group:
         raise InvalidRequestError("offsets can only be committed for a group: set group.id")
     committed = {}
+    keys = []
     for wanted in action.offsets:
-        require_partition(state, wanted)
+        keys.append(require_partition(state, wanted))
         if wanted.offset < 0:
             raise InvalidRequestError(
                 f"offset {wanted.offset} cannot be committed for {wanted.topic}-{wanted.partition}"
@@ -45,9 +49,10 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
         committed[wanted.topic, wanted.partition] = CommittedOffset(
             wanted.topic_id, wanted.offset, wanted.metadata, state.timestamp_ms
         )
+    groups.check_committer(state, action.group, action.member, keys)
     if action.producer is None:
-        known = state.groups.get(action.group, Map())
-        return replace(state, groups=state.groups.set(action.group, known.update(committed))), None
+        known = state.offsets.get(action.group, Map())
+        return replace(state, offsets=state.offsets.set(action.group, known.update(committed))), None
     state, producer = producers.require_transaction(state, action.producer)
     pending = producer.pending.update({(action.group, *key): value for key, value in committed.items()})
     producer = replace(producer, pending=pending)

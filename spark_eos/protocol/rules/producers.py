@@ -35,9 +35,11 @@ __all__ = [
     "SEQUENCE_WINDOW",
     "TRANSACTION_MAX_TIMEOUT_MS",
     "check_sequence",
+    "complete",
     "end_transaction",
     "find_duplicate",
     "init",
+    "require_epoch",
     "require_transaction",
 ]
 
@@ -90,7 +92,7 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
                 "newer one goes on"
             )
         if known.transaction is TransactionState.ONGOING:
-            state = _complete(state, known, commit=False)
+            state = complete(state, known, commit=False)
             known = state.producers[known.producer_id]
         producer = replace(known, epoch=action.epoch, timeout_ms=action.timeout_ms)
     if action.run_id is not None or producer.run_id is not None:
@@ -102,7 +104,7 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
 
 def require_transaction(state: State, stamp: ProducerStamp) -> tuple[State, Producer]:
     """The producer with the transaction ``stamp`` open: it begins here if it is the producer's next one."""
-    producer = _require_epoch(state, stamp)
+    producer = require_epoch(state, stamp)
     if producer.transactional_id is None:
         raise InvalidTxnStateError(
             f"producer {stamp.producer_id} has no transactional.id and so no transactions"
@@ -130,7 +132,7 @@ def require_transaction(state: State, stamp: ProducerStamp) -> tuple[State, Prod
 
 def require_idempotent(state: State, stamp: ProducerStamp) -> Producer:
     """The producer of a batch outside of any transaction."""
-    producer = _require_epoch(state, stamp)
+    producer = require_epoch(state, stamp)
     if producer.transactional_id is not None:
         raise InvalidTxnStateError(
             f"transactional.id {producer.transactional_id!r} can only append inside a transaction"
@@ -141,7 +143,7 @@ def require_idempotent(state: State, stamp: ProducerStamp) -> Producer:
 def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
     """COMMIT or ABORT. The same decision again is success, the opposite one is refused (KAFKA-19999)."""
     stamp = action.producer
-    producer = _require_epoch(state, stamp)
+    producer = require_epoch(state, stamp)
     if stamp.number == producer.number and producer.transaction is not TransactionState.ONGOING:
         if producer.transaction is _completed(commit=action.commit):
             return state, None
@@ -151,7 +153,7 @@ def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
         )
     # A transaction that wrote nothing begins and ends here; it leaves no trace in any partition.
     state, producer = require_transaction(state, stamp)
-    return _complete(state, producer, commit=action.commit), None
+    return complete(state, producer, commit=action.commit), None
 
 
 def find_duplicate(
@@ -192,14 +194,19 @@ def remember_sequence(
     return replace(producer, sequences=producer.sequences.set(key, window))
 
 
-def _require_epoch(state: State, stamp: ProducerStamp) -> Producer:
+def require_epoch(state: State, stamp: ProducerStamp) -> Producer:
+    """The producer, which must be at the epoch that ``stamp`` names."""
     producer = state.producers.get(stamp.producer_id)
     if producer is None:
-        raise InvalidPidMappingError(f"the log knows no producer id {stamp.producer_id}")
+        raise InvalidPidMappingError(
+            f"the log knows no producer id {stamp.producer_id} (any more): it expires when it is not used for "
+            "producer.id.expiration.ms or transactional.id.expiration.ms. Close this producer and make a new one"
+        )
     if stamp.epoch < producer.epoch:
         raise ProducerFencedError(
             f"producer {stamp.producer_id} (transactional.id {producer.transactional_id!r}) is at epoch "
-            f"{producer.epoch}; a newer producer took over from epoch {stamp.epoch}. Close this one"
+            f"{producer.epoch}; epoch {stamp.epoch} was fenced: a newer producer took over, its transaction timed "
+            "out, or an administrator aborted it. Close this one"
         )
     if stamp.epoch > producer.epoch:
         raise InvalidRequestError(
@@ -213,7 +220,7 @@ def _completed(*, commit: bool) -> TransactionState:
     return TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
 
 
-def _complete(state: State, producer: Producer, *, commit: bool) -> State:
+def complete(state: State, producer: Producer, *, commit: bool) -> State:
     """Control batches, pending offsets and the LSO, all at once."""
     kind = Kind.COMMIT if commit else Kind.ABORT
     with state.partitions.mutate() as partitions:
@@ -232,11 +239,11 @@ def _complete(state: State, producer: Producer, *, commit: bool) -> State:
                 aborted=aborted,
             )
         new_partitions = partitions.finish()
-    groups = state.groups
+    offsets = state.offsets
     if commit:
         for (group, topic, number), offset in producer.pending.items():
-            known = groups.get(group, _NO_OFFSETS)
-            groups = groups.set(group, known.set((topic, number), offset))
+            known = offsets.get(group, _NO_OFFSETS)
+            offsets = offsets.set(group, known.set((topic, number), offset))
     producer = replace(
         producer,
         transaction=_completed(commit=commit),
@@ -248,7 +255,7 @@ def _complete(state: State, producer: Producer, *, commit: bool) -> State:
     return replace(
         state,
         partitions=new_partitions,
-        groups=groups,
+        offsets=offsets,
         producers=state.producers.set(producer.producer_id, producer),
         open_transactions=state.open_transactions.delete(producer.producer_id),
     )

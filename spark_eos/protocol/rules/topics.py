@@ -15,6 +15,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic
+from spark_eos.protocol.rules import groups
 from spark_eos.protocol.state import Partition, State, Topic
 
 __all__ = ["MAX_PARTITIONS", "alter", "create", "delete", "require"]
@@ -54,7 +55,8 @@ def create(state: State, action: CreateTopic) -> tuple[State, None]:
     _check_partitions(name, action.partitions)
     schemas = () if action.schema is None else (action.schema,)
     topic = Topic(name, action.topic_id, action.partitions, Map(action.config), schemas)
-    return _with_partitions(replace(state, topics=state.topics.set(name, topic)), topic, 0), None
+    state = _with_partitions(replace(state, topics=state.topics.set(name, topic)), topic, 0)
+    return groups.topic_changed(state, name), None
 
 
 def alter(state: State, action: AlterTopic) -> tuple[State, None]:
@@ -76,13 +78,14 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
                 f"topic {action.name!r} is Kafka-shaped: it has no schema that could change"
             )
         topic = replace(topic, schemas=(*topic.schemas, action.schema))
-    return _with_partitions(replace(state, topics=state.topics.set(action.name, topic)), topic, had), None
+    state = _with_partitions(replace(state, topics=state.topics.set(action.name, topic)), topic, had)
+    return (groups.topic_changed(state, action.name) if topic.partitions > had else state), None
 
 
 def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
     """The topic, its partitions and the offsets of it that groups committed or are about to commit."""
     topic = require(state, action.name, action.topic_id)
-    partitions, groups = state.partitions, state.groups
+    partitions, offsets = state.partitions, state.offsets
     for number in range(topic.partitions):
         if partitions[topic.topic_id, number].open:
             raise InvalidTxnStateError(
@@ -90,8 +93,8 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
                 "end or abort it first"
             )
         partitions = partitions.delete((topic.topic_id, number))
-    for group, offsets in state.groups.items():
-        groups = groups.set(group, _without(offsets, [key for key in offsets if key[0] == action.name]))
+    for group, committed in state.offsets.items():
+        offsets = offsets.set(group, _without(committed, [key for key in committed if key[0] == action.name]))
     producers = state.producers
     for producer_id, producer in state.producers.items():
         written = [key for key in producer.sequences if key[0] == topic.topic_id]
@@ -104,7 +107,9 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
             )
             producers = producers.set(producer_id, left)
     topics = state.topics.delete(action.name)
-    return replace(state, topics=topics, partitions=partitions, groups=groups, producers=producers), None
+    state = replace(state, topics=topics, partitions=partitions, offsets=offsets, producers=producers)
+    gone = [(topic.topic_id, number) for number in range(topic.partitions)]
+    return groups.topic_changed(state, action.name, gone), None
 
 
 def _with_partitions(state: State, topic: Topic, since: int) -> State:

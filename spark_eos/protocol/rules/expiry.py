@@ -1,0 +1,185 @@
+"""What ends by itself: transactions that stay open too long, and what nobody has used for a long time.
+
+Any process may say that something is over, and every rule checks what it says. A transaction's time is
+measured by whoever watched it, on its own monotonic clock, so that no clock that jumps can abort one. Ids and
+offsets go by the log's timestamps. Nothing that is forgotten here is needed to refuse a late writer: a
+producer id is never given out twice, and one that is unknown is refused (KAFKA-9144, KIP-854).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from immutables import Map
+
+from spark_eos.errors import InvalidRequestError, InvalidTxnStateError
+from spark_eos.protocol.actions import (
+    Action,
+    ExpireOffsets,
+    ExpireProducers,
+    ExpireTransaction,
+    ExpireTransactionalIds,
+)
+from spark_eos.protocol.rules import groups
+from spark_eos.protocol.rules.producers import complete, require_epoch
+from spark_eos.protocol.rules.settings import setting
+from spark_eos.protocol.state import CommittedOffset, Group, Producer, State, TransactionState
+
+__all__ = [
+    "due",
+    "expire_offsets",
+    "expire_producers",
+    "expire_transaction",
+    "expire_transactional_ids",
+    "is_open",
+]
+
+_MINUTE_MS = 60_000
+_NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()
+
+
+def is_open(state: State, action: ExpireTransaction) -> bool:
+    """Whether the transaction that ``action`` names is still open."""
+    producer = state.producers.get(action.producer.producer_id)
+    return (
+        producer is not None
+        and producer.stamp == action.producer
+        and producer.transaction is TransactionState.ONGOING
+    )
+
+
+def expire_transaction(state: State, action: ExpireTransaction) -> tuple[State, None]:
+    """Fence, then abort: its producer cannot go on as if nothing had happened (KAFKA-6119)."""
+    producer = require_epoch(state, action.producer)
+    if not is_open(state, action):
+        raise InvalidTxnStateError(
+            f"transaction {action.producer.number} of transactional.id {producer.transactional_id!r} is not open: "
+            f"transaction {producer.number} is {producer.transaction.value}"
+        )
+    if action.waited_ms < producer.timeout_ms:
+        raise InvalidRequestError(
+            f"transaction {producer.number} of transactional.id {producer.transactional_id!r} was watched for "
+            f"{action.waited_ms} ms: it only expires after its transaction.timeout.ms of {producer.timeout_ms}"
+        )
+    return complete(state, replace(producer, epoch=producer.epoch + 1), commit=False), None
+
+
+def expire_producers(state: State, action: ExpireProducers) -> tuple[State, None]:
+    """Forget sequence numbers; of a producer without transactional.id nothing else is left to know."""
+    producers = state.producers
+    for producer_id in action.producers:
+        producer = producers.get(producer_id)
+        if producer is None:
+            continue
+        _require_idle(state, producer, "producer.id.expiration.ms")
+        if producer.transactional_id is None:
+            producers = producers.delete(producer_id)
+        else:
+            producers = producers.set(producer_id, replace(producer, sequences=Map()))
+    return replace(state, producers=producers), None
+
+
+def expire_transactional_ids(state: State, action: ExpireTransactionalIds) -> tuple[State, None]:
+    """Forget ids that nobody has used; never those of Spark queries, which say where a query stands."""
+    producers, ids = state.producers, state.transactional_ids
+    for name in action.transactional_ids:
+        if name not in ids:
+            continue
+        producer = producers[ids[name]]
+        _require_idle(state, producer, "transactional.id.expiration.ms")
+        if name in state.queries:
+            raise InvalidRequestError(f"transactional.id {name!r} holds the progress of a Spark query")
+        producers, ids = producers.delete(producer.producer_id), ids.delete(name)
+    return replace(state, producers=producers, transactional_ids=ids), None
+
+
+def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
+    """Forget old offsets of a group that nobody reads for; with the last of them, the group."""
+    group = state.groups.get(action.group, Group())
+    offsets = state.offsets.get(action.group, _NO_OFFSETS)
+    if group.members or action.group in _kept_groups(state):
+        raise InvalidRequestError(
+            f"offsets of group {action.group!r} do not expire: it has members, an open transaction carries "
+            "offsets of it, or a Spark query reads for it"
+        )
+    for at in action.partitions:
+        known = offsets.get(at)
+        if known is None:
+            continue
+        if not _is_old(state, group, known, state.timestamp_ms):
+            raise InvalidRequestError(
+                f"the offset of group {action.group!r} for {at[0]}-{at[1]} is not as old as "
+                f"offsets.retention.minutes, {setting(state, 'offsets.retention.minutes')}"
+            )
+        offsets = offsets.delete(at)
+    if offsets or not _is_long_empty(state, group, state.timestamp_ms):
+        return replace(state, offsets=state.offsets.set(action.group, offsets)), None
+    return groups.forgotten(state, action.group), None
+
+
+def due(state: State, now_ms: int) -> Iterator[Action]:
+    """What may be forgotten at ``now_ms``, by the clock of the one who asks."""
+    producers: list[int] = []
+    named: list[str] = []
+    for producer_id, producer in sorted(state.producers.items()):
+        if producer.transaction is TransactionState.ONGOING:
+            continue
+        idle_ms, name = now_ms - producer.last_ms, producer.transactional_id
+        if (
+            name is not None
+            and name not in state.queries
+            and idle_ms >= setting(state, "transactional.id.expiration.ms")
+        ):
+            named.append(name)
+        elif idle_ms >= setting(state, "producer.id.expiration.ms") and (name is None or producer.sequences):
+            producers.append(producer_id)
+    if producers:
+        yield ExpireProducers(tuple(producers))
+    if named:
+        yield ExpireTransactionalIds(tuple(sorted(named)))
+    kept = _kept_groups(state)
+    for name in sorted({*state.offsets, *state.groups} - kept):
+        group, offsets = state.groups.get(name, Group()), state.offsets.get(name, _NO_OFFSETS)
+        if group.members:
+            continue
+        old = tuple(sorted(at for at, known in offsets.items() if _is_old(state, group, known, now_ms)))
+        if old or (not offsets and _is_long_empty(state, group, now_ms)):
+            yield ExpireOffsets(name, old)
+
+
+def _require_idle(state: State, producer: Producer, name: str) -> None:
+    if producer.transaction is TransactionState.ONGOING:
+        raise InvalidRequestError(
+            f"producer {producer.producer_id} has a transaction open: it does not expire"
+        )
+    idle_ms = state.timestamp_ms - producer.last_ms
+    if idle_ms < setting(state, name):
+        raise InvalidRequestError(
+            f"producer {producer.producer_id} was idle for {idle_ms} ms: {name} is {setting(state, name)}"
+        )
+
+
+def _is_old(state: State, group: Group, known: CommittedOffset, now_ms: int) -> bool:
+    """As in Kafka (KIP-211): the time begins when the group became empty, or with a later commit."""
+    since_ms = max(known.timestamp_ms, group.empty_since_ms)
+    return now_ms - since_ms >= setting(state, "offsets.retention.minutes") * _MINUTE_MS
+
+
+def _is_long_empty(state: State, group: Group, now_ms: int) -> bool:
+    return now_ms - group.empty_since_ms >= setting(state, "offsets.retention.minutes") * _MINUTE_MS
+
+
+def _kept_groups(state: State) -> set[str]:
+    """Groups whose offsets somebody counts on: Spark queries, and open transactions that carry some."""
+    reading = {
+        source.group
+        for query in state.queries.values()
+        for source in query.sources
+        if source.group is not None
+    }
+    return reading.union(
+        group
+        for producer_id in state.open_transactions
+        for group, _, _ in state.producers[producer_id].pending
+    )

@@ -1,0 +1,301 @@
+"""Consumer groups without a broker: members, generations, and who may read and commit what (KIP-447, KIP-345).
+
+A change of members, subscriptions or partitions makes a new generation, with a new assignment, in one entry.
+A member goes on in the generation it has synced to, and holds what it held, until it says that it has let go
+(`SyncGroup`). What nobody holds any more passes to the member that the newest assignment names. So a
+partition never has two holders, and members that lose nothing never stop: what Kafka does by a barrier
+(eager) or by two rebalances (KIP-429) falls out of one rule.
+
+The assignment is computed here, by every reader alike: an assignor must never give another result for the
+same input, and a new one needs a new version of the entries' schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from immutables import Map
+
+from spark_eos.errors import (
+    FencedInstanceIdError,
+    GroupNotEmptyError,
+    IllegalGenerationError,
+    InconsistentGroupProtocolError,
+    InvalidRequestError,
+    UnknownMemberIdError,
+)
+from spark_eos.protocol.actions import DeleteOffsets, JoinGroup, LeaveGroup, Membership, SyncGroup
+from spark_eos.protocol.assignors import ASSIGNORS, Subscriber
+from spark_eos.protocol.state import Group, Member, PartitionKey, State
+
+__all__ = [
+    "check_committer",
+    "delete_offsets",
+    "forgotten",
+    "join",
+    "leave",
+    "sync",
+    "topic_changed",
+]
+
+
+def join(state: State, action: JoinGroup) -> tuple[State, int]:
+    """A new member, a new subscription, or the successor of a static member; the generation it is in.
+
+    A new member is synced at once: it holds nothing that it could let go.
+    """
+    _check_join(action)
+    group = state.groups.get(action.group, Group())
+    joined = Member(
+        action.member_id,
+        tuple(sorted(action.topics)),
+        action.assignors,
+        action.session_timeout_ms,
+        action.instance_id,
+        action.client_id,
+    )
+    before = group.members.get(action.member_id)
+    members = group.members
+    if before is None and (old := _holder_of_instance(group, action.instance_id)) is not None:
+        members = members.delete(old.member_id)
+        if _same_subscription(old, joined):
+            # KIP-345: the successor goes on where the static member stood; nobody else notices.
+            joined = replace(joined, generation=old.generation, held=old.held)
+            assignment = group.assignment.set(joined.member_id, group.assignment[old.member_id])
+            group = replace(
+                group,
+                members=members.set(joined.member_id, joined),
+                assignment=assignment.delete(old.member_id),
+            )
+            return _with(state, action.group, group), joined.generation
+    if before is not None:
+        joined = replace(joined, generation=before.generation, held=before.held)
+        if joined == before:
+            return state, before.generation
+    else:
+        joined = replace(joined, generation=group.generation + 1)
+    group = replace(group, members=members.set(joined.member_id, joined), empty_since_ms=-1)
+    return _with(state, action.group, _rebalanced(state, action.group, group)), joined.generation
+
+
+def sync(state: State, action: SyncGroup) -> tuple[State, tuple[PartitionKey, ...]]:
+    """The member lets go of what it loses in the newest generation; what it holds from now on."""
+    group = state.groups.get(action.group, Group())
+    member = group.members.get(action.member_id)
+    if member is None:
+        raise _unknown(action.group, action.member_id)
+    if action.generation != group.generation:
+        raise IllegalGenerationError(
+            f"group {action.group!r} is at generation {group.generation}: member {action.member_id} cannot sync "
+            f"to {action.generation}"
+        )
+    members = group.members.set(action.member_id, replace(member, generation=action.generation))
+    group = _handed_out(replace(group, members=members))
+    return _with(state, action.group, group), group.members[action.member_id].held
+
+
+def leave(state: State, action: LeaveGroup) -> tuple[State, tuple[str, ...]]:
+    """Members go, and what they held passes on; those that had gone before are passed over."""
+    group = state.groups.get(action.group, Group())
+    gone = tuple(sorted({member for member in action.members if member in group.members}))
+    if not gone:
+        return state, ()
+    members = group.members
+    for member_id in gone:
+        timeout_ms = members[member_id].session_timeout_ms
+        if 0 <= action.silent_ms < timeout_ms:
+            raise InvalidRequestError(
+                f"member {member_id} of group {action.group!r} has been silent for {action.silent_ms} ms: it is "
+                f"only lost after its session.timeout.ms of {timeout_ms}"
+            )
+        members = members.delete(member_id)
+    group = replace(group, members=members, empty_since_ms=-1 if members else state.timestamp_ms)
+    return _with(state, action.group, _rebalanced(state, action.group, group)), gone
+
+
+def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
+    """A group forgets its offsets, or all of itself; never under its members' hands."""
+    group = state.groups.get(action.group, Group())
+    offsets = state.offsets.get(action.group, Map())
+    if not action.partitions:
+        if group.members:
+            raise GroupNotEmptyError(
+                f"group {action.group!r} has {len(group.members)} members: stop them, or remove them, first"
+            )
+        return forgotten(state, action.group), None
+    read = {topic for member in group.members.values() for topic in member.topics}
+    for at in action.partitions:
+        if at[0] in read:
+            raise GroupNotEmptyError(
+                f"group {action.group!r} has members that subscribe to topic {at[0]!r}: stop them first"
+            )
+        if at in offsets:
+            offsets = offsets.delete(at)
+    return replace(state, offsets=state.offsets.set(action.group, offsets)), None
+
+
+def check_committer(
+    state: State, group_id: str, member: Membership | None, partitions: Collection[PartitionKey]
+) -> None:
+    """Raise unless ``member`` may commit offsets of these partitions for the group now."""
+    group = state.groups.get(group_id)
+    members = Group().members if group is None else group.members
+    if member is None:
+        if members:
+            raise UnknownMemberIdError(
+                f"group {group_id!r} has {len(members)} members that subscribed: only they commit for it. Commit "
+                "with the member's own group metadata, use another group.id, or stop them first"
+            )
+        return
+    known = members.get(member.member_id)
+    if known is None:
+        successor = None if group is None else _holder_of_instance(group, member.instance_id)
+        if successor is not None:
+            raise FencedInstanceIdError(
+                f"group.instance.id {member.instance_id!r} of group {group_id!r} belongs to member "
+                f"{successor.member_id} now, not to {member.member_id}: another consumer took over. Close this one"
+            )
+        raise _unknown(group_id, member.member_id)
+    if member.generation != known.generation:
+        raise IllegalGenerationError(
+            f"member {member.member_id} of group {group_id!r} commits for generation {member.generation}, but it is "
+            f"in generation {known.generation}: the group was rebalanced in between. Nothing was committed"
+        )
+    foreign = set(partitions).difference(known.held)
+    if not foreign:
+        return
+    for other in members.values():
+        if other.member_id != known.member_id and not foreign.isdisjoint(other.held):
+            raise IllegalGenerationError(
+                f"member {member.member_id} of group {group_id!r} commits for a partition that member "
+                f"{other.member_id} holds now. Nothing was committed"
+            )
+
+
+def topic_changed(state: State, name: str, gone: Collection[PartitionKey] = ()) -> State:
+    """A topic came, has more partitions, or went with those that are ``gone``: it is shared out anew."""
+    for group_id in sorted(state.groups):
+        group = known = state.groups[group_id]
+        if gone:
+            group = _without(group, frozenset(gone))
+        if any(name in member.topics for member in group.members.values()):
+            group = _rebalanced(state, group_id, group)
+        if group is not known:
+            state = _with(state, group_id, group)
+    return state
+
+
+# -- Generations ----------------------------------------------------------------------------------------
+
+
+def _rebalanced(state: State, group_id: str, group: Group) -> Group:
+    """The next generation: who should read what, and who may read it already."""
+    generation = group.generation + 1
+    if not group.members:
+        return replace(group, generation=generation, assignor="", assignment=Map())
+    assignor = _elected(group_id, list(group.members.values()))
+    topics = {topic for member in group.members.values() for topic in member.topics}
+    there = [state.topics[name] for name in sorted(topics) if name in state.topics]
+    names = {topic.topic_id: topic.name for topic in there}
+    ids = {topic.name: topic.topic_id for topic in there}
+    subscribers = {
+        member_id: Subscriber(
+            member.topics,
+            member.instance_id,
+            tuple((names[key[0]], key[1]) for key in group.assignment.get(member_id, ()) if key[0] in names),
+        )
+        for member_id, member in group.members.items()
+    }
+    shares = ASSIGNORS[assignor](subscribers, {topic.name: topic.partitions for topic in there})
+    assignment = Map(
+        {who: tuple(sorted((ids[at[0]], at[1]) for at in share)) for who, share in shares.items()}
+    )
+    return _handed_out(replace(group, generation=generation, assignor=assignor, assignment=assignment))
+
+
+def _handed_out(group: Group) -> Group:
+    """Members that have synced hold their share, but for what somebody else has yet to let go."""
+    kept = {
+        key
+        for member in group.members.values()
+        if member.generation != group.generation
+        for key in member.held
+    }
+    members = group.members
+    for member_id, member in group.members.items():
+        if member.generation == group.generation:
+            held = tuple(key for key in group.assignment[member_id] if key not in kept)
+            if held != member.held:
+                members = members.set(member_id, replace(member, held=held))
+    return replace(group, members=members)
+
+
+def _elected(group_id: str, members: Collection[Member]) -> str:
+    """Every member votes for the first assignor of its list that all members know (as in Kafka)."""
+    common = set.intersection(*(set(member.assignors) for member in members))
+    if not common:
+        raise InconsistentGroupProtocolError(
+            f"the members of group {group_id!r} have no partition.assignment.strategy in common: they know "
+            + "; ".join(sorted({", ".join(member.assignors) for member in members}))
+        )
+    votes: dict[str, int] = {}
+    for member in members:
+        choice = next(name for name in member.assignors if name in common)
+        votes[choice] = votes.get(choice, 0) + 1
+    return min(votes, key=lambda name: (-votes[name], name))
+
+
+def _holder_of_instance(group: Group, instance_id: str | None) -> Member | None:
+    if instance_id is None:
+        return None
+    return next((member for member in group.members.values() if member.instance_id == instance_id), None)
+
+
+def _same_subscription(old: Member, new: Member) -> bool:
+    return (old.topics, old.assignors) == (new.topics, new.assignors)
+
+
+def _check_join(action: JoinGroup) -> None:
+    if not action.group or not action.member_id:
+        raise InvalidRequestError("a consumer joins a group with a group.id and a member id")
+    if action.instance_id == "":
+        raise InvalidRequestError(f"group.instance.id of a member of group {action.group!r} cannot be empty")
+    if action.session_timeout_ms < 1:
+        raise InvalidRequestError(f"session.timeout.ms must be at least 1, not {action.session_timeout_ms}")
+    unknown = [name for name in action.assignors if name not in ASSIGNORS]
+    if unknown or not action.assignors:
+        raise InconsistentGroupProtocolError(
+            f"partition.assignment.strategy {', '.join(unknown) or 'is empty'}: known are {', '.join(ASSIGNORS)}"
+        )
+
+
+def _unknown(group_id: str, member_id: str) -> UnknownMemberIdError:
+    return UnknownMemberIdError(
+        f"{member_id!r} is no member of group {group_id!r}: it left, or was silent for longer than its "
+        "session.timeout.ms and others took over. Nothing was committed; poll joins again"
+    )
+
+
+def _without(group: Group, gone: Collection[PartitionKey]) -> Group:
+    """The group, where nobody holds partitions that are gone."""
+    members = group.members
+    for member_id, member in group.members.items():
+        held = tuple(key for key in member.held if key not in gone)
+        if held != member.held:
+            members = members.set(member_id, replace(member, held=held))
+    return group if members is group.members else replace(group, members=members)
+
+
+def _with(state: State, group_id: str, group: Group) -> State:
+    return replace(state, groups=state.groups.set(group_id, group))
+
+
+def forgotten(state: State, group_id: str) -> State:
+    """The state without anything of the group."""
+    groups, offsets = state.groups, state.offsets
+    if group_id in groups:
+        groups = groups.delete(group_id)
+    if group_id in offsets:
+        offsets = offsets.delete(group_id)
+    return replace(state, groups=groups, offsets=offsets)

@@ -1,0 +1,39 @@
+"""Settings of the whole log: what Kafka has as settings of its brokers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from immutables import Map
+
+from spark_eos.errors import InvalidRequestError
+from spark_eos.protocol.actions import AlterLog
+from spark_eos.protocol.state import State
+
+__all__ = ["LOG_CONFIGS", "alter", "setting"]
+
+LOG_CONFIGS: dict[str, int] = {
+    "offsets.retention.minutes": 10_080,
+    "producer.id.expiration.ms": 86_400_000,
+    "transactional.id.expiration.ms": 604_800_000,
+}
+"""Settings and their defaults (Kafka's): whole numbers from 1 up."""
+
+
+def setting(state: State, name: str) -> int:
+    """What is set for the log, or the default."""
+    text = state.config.get(name)
+    return LOG_CONFIGS[name] if text is None else int(text)
+
+
+def alter(state: State, action: AlterLog) -> tuple[State, None]:
+    """Replace all settings; what is not named has its default again."""
+    for name, value in action.config:
+        if name not in LOG_CONFIGS:
+            raise InvalidRequestError(
+                f"unknown setting of a log {name!r}; known are {', '.join(LOG_CONFIGS)}"
+            )
+        # Not int(): it takes signs, spaces, underscores and the digits of other scripts.
+        if not (value.isascii() and value.isdigit() and 1 <= len(value) <= 18 and int(value) >= 1):
+            raise InvalidRequestError(f"{name} must be a whole number from 1 up, not {value!r}")
+    return replace(state, config=Map(action.config)), None
