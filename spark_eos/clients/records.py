@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spark_eos.protocol.actions import Membership
+import numpy as np
+import pyarrow as pa
 
-__all__ = ["ConsumerGroupMetadata", "ConsumerRecord", "Header", "OffsetAndTimestamp", "RecordMetadata"]
+from spark_eos.log.layout import TIMESTAMP_TYPE
+from spark_eos.log.topics import layout_of
+from spark_eos.protocol.actions import Membership
+from spark_eos.protocol.state import Topic
+
+__all__ = [
+    "ConsumerGroupMetadata",
+    "ConsumerRecord",
+    "Header",
+    "OffsetAndTimestamp",
+    "RecordMetadata",
+    "to_arrow",
+    "to_records",
+]
 
 Header = tuple[str, "bytes | None"]
 
@@ -57,3 +71,55 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+    @property
+    def membership(self) -> Membership | None:
+        """The member, as the log's rules know it; None for somebody who assigned the partitions himself."""
+        if not self.member_id:
+            return None
+        return Membership(self.member_id, self.generation_id, self.group_instance_id)
+
+
+def to_records(topic: Topic, partition: int, offset: int, rows: pa.Table) -> list[ConsumerRecord]:
+    """Rows as records; the first one has the offset ``offset``."""
+    layout = layout_of(topic)
+    stamps = rows.column(layout.timestamp_column).cast(pa.int64()).to_pylist()
+    offsets = range(offset, offset + rows.num_rows)
+    if not layout.is_kafka:
+        values = rows.drop_columns([layout.timestamp_column]).to_pylist()
+        return [
+            ConsumerRecord(topic.name, partition, at, stamp, None, value)
+            for at, stamp, value in zip(offsets, stamps, values, strict=True)
+        ]
+    keys, values = rows.column("key").to_pylist(), rows.column("value").to_pylist()
+    column = rows.column("headers")
+    if column.null_count == len(column):
+        return [
+            ConsumerRecord(topic.name, partition, at, stamp, key, value)
+            for at, stamp, key, value in zip(offsets, stamps, keys, values, strict=True)
+        ]
+    return [
+        ConsumerRecord(topic.name, partition, at, stamp, key, value, _headers(found))
+        for at, stamp, key, value, found in zip(
+            offsets, stamps, keys, values, column.to_pylist(), strict=True
+        )
+    ]
+
+
+def to_arrow(topic: Topic, partition: int, offset: int, rows: pa.Table) -> pa.Table:
+    """The rows with topic, partition, offset and timestamp in front."""
+    layout, count = layout_of(topic), rows.num_rows
+    prefix = "" if layout.is_kafka else "_"
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [topic.name])
+    places = {
+        f"{prefix}topic": names.cast(pa.string()),
+        f"{prefix}partition": pa.array(np.full(count, partition, np.int32)),
+        f"{prefix}offset": pa.array(np.arange(offset, offset + count)),
+        f"{prefix}timestamp": rows.column(layout.timestamp_column).cast(TIMESTAMP_TYPE),
+    }
+    own = {name: rows.column(name) for name in rows.schema.names if name != layout.timestamp_column}
+    return pa.table({**places, **own})
+
+
+def _headers(found: list[dict[str, Any]] | None) -> Sequence[Header]:
+    return tuple((header["key"], header["value"]) for header in found or ())

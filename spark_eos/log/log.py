@@ -202,10 +202,10 @@ class Log:
         )
 
     def check_visible(self, files: tuple[StagedFile, ...]) -> None:
-        """See that files which other processes staged are there for this one, whole.
+        """See that staged files are there for this process, whole: a commit must never list one that is not.
 
         Asked only of folders, where it costs a system call: a driver and executors that do not share the
-        folder are found out before the commit, not when somebody reads.
+        folder, and files that somebody removed, are found out before the commit, not when somebody reads.
         """
         if not self.store.is_local:
             return
@@ -214,12 +214,12 @@ class Log:
                 size = self.store.size(staged.file.name)
             except ObjectNotFoundError:
                 raise StorageError(
-                    f"{self.url}/{staged.file.name} was written by a task but is not here: the log's folder must be "
-                    "shared by the driver and all executors. Nothing was committed"
+                    f"{self.url}/{staged.file.name} was staged but is not here. Somebody removed it, or the log's "
+                    "folder is not shared by the driver and all executors. Nothing was committed"
                 ) from None
             if size != staged.file.size:
                 raise StorageError(
-                    f"{self.url}/{staged.file.name} has {size} bytes here, but its task wrote {staged.file.size}. "
+                    f"{self.url}/{staged.file.name} has {size} bytes here, but {staged.file.size} were written. "
                     "Nothing was committed"
                 )
 

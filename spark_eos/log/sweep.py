@@ -64,7 +64,9 @@ class Sweeper:
             if overdue:
                 done += self._end(lambda newest: [one for one in overdue if expiry.is_open(newest, one)])
             if old:
-                now_ms = self._clock.now_ms()  # Before the request has its timestamp, which the rule looks at.
+                now_ms = (
+                    self._clock.now_ms()
+                )  # Before the request has its timestamp, which the rule looks at.
                 done += self._end(lambda newest: list(expiry.due(newest, now_ms)))
         except EosLogError as error:
             if everything:

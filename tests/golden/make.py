@@ -160,6 +160,46 @@ def make(folder: Path) -> None:
     log.commit(lambda _: (a.DeleteTopic("gone", gone.topic_id),))
     log.commit(lambda _: (a.RaiseStagingFloor(5),))
 
+    # Version 2: members come, sync and go; offsets in their names; expiry; settings.
+    _groups(log)
+    log.commit(
+        lambda _: (a.AlterLog((("offsets.retention.minutes", "1"), ("producer.id.expiration.ms", "1"))),)
+    )
+    log.commit(lambda _: (a.CommitOffsets("old", (offset,)), a.CommitOffsets("unwanted", (offset,))))
+    log.commit(lambda _: (a.DeleteOffsets("unwanted", (("events", 0),)), a.DeleteOffsets("unwanted")))
+    for producer_id, name in ((5, "sleeper"), (6, "leaver")):
+        log.commit(lambda _, p=producer_id, n=name: (a.InitProducer(p, 0, n, 1000),))
+    log.commit(lambda _: (a.CommitOffsets("late", (offset,), ProducerStamp(5, 0, 0)),))
+    log.commit(lambda _: (a.ExpireTransaction(ProducerStamp(5, 0, 0), 1000),))
+    log.commit(lambda _: (a.ExpireProducers((0,)),))
+    settings = (("offsets.retention.minutes", "1"), ("transactional.id.expiration.ms", "1"))
+    log.commit(lambda _: (a.AlterLog(settings),))
+    log.commit(lambda _: (a.ExpireTransactionalIds(("leaver",)),))
+    for _ in range(60):
+        log.clock.now_ms()
+    log.commit(lambda _: (a.ExpireOffsets("old", (("events", 0),)),))
+
+
+def _groups(log: Log) -> None:
+    """A group whose last change is still under way."""
+    events = log.topic("events")
+
+    def join(member: str, assignors: tuple[str, ...], instance_id: str | None = None) -> None:
+        action = a.JoinGroup(
+            "members", member, ("events", "copies"), assignors, 45_000, instance_id, "client"
+        )
+        log.commit(lambda _: (action,), writer="consumer")
+
+    join("m-1", ("range", "cooperative-sticky"), "static")
+    join("m-2", ("roundrobin", "range", "cooperative-sticky"))
+    log.commit(lambda _: (a.SyncGroup("members", "m-1", 2),))
+    join("m-1b", ("range", "cooperative-sticky"), "static")
+    at = a.PartitionOffset("events", events.topic_id, 0, 2)
+    log.commit(lambda _: (a.CommitOffsets("members", (at,), None, a.Membership("m-1b", 2, "static")),))
+    log.commit(lambda _: (a.LeaveGroup("members", ("m-2",), 45_000),))
+    log.commit(lambda _: (a.SyncGroup("members", "m-1b", 3),))
+    join("m-3", ("cooperative-sticky", "range"))
+
 
 if __name__ == "__main__":
     make(Path(sys.argv[1]))

@@ -13,6 +13,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.index import Kind
+from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from tests.golden.make import make
 
@@ -68,7 +69,22 @@ def seen(log: Log) -> dict[str, object]:
             name: [query.query_id, query.batch_id, [[s.start, s.end, s.group] for s in query.sources]]
             for name, query in sorted(state.queries.items())
         },
+        **_since_version_2(state),
     }
+
+
+def _since_version_2(state: State) -> dict[str, object]:
+    groups = {
+        name: [
+            group.generation,
+            group.assignor,
+            group.status,
+            {m.member_id: [m.generation, m.instance_id, m.held] for _, m in sorted(group.members.items())},
+        ]
+        for name, group in sorted(state.groups.items())
+    }
+    found: dict[str, object] = {"members": groups, "config": dict(sorted(state.config.items()))}
+    return {name: json.loads(json.dumps(value)) for name, value in found.items() if value}
 
 
 def _plain(value: object) -> object:
@@ -78,7 +94,7 @@ def _plain(value: object) -> object:
 
 
 def test_there_is_a_golden_log() -> None:
-    assert "v1" in VERSIONS
+    assert VERSIONS[:2] == ["v1", "v2"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

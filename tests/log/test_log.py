@@ -177,7 +177,7 @@ def test_files_that_are_not_here_are_found_before_the_commit(log):
     with pytest.raises(StorageError, match="has 10 bytes"):
         log.check_visible(files)
     log.discard(files)
-    with pytest.raises(StorageError, match="must be shared"):
+    with pytest.raises(StorageError, match="is not shared by the driver and all executors"):
         log.check_visible(files)
 
 

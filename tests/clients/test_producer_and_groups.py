@@ -1,0 +1,115 @@
+"""What a producer does with expired ids, vanished files, and offsets in the name of a group's member."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from spark_eos import Consumer, OffsetAndMetadata, Producer, TopicPartition
+from spark_eos.clients.records import ConsumerGroupMetadata
+from spark_eos.errors import AbortableError, UnknownMemberIdError, UnstableOffsetCommitError
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import AlterLog, ExpireProducers, JoinGroup, LeaveGroup
+
+
+@pytest.fixture
+def url(log_url):
+    return log_url
+
+
+def values(url):
+    with Consumer(url, {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        return [record.value for record in consumer.poll(max_records=1000)]
+
+
+def test_a_producer_whose_id_expired_goes_on_under_a_new_one(url):
+    """KIP-854: nothing was sent for a day. The application does not notice."""
+    with Producer(url) as producer:
+        producer.send("t", b"1").result(10)
+        log = Log.open(url)
+        log.commit(lambda _: (AlterLog((("producer.id.expiration.ms", "1"),)),))
+        time.sleep(0.002)
+        log.commit(lambda _: (ExpireProducers((0,)),))
+        assert producer.send("t", b"2").result(10).offset == 1
+    assert values(url) == [b"1", b"2"]
+    assert set(Log.open(url).state.producers) == {1}
+
+
+def test_a_vanished_file_is_found_before_the_commit(url):
+    """Redpanda #6018: a commit that lists what is not there would be a transaction without its records."""
+    with Producer(url, {"transactional.id": "tx"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"1")
+        log = Log.shared(url)
+        finish = log.check_visible
+
+        def lose(files):
+            log.discard(files)
+            finish(files)
+
+        log.check_visible = lose
+        try:
+            with pytest.raises(AbortableError, match="was staged but is not here"):
+                producer.commit_transaction()
+        finally:
+            del log.check_visible
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"2")
+        producer.commit_transaction()
+    assert values(url) == [b"2"]
+
+
+def test_offsets_go_with_a_flush_and_are_unstable_until_the_end(url):
+    """KIP-447: who asks for stable offsets waits for the transaction."""
+    at = TopicPartition("t", 0)
+    settings = {"group.id": "g", "default.api.timeout.ms": 0}
+    with Producer(url, {"transactional.id": "tx"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"1")
+        producer.send_offsets_to_transaction({at: 1}, "g")
+        producer.flush()
+        stable = Consumer(url, {**settings, "isolation.level": "read_committed"})
+        with pytest.raises(UnstableOffsetCommitError):
+            stable.committed([at])
+        with Consumer(url, settings) as any_:
+            assert any_.committed([at]) == {at: None}
+        producer.send_offsets_to_transaction({at: 2}, "g")
+        producer.commit_transaction()
+        assert stable.committed([at]) == {at: OffsetAndMetadata(2)}
+        stable.close()
+
+
+def test_a_member_that_lost_its_partitions_cannot_commit_in_a_transaction(url):
+    log = Log.open_or_create(url)
+    log.ensure_topic("t")
+    join = JoinGroup("g", "m", ("t",), ("range",), 1000)
+    log.commit(lambda _: (join,))
+    ours = ConsumerGroupMetadata("g", 1, "m")
+    with Producer(url, {"transactional.id": "tx"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"1")
+        producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, ours)
+        # Between the two calls the group moves on: the commit decides, not the call before.
+        log.commit(lambda _: (LeaveGroup("g", ("m",)),))
+        with pytest.raises(UnknownMemberIdError) as caught:
+            producer.commit_transaction()
+        assert caught.value.txn_requires_abort
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"2")
+        with pytest.raises(UnknownMemberIdError):
+            producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, ours)
+        with pytest.raises(AbortableError, match="abort_transaction comes first"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"3")
+        producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
+        producer.commit_transaction()
+    assert values(url) == [b"3"]
