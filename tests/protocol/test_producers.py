@@ -171,3 +171,58 @@ def test_a_hundred_runs_are_remembered(log):
     for run in range(103):
         log.init(run_id=str(run))
     assert log.state.producers[0].runs == tuple(map(str, range(3, 103)))
+
+
+FENCED, REFUSED, DONE = ProducerFencedError, InvalidTxnStateError, None
+
+
+@pytest.mark.parametrize(
+    ("last", "which", "commit", "outcome"),
+    [
+        # KIP-890's table. "before" is an end from the epoch before, "this" names the last transaction again,
+        # "next" the one after it, of which the log has not heard.
+        ("Empty", "before", False, FENCED),
+        ("Empty", "before", True, FENCED),
+        ("Empty", "next", False, DONE),
+        ("Empty", "next", True, DONE),  # Kafka: InvalidTxnState. An empty transaction may commit here.
+        ("Ongoing", "before", False, FENCED),
+        ("Ongoing", "before", True, FENCED),
+        ("Ongoing", "this", False, DONE),
+        ("Ongoing", "this", True, DONE),
+        ("Ongoing", "next", False, REFUSED),
+        ("Ongoing", "next", True, REFUSED),
+        ("CompleteAbort", "before", False, FENCED),
+        ("CompleteAbort", "before", True, FENCED),
+        ("CompleteAbort", "this", False, DONE),
+        ("CompleteAbort", "this", True, REFUSED),
+        ("CompleteAbort", "next", False, DONE),
+        ("CompleteCommit", "before", False, FENCED),
+        ("CompleteCommit", "before", True, FENCED),
+        ("CompleteCommit", "this", False, REFUSED),
+        ("CompleteCommit", "this", True, DONE),
+        ("CompleteCommit", "next", False, DONE),
+    ],
+)
+def test_every_end_in_every_state(log, last, which, commit, outcome):
+    log.init()
+    stamp = log.init()
+    if last != "Empty":
+        stamp = log.next(stamp)
+        log.append(stamp, (0, 1))
+        if last != "Ongoing":
+            log.end(stamp, commit=last == "CompleteCommit")
+    assert log.state.producer_of("tx").transaction.value == last
+    named = {
+        "before": stamp._replace(epoch=stamp.epoch - 1, number=max(stamp.number, 0)),
+        "this": stamp,
+        "next": log.next(stamp),
+    }[which]
+    if outcome is None:
+        log.end(named, commit)
+        assert log.state.producer_of("tx").transaction.value == (
+            "CompleteCommit" if commit else "CompleteAbort"
+        )
+    else:
+        with pytest.raises(outcome):
+            log.end(named, commit)
+        assert log.state.producer_of("tx").transaction.value == last
