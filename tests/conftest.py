@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest_plugins = ["tests.conformance.plugin", "pytester"]
+
 # No test depends on the speed of the machine; CI also tries the same examples every time.
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)

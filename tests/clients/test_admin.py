@@ -158,10 +158,21 @@ CALLS = {
     "describe_producers": ("t", 0),
     "fence_producers": (["x"],),
     "abort_transaction": ("x",),
+    "abort_transaction_at": (T0, 0),
+    "force_terminate_transaction": ("x",),
+    "find_hanging_transactions": (),
     "delete_records": ({T0: 1},),
     "list_groups": (),
     "list_group_offsets": ("g",),
     "alter_group_offsets": ("g", {T0: 1}),
+    "describe_group": ("g",),
+    "describe_groups": (),
+    "delete_group": ("g",),
+    "delete_group_offsets": ("g", [T0]),
+    "remove_members_from_group": ("g",),
+    "describe_log": (),
+    "alter_log": ({},),
+    "expire": (),
 }
 
 
@@ -170,3 +181,13 @@ def test_a_missing_log_is_not_created(name, tmp_path):
     with pytest.raises(NotALogError):
         getattr(Admin(tmp_path / "none"), name)(*CALLS[name])
     assert not (tmp_path / "none").exists()
+
+
+def test_no_call_is_left_out_above():
+    public = {name for name in dir(Admin) if not name.startswith("_")}
+    assert public == {*CALLS, "create_topic", "reset_group_offsets", "close"}
+
+
+def test_resetting_does_not_create_a_log_either(tmp_path):
+    with pytest.raises(NotALogError):
+        Admin(tmp_path / "none").reset_group_offsets("g", [T0], to_earliest=True)

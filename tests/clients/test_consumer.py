@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from spark_eos.clients.config import consumer_config
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,
@@ -16,12 +17,14 @@ from spark_eos.errors import (
     NoOffsetForPartitionError,
     NotALogError,
     OffsetOutOfRangeError,
+    StorePermissionError,
     UnknownTopicOrPartitionError,
     UnstableOffsetCommitError,
 )
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
+from tests.log.fakes import FakeClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NAMES = (f"memory://consumer-{number}" for number in itertools.count())
@@ -41,6 +44,12 @@ def fill(url, *values, topic="t", partition=0):
     with Producer(url) as producer:
         for value in values:
             producer.send(topic, value, partition=partition)
+
+
+def fill_log(log, *values):
+    with Producer(log) as producer:
+        for value in values:
+            producer.send("t", value)
 
 
 def consumer(url, *partitions, **settings):
@@ -338,11 +347,132 @@ def test_damage_is_told_with_the_file_and_what_was_read_is_kept():
         ({"check.crcs": False}, "always checked"),
         ({"enable.auto.commit": True}, r"group\.id"),
         ({"max.poll.records": 0}, "at least|from 1"),
+        ({"auto.offset.reset": "by_duration"}, "by_duration:<ISO-8601 duration>"),
+        ({"auto.offset.reset": "by_duration:"}, "not a duration"),
+        ({"auto.offset.reset": "by_duration:-PT1H"}, "negative"),
+        ({"auto.offset.reset": "by_duration:1h"}, "PnDTnHnMnS"),
+        ({"partition.assignment.strategy": "range,sticky"}, "'sticky'; known are range, roundrobin"),
+        ({"partition.assignment.strategy": "range,range"}, "none twice"),
+        ({"partition.assignment.strategy": []}, "at least one"),
+        ({"heartbeat.interval.ms": 45_000}, r"less than session\.timeout\.ms=45000"),
+        ({"session.timeout.ms": 3_000}, r"heartbeat\.interval\.ms=3000 must be less"),
+        ({"max.poll.interval.ms": 0}, "from 1"),
+        ({"group.instance.id": "a"}, r"group\.id"),
     ],
 )
 def test_settings_are_checked(url, config, message):
     with pytest.raises(ConfigError, match=message):
         Consumer(url, config)
+
+
+def test_defaults_are_kafkas():
+    settings = consumer_config({"group.id": "g"})
+    assert settings["partition.assignment.strategy"] == ("range", "cooperative-sticky")
+    assert settings["session.timeout.ms"] == 45_000
+    assert settings["heartbeat.interval.ms"] == 3_000
+    assert settings["max.poll.interval.ms"] == 300_000
+    assert settings["enable.auto.commit"] is True
+    assert settings["auto.commit.interval.ms"] == 5_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "cooperative-sticky, roundrobin",
+        ["cooperative-sticky", "roundrobin"],
+        ",".join(
+            f"org.apache.kafka.clients.consumer.{name}Assignor"
+            for name in ("CooperativeSticky", "RoundRobin")
+        ),
+    ],
+)
+def test_assignors_by_any_of_their_names(value):
+    settings = consumer_config({"group.id": "g", "partition.assignment.strategy": value})
+    assert settings["partition.assignment.strategy"] == ("cooperative-sticky", "roundrobin")
+
+
+@pytest.mark.parametrize(
+    ("ago", "expected"),
+    [("PT1H", [b"1", b"2"]), ("PT2H", [b"0", b"1", b"2"]), ("P1DT12H", [b"0", b"1", b"2"]), ("PT1S", [])],
+)
+def test_reset_to_a_duration_ago(ago, expected):
+    clock = FakeClock()
+    log = Log.open_or_create(MemoryStore(), clock=clock)
+    clock.now += 1_000_000
+    hour_ms = 3_600_000
+    with Producer(log) as producer:
+        for number, age_ms in enumerate((2 * hour_ms, hour_ms, hour_ms // 2)):
+            producer.send("t", str(number), timestamp_ms=clock.now_ms() - age_ms)
+    reader = consumer(log, auto_offset_reset=f"by_duration:{ago}")
+    assert read(reader) == expected
+    reader.seek(T0, 99)  # out of range is reset in the same way
+    assert read(reader) == expected
+
+
+def test_under_read_committed_the_end_is_the_last_stable_offset_and_so_are_times(url):
+    """TransactionsTest: seek to end stops at an open transaction, and times find nothing behind it."""
+    fill(url, b"a", b"b")
+    producer = Producer(url, {"transactional.id": "app"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"open", timestamp_ms=4_000_000_000_000)
+    producer.flush()
+    fill(url, b"c")
+    stable = consumer(url, isolation_level="read_committed")
+    dirty = consumer(url)
+    assert stable.end_offsets([T0]) == {T0: 2}
+    assert dirty.end_offsets([T0]) == {T0: 4}
+    stable.seek_to_end()
+    assert stable.position(T0) == 2
+    assert stable.offsets_for_times({T0: 4_000_000_000_000}) == {T0: None}
+    assert dirty.offsets_for_times({T0: 4_000_000_000_000}) == {T0: (2, 4_000_000_000_000)}
+    producer.abort_transaction()
+    assert stable.offsets_for_times({T0: 4_000_000_000_000}) == {T0: None}
+    assert read(stable) == [b"c"]
+    assert stable.end_offsets([T0]) == {T0: 5}
+
+
+def test_a_poll_that_waits_ends_what_is_over():
+    """No other process is needed to end a transaction whose producer died: any consumer that waits does."""
+    clock = FakeClock()
+    log = Log.open_or_create(MemoryStore(), clock=clock)
+    producer = Producer(log, {"transactional.id": "app", "transaction.timeout.ms": 10_000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"open")
+    producer.flush()
+    fill_log(log, b"x")
+    reader = consumer(log, isolation_level="read_committed")
+    assert read(reader, timeout_ms=5_000) == []
+    assert read(reader, timeout_ms=60_000) == [b"x"]
+
+
+def test_sweeping_is_not_done_more_than_once_a_second(monkeypatch):
+    clock = FakeClock()
+    log = Log.open_or_create(MemoryStore(), clock=clock)
+    Admin(log).create_topic("t")
+    times = []
+    monkeypatch.setattr(log, "sweep", lambda: times.append(clock.now))
+    consumer(log).poll(timeout_ms=10_000)
+    assert 9 <= len(times) <= 10
+    assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(times))
+
+
+def test_a_reader_that_may_not_sweep_reads_on(monkeypatch):
+    clock = FakeClock()
+    log = Log.open_or_create(MemoryStore(), clock=clock)
+    fill_log(log, b"x")
+    tried = []
+
+    def sweep():
+        tried.append(1)
+        raise StorePermissionError("read-only")
+
+    monkeypatch.setattr(log, "sweep", sweep)
+    reader = consumer(log)
+    clock.now += 2
+    assert read(reader) == [b"x"]
+    assert tried
 
 
 def test_closed(url):

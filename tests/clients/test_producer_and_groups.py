@@ -71,6 +71,7 @@ def test_offsets_go_with_a_flush_and_are_unstable_until_the_end(url):
         producer.init_transactions()
         producer.begin_transaction()
         producer.send("t", b"1")
+        producer.flush()
         producer.send_offsets_to_transaction({at: 1}, "g")
         producer.flush()
         stable = Consumer(url, {**settings, "isolation.level": "read_committed"})

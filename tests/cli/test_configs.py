@@ -1,0 +1,73 @@
+"""``eoslog configs`` and ``eoslog expire``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_eos import Admin, Producer, TopicPartition
+from spark_eos.cli.main import main
+from spark_eos.log.log import Log
+from tests.log.fakes import FakeClock
+
+
+def run(capsys, *arguments):
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def url(log_url):
+    """A log of 1970: all in it is past its time."""
+    log = Log.create(log_url, clock=FakeClock())
+    Admin(log).create_topic("t")
+    with Producer(log) as producer:
+        producer.send("t", b"x")
+    Producer(log, {"transactional.id": "app"}).init_transactions()
+    Admin(log).alter_group_offsets("g", {TopicPartition("t", 0): 1})
+    return log_url
+
+
+def test_settings(url, capsys):
+    lines = [line.split() for line in run(capsys, "configs", url).splitlines()]
+    assert lines[0] == ["NAME", "VALUE", "DEFAULT"]
+    assert lines[1] == ["offsets.retention.minutes", "10080", "10080"]
+    altered = run(
+        capsys,
+        *("configs", url, "--alter", "offsets.retention.minutes=5", "producer.id.expiration.ms=6"),
+    )
+    assert altered.splitlines()[1].split() == ["offsets.retention.minutes", "5", "10080"]
+    back = json.loads(run(capsys, "configs", "--json", url, "--alter", "offsets.retention.minutes="))
+    assert back["config"] == {
+        "offsets.retention.minutes": "10080",
+        "producer.id.expiration.ms": "6",
+        "transactional.id.expiration.ms": "604800000",
+    }
+    assert back["log_id"] == Log.open(url).log_id
+
+
+def test_settings_that_are_none(url, capsys):
+    assert main(["configs", url, "--alter", "offsets.retention=5"]) == 1
+    assert "did you mean 'offsets.retention.minutes'" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        main(["configs", url, "--alter", "offsets.retention.minutes"])
+    assert stopped.value.code == 2
+
+
+def test_expiring(url, capsys):
+    assert run(capsys, "expire", url).splitlines() == [
+        "forgot the sequence numbers of producer 0",
+        "forgot transactional.id app",
+        "forgot offsets of group g: t-0",
+    ]
+    assert run(capsys, "expire", url) == "nothing is past its time\n"
+
+
+def test_json_of_expiring(url, capsys):
+    assert json.loads(run(capsys, "expire", url, "--json")) == {
+        "transactions": [],
+        "producers": [0],
+        "transactional_ids": ["app"],
+        "offsets": {"g": [{"topic": "t", "partition": 0}]},
+    }
