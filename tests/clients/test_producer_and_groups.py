@@ -6,11 +6,18 @@ import time
 
 import pytest
 
-from spark_eos import Consumer, OffsetAndMetadata, Producer, TopicPartition
+from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from spark_eos.clients.records import ConsumerGroupMetadata
-from spark_eos.errors import AbortableError, UnknownMemberIdError, UnstableOffsetCommitError
+from spark_eos.errors import (
+    AbortableError,
+    ProducerFencedError,
+    UnknownMemberIdError,
+    UnstableOffsetCommitError,
+)
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterLog, ExpireProducers, JoinGroup, LeaveGroup
+from spark_eos.storage.memory import MemoryStore
+from tests.log.fakes import FakeClock
 
 
 @pytest.fixture
@@ -114,3 +121,42 @@ def test_a_member_that_lost_its_partitions_cannot_commit_in_a_transaction(url):
         producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
         producer.commit_transaction()
     assert values(url) == [b"3"]
+
+
+def test_an_open_transaction_stops_nobody_but_committed_readers_of_its_partitions_until_its_timeout():
+    clock = FakeClock()
+    log = Log.open_or_create(MemoryStore(), clock)
+    Admin(log).create_topic("t", 2)
+    hers, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    sleeper = Producer(log, {"transactional.id": "sleeper", "transaction.timeout.ms": 5000})
+    sleeper.init_transactions()
+    sleeper.begin_transaction()
+    sleeper.send("t", b"open", partition=0)
+    sleeper.flush()
+    with Producer(log, {"transactional.id": "writer"}) as writer, Producer(log) as plain:
+        writer.init_transactions()
+        writer.begin_transaction()
+        writer.send("t", b"one shot", partition=0)
+        writer.send("t", b"one shot", partition=1)
+        writer.send_offsets_to_transaction({other: 1}, "g")
+        writer.commit_transaction()
+        plain.send("t", b"plain", partition=0)
+        plain.send("t", b"plain", partition=1)
+        plain.flush()
+    settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "group.id": "g"}
+    with Consumer(log, {**settings, "isolation.level": "read_uncommitted"}) as consumer:
+        consumer.assign([hers])
+        assert [record.value for record in consumer.poll()] == [b"open", b"one shot", b"plain"]
+    with Consumer(log, {**settings, "enable.auto.commit": False}) as consumer:
+        assert consumer.committed([other]) == {other: OffsetAndMetadata(1)}
+        consumer.assign([hers, other])
+        consumer.seek_to_beginning()
+        assert consumer.end_offsets([hers, other]) == {hers: 0, other: 3}
+        assert [record.value for record in consumer.poll()] == [b"one shot", b"plain"]
+        began = clock.now
+        found = consumer.poll(timeout_ms=60_000)
+        assert [record.value for record in found] == [b"one shot", b"plain"]
+        assert 5 <= clock.now - began <= 7, "it waited for the timeout, and ended what nobody else did"
+    with pytest.raises(ProducerFencedError, match="its transaction timed out"):
+        sleeper.commit_transaction()
+    sleeper.close()
