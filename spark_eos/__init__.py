@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from spark_eos.clients.admin import Admin
     from spark_eos.clients.consumer import Consumer
     from spark_eos.clients.producer import Producer
-    from spark_eos.clients.records import ConsumerRecord, RecordMetadata
+    from spark_eos.clients.records import ConsumerGroupMetadata, ConsumerRecord, RecordMetadata
     from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 __all__ = [
     "Admin",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "OffsetAndMetadata",
     "Producer",
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Admin": "spark_eos.clients.admin",
     "Consumer": "spark_eos.clients.consumer",
+    "ConsumerGroupMetadata": "spark_eos.clients.records",
     "ConsumerRecord": "spark_eos.clients.records",
     "OffsetAndMetadata": "spark_eos.protocol.types",
     "Producer": "spark_eos.clients.producer",

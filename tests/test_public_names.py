@@ -12,6 +12,7 @@ from spark_eos import errors
 PUBLIC = [
     "Admin",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "OffsetAndMetadata",
     "Producer",
@@ -31,9 +32,13 @@ ERRORS = {
     "UnstableOffsetCommitError": "RetriableError",
     # Abort the transaction
     "AbortableError": "EosLogError",
+    "CommitFailedError": "AbortableError",
+    "FencedInstanceIdError": "CommitFailedError",
+    "IllegalGenerationError": "CommitFailedError",
     "OutOfOrderSequenceError": "AbortableError",
     "RecordTooLargeError": "AbortableError",
     "StagedFileExpiredError": "AbortableError",
+    "UnknownMemberIdError": "CommitFailedError",
     # Give up
     "FatalError": "EosLogError",
     "InvalidPidMappingError": "FatalError",
@@ -43,7 +48,10 @@ ERRORS = {
     # Mend the call
     "InvalidRequestError": "EosLogError",
     "ConfigError": "InvalidRequestError",
+    "GroupIdNotFoundError": "InvalidRequestError",
+    "GroupNotEmptyError": "InvalidRequestError",
     "IllegalStateError": "InvalidRequestError",
+    "InconsistentGroupProtocolError": "InvalidRequestError",
     "InvalidRecordError": "InvalidRequestError",
     "LogExistsError": "InvalidRequestError",
     "NoOffsetForPartitionError": "InvalidRequestError",

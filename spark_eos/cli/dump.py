@@ -9,10 +9,18 @@ from typing import Any
 from spark_eos.errors import ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.log import Log
+from spark_eos.protocol.actions import (
+    AppendBatches,
+    CreateTopic,
+    EndTransaction,
+    ExpireTransaction,
+    InitProducer,
+    Request,
+)
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.rules import Rejected, apply
-from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.state import EMPTY, PartitionKey, State
 from spark_eos.protocol.types import StagedFile
 
 __all__ = ["dump"]
@@ -25,6 +33,7 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
     `CorruptRecordError` and `UnsupportedVersionError`.
     """
     state, seq = EMPTY, 0
+    topics: dict[str, str] = {}
     while True:
         try:
             data = log.store.read(names.entry(seq))
@@ -33,9 +42,15 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
         for request in decode_entry(data, seq, f"{log.url}/{names.entry(seq)}").requests:
             before = state
             state, outcome = apply(before, request)
+            error = outcome.error if isinstance(outcome, Rejected) else None
+            if error is None:
+                topics.update(
+                    (action.topic_id, action.name)
+                    for action in request.actions
+                    if isinstance(action, CreateTopic)
+                )
             if seq < first:
                 continue
-            error = outcome.error if isinstance(outcome, Rejected) else None
             yield {
                 "kind": "request",
                 "seq": seq,
@@ -47,32 +62,58 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
             for action in request.actions:
                 fields = dict(zip(action._fields, map(_plain, action), strict=True))
                 yield {"kind": "action", "seq": seq, "action": type(action).__name__, "fields": fields}
-            yield from _controls(seq, before, state)
+            for key in sorted(_touched(request, before)):
+                yield from _controls(seq, topics, key, before, state)
         state = replace(state, seq=seq)
         seq += 1
 
 
-def _controls(seq: int, before: State, after: State) -> Iterator[dict[str, Any]]:
-    """The control batches that a request put into partitions."""
-    topics = {topic.topic_id: topic.name for topic in after.topics.values()}
-    for key, partition in sorted(after.partitions.items(), key=lambda item: item[0]):
-        known = before.partitions.get(key)
-        if known is partition:
-            continue
-        since = 0 if known is None else known.end
-        for row in partition.index.since(since):
-            if row.kind is not Kind.DATA and row.base_offset >= since:
-                yield {
-                    "kind": "control",
-                    "seq": seq,
-                    "topic": topics[key[0]],
-                    "partition": key[1],
-                    "offset": row.base_offset,
-                    "type": row.kind.name,
-                    "producer_id": row.producer.producer_id,
-                    "epoch": row.producer.epoch,
-                    "number": row.producer.number,
-                }
+def _touched(request: Request, before: State) -> set[PartitionKey]:
+    """Where a request can have put control batches.
+
+    That is where it appends, and where transactions were open that it may have ended: a log has many
+    partitions, and a request few.
+    """
+    touched: set[PartitionKey] = set()
+    for action in request.actions:
+        producer_id = -1
+        match action:
+            case AppendBatches(stamp, topics, files):
+                producer_id, ids = stamp.producer_id, dict(topics)
+                for file in files:
+                    topic_id = ids.get(file.topic, "")
+                    touched.update((topic_id, batch.partition) for batch in file.batches)
+            case InitProducer():
+                producer_id = action.producer_id
+            case EndTransaction() | ExpireTransaction():
+                producer_id = action.producer.producer_id
+        producer = before.producers.get(producer_id)
+        if producer is not None:
+            touched.update(producer.touched)
+    return touched
+
+
+def _controls(
+    seq: int, topics: dict[str, str], key: PartitionKey, before: State, after: State
+) -> Iterator[dict[str, Any]]:
+    """The control batches that a request put into a partition; none if it was rejected."""
+    partition, known = after.partitions.get(key), before.partitions.get(key)
+    if partition is None or partition is known:
+        return
+    since = 0 if known is None else known.end
+    for row in partition.index.since(since):
+        if row.kind is not Kind.DATA and row.base_offset >= since:
+            yield {
+                "kind": "control",
+                "seq": seq,
+                "topic": topics[key[0]],
+                "partition": key[1],
+                "offset": row.base_offset,
+                "type": row.kind.name,
+                "producer_id": row.producer.producer_id,
+                "epoch": row.producer.epoch,
+                "number": row.producer.number,
+            }
 
 
 def _plain(value: object) -> Any:

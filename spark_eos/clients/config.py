@@ -6,9 +6,11 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from spark_eos.clients.durations import parse_duration_ms
 from spark_eos.errors import ConfigError
+from spark_eos.protocol.assignors import ASSIGNORS
 
-__all__ = ["CONSUMER", "PRODUCER", "Key", "consumer_config", "producer_config"]
+__all__ = ["BY_DURATION", "CONSUMER", "PRODUCER", "Key", "consumer_config", "producer_config"]
 
 Parse = Callable[[str, object], Any]
 
@@ -70,6 +72,41 @@ def _crcs(name: str, value: object) -> bool:
     return True
 
 
+BY_DURATION = "by_duration:"
+"""Before an ISO-8601 duration in ``auto.offset.reset`` (KIP-1106)."""
+
+
+def _reset(name: str, value: object) -> str:
+    text = str(value)
+    if text.startswith(BY_DURATION):
+        parse_duration_ms(name, text.removeprefix(BY_DURATION))
+        return text
+    if text not in {"earliest", "latest", "none"}:
+        raise ConfigError(
+            f"{name} must be earliest, latest, none or {BY_DURATION}<ISO-8601 duration>, not {value!r}"
+        )
+    return text
+
+
+_ASSIGNOR_CLASSES = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+
+def _assignors(name: str, value: object) -> tuple[str, ...]:
+    parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
+    texts = [str(part).strip() for part in parts]
+    chosen = [_ASSIGNOR_CLASSES.get(text, text) for text in texts]
+    for text, assignor in zip(texts, chosen, strict=True):
+        if assignor not in ASSIGNORS:
+            raise ConfigError(f"{name}: unknown assignor {text!r}; known are {', '.join(ASSIGNORS)}")
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ConfigError(f"{name}={value!r}: name at least one assignor, and none twice")
+    return tuple(chosen)
+
+
 _INT = 2**31 - 1
 _MAX_TIMEOUT_MS = 900_000
 
@@ -95,14 +132,19 @@ PRODUCER: dict[str, Key] = {
 
 CONSUMER: dict[str, Key] = {
     "auto.commit.interval.ms": Key(5_000, _integer(0, _INT)),
-    "auto.offset.reset": Key("latest", _one_of("earliest", "latest", "none")),
+    "auto.offset.reset": Key("latest", _reset),
     "check.crcs": Key(True, _crcs),
     "client.id": Key("", _text),
     "default.api.timeout.ms": Key(60_000, _integer(0, _INT)),
     "enable.auto.commit": Key(None, _boolean),
     "group.id": Key(None, _text),
+    "group.instance.id": Key(None, _text),
+    "heartbeat.interval.ms": Key(3_000, _integer(1, _INT)),
     "isolation.level": Key("read_uncommitted", _one_of("read_committed", "read_uncommitted")),
+    "max.poll.interval.ms": Key(300_000, _integer(1, _INT)),
     "max.poll.records": Key(500, _integer(1, _INT)),
+    "partition.assignment.strategy": Key(("range", "cooperative-sticky"), _assignors),
+    "session.timeout.ms": Key(45_000, _integer(1, _INT)),
 }
 
 
@@ -128,6 +170,13 @@ def consumer_config(config: Mapping[str, object] | None) -> dict[str, Any]:
         settings["enable.auto.commit"] = group is not None
     elif settings["enable.auto.commit"] and group is None:
         raise ConfigError("enable.auto.commit=true needs group.id: offsets are committed for a group")
+    if settings["group.instance.id"] is not None and group is None:
+        raise ConfigError("group.instance.id needs group.id: it is the name of a member of a group")
+    if settings["heartbeat.interval.ms"] >= settings["session.timeout.ms"]:
+        raise ConfigError(
+            f"heartbeat.interval.ms={settings['heartbeat.interval.ms']} must be less than "
+            f"session.timeout.ms={settings['session.timeout.ms']}: a third of it is usual"
+        )
     return settings
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -301,7 +300,7 @@ class Producer:
         known = self._partitioners.get((topic.topic_id, len(topic.schemas)))
         if known is None:
             known = DefaultPartitioner(
-                Sticky(random.randrange(1 << 16), self._settings["batch.size"]),  # noqa: S311
+                Sticky(int(self._log().clock.jitter() * (1 << 16)), self._settings["batch.size"]),
                 key_columns(topic),
                 None,
             )

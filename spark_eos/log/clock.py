@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import random
 import time
+import uuid
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["SYSTEM", "Clock", "Retry"]
+__all__ = ["SYSTEM", "Clock", "Retry", "new_id"]
 
 
 class Clock(Protocol):
@@ -51,6 +52,11 @@ class _SystemClock:
 
 
 SYSTEM: Clock = _SystemClock()
+
+
+def new_id(clock: Clock) -> str:
+    """A random UUID as text."""
+    return str(uuid.UUID(bytes=clock.unique(), version=4))
 
 
 @dataclass(frozen=True, slots=True)

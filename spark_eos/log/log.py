@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log import names
-from spark_eos.log.clock import SYSTEM, Clock, Retry
+from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit import Committed, Committer, Propose
 from spark_eos.log.plan import Fetch, Isolation
 from spark_eos.log.read import offset_for_time, read
@@ -82,8 +81,8 @@ class Log:
                 f"{store.url} is not a log and not empty (it holds {foreign!r}): a log is not created among other "
                 "files. Choose an empty or new folder"
             )
-        probe(store)
-        log_id = str(uuid.UUID(bytes=clock.unique(), version=4))
+        probe(store, clock.unique())
+        log_id = new_id(clock)
         log.commit(lambda state: () if state.log_id else (CreateLog(log_id),), writer="create")
         if log.state.log_id != log_id:
             raise LogExistsError(f"{store.url} was created by somebody else at the same time")
@@ -184,7 +183,7 @@ class Log:
                 raise UnknownTopicOrPartitionError(
                     f"{error} Create it with Admin.create_topic, or allow auto.create.topics.enable"
                 ) from None
-        action = new_topic(name, partitions, config, schema)
+        action = new_topic(name, partitions, config, schema, new_id(self.clock))
         self.commit(lambda state: unless_exists(state, action), writer="auto.create.topics")
         return self.topic(name)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import google_crc32c
 import pyarrow as pa
 
-from spark_eos.errors import EosLogError
+from spark_eos.errors import EosLogError, ObjectExistsError
 from spark_eos.log.layout import Layout
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store, Upload
@@ -46,6 +46,7 @@ class StagingFile:
         options: pa.ipc.IpcWriteOptions,
     ) -> None:
         self.schema = layout.stored(omitted)
+        self._store = store
         self._name = name
         self._version = layout.version
         self._omitted = omitted
@@ -85,9 +86,24 @@ class StagingFile:
 
     def close(self) -> tuple[FileRef, tuple[BatchRef, ...]]:
         """Write the footer and make the file durable. Raises the errors of `Store.create`."""
-        with self._stack:
-            self._writer.close()
+        try:
+            with self._stack:
+                self._writer.close()
+        except ObjectExistsError:
+            # A library below may send a request twice and meet its own object: the bytes say whose it is.
+            if not self._is_there():
+                raise
         return FileRef(self._name, self.size, self._version, self._omitted), tuple(self._batches)
+
+    def _is_there(self) -> bool:
+        """Whether the object of this name holds these very rows."""
+        if self._store.size(self._name) != self.size:
+            return False
+        return all(
+            google_crc32c.value(bytes(self._store.read(self._name, batch.position, batch.length)))
+            == batch.crc
+            for batch in self._batches
+        )
 
     def discard(self) -> None:
         """End the upload so that no file is left. Nothing to do if `close` was called."""

@@ -64,8 +64,12 @@ def new_topic(
     partitions: int = 1,
     config: Mapping[str, object] | None = None,
     schema: pa.Schema | None = None,
+    topic_id: str | None = None,
 ) -> CreateTopic:
-    """The action that creates a topic, with a fresh topic id. Raises `ConfigError`, `SchemaMismatchError`."""
+    """The action that creates a topic, with a fresh topic id unless one is given.
+
+    Raises `ConfigError`, `SchemaMismatchError`.
+    """
     settings = check_config(config or {})
     stored = None
     if schema is not None:
@@ -77,7 +81,9 @@ def new_topic(
         raise ConfigError(
             f"topic {name!r}: key.columns needs a schema; a Kafka-shaped topic has its key column"
         )
-    return CreateTopic(name, str(uuid.uuid4()), partitions, tuple(sorted(settings.items())), stored)
+    return CreateTopic(
+        name, topic_id or str(uuid.uuid4()), partitions, tuple(sorted(settings.items())), stored
+    )
 
 
 def check_config(config: Mapping[str, object]) -> dict[str, str]:

@@ -11,14 +11,14 @@ from spark_eos.storage.store import Store
 __all__ = ["probe"]
 
 
-def probe(store: Store) -> None:
+def probe(store: Store, unique: bytes | None = None) -> None:
     """Prove that ``store`` creates a name once and refuses to create it again.
 
-    Works on one object of a unique name under ``_probe/`` and deletes it. Raises `UnsupportedStoreError`
+    Works on one object of a unique name (``unique``, else random) under ``_probe/`` and deletes it. Raises `UnsupportedStoreError`
     if the store let the second create through, changed or lost the bytes, or cannot create at all, and
     the store's own errors if it could not be asked (denied, full, unavailable).
     """
-    name = f"_probe/{uuid.uuid4().hex}"
+    name = f"_probe/{(unique or uuid.uuid4().bytes).hex()}"
     first, second = (f"{name} {word}".encode() for word in ("first", "second"))
     try:
         # A library below may send a create twice and meet its own object: the bytes say whose it is.

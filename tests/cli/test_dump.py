@@ -97,9 +97,13 @@ def test_a_topic_that_is_gone_keeps_its_control_batches_in_the_dump(log):
     Admin(log).delete_topic("u")
     Admin(log).create_topic("u", 2)
     assert controls(log) == before == [("u", 1, 1, "COMMIT")]
-    topic_id = log.topic("u").topic_id
-    log.commit(lambda _state: (DeleteTopic("u", topic_id),))
-    assert controls(log) == before
+
+
+def test_a_topic_that_goes_with_the_end_of_its_transaction(log):
+    streamed(log, "app", ("u", 1))
+    topic_id, stamp = log.topic("u").topic_id, log.state.producers[0].stamp
+    log.commit(lambda _state: (EndTransaction(stamp, commit=True), DeleteTopic("u", topic_id)))
+    assert controls(log) == []
 
 
 def test_what_a_rejected_request_names_is_not_looked_for(log):

@@ -129,10 +129,13 @@ def test_producers_of_a_partition(log, admin):
 
 
 def test_the_time_of_a_producer_whose_batch_is_gone(log, admin):
-    begin(log).commit_transaction()
-    admin.delete_records({T0: -1})
-    (producer,) = admin.describe_producers("t", 0)
-    assert producer.last_timestamp_ms == log.state.producers[0].last_ms != 1000
+    begin(log, "gone").commit_transaction()
+    log.clock.now += 1
+    begin(log, "there").commit_transaction()
+    admin.delete_records({T0: 2})
+    gone, there = admin.describe_producers("t", 0)
+    assert (gone.last_timestamp_ms, there.last_timestamp_ms) == (log.state.producers[0].last_ms, 1000)
+    assert gone.last_timestamp_ms > 1000
 
 
 def test_hanging_transactions_are_older_than_their_timeout_and_the_given_one(log, admin):

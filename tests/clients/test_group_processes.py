@@ -1,4 +1,4 @@
-"""A group of real processes, one of which is killed."""
+"""Groups of real threads and processes, one of which is killed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from threading import Lock, Thread
 
 import pytest
 
@@ -78,3 +79,43 @@ def test_the_others_take_over_from_one_that_is_killed(tmp_path, how, strategy):
         while records := reader.poll(max_records=10_000):
             copied += [record.value.decode() for record in records]
     assert Counter(copied) == Counter(written)
+
+
+def test_members_in_threads_that_come_and_go(tmp_path):
+    """By the real clock, with their own heartbeat threads, on one log: each record goes to one of them."""
+    url = str(tmp_path / "log")
+    Admin(Log.open_or_create(url)).create_topic("in", PARTITIONS)
+    total, lock, delivered, failures = 1_500, Lock(), Counter(), []
+
+    def work(rounds):
+        try:
+            for _ in range(rounds):
+                with Consumer(
+                    url, {"group.id": "g", "auto.offset.reset": "earliest", "heartbeat.interval.ms": 10}
+                ) as consumer:
+                    consumer.subscribe(["in"])
+                    mine = 0
+                    while not failures and delivered.total() < total and (rounds == 1 or mine < 40):
+                        values = [
+                            int(record.value) for record in consumer.poll(timeout_ms=20, max_records=10)
+                        ]
+                        mine += len(values)
+                        with lock:
+                            delivered.update(values)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [Thread(target=work, args=(rounds,)) for rounds in (1, 5, 5)]
+    for thread in threads:
+        thread.start()
+    with Producer(url) as producer:
+        for number in range(total):
+            producer.send("in", str(number), partition=number % PARTITIONS)
+            if number % 100 == 0:
+                producer.flush()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert delivered == Counter(range(total))
+    assert Log.shared(url).follow().groups["g"].status == "Empty"

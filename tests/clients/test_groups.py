@@ -23,7 +23,17 @@ from spark_eos.errors import (
     InvalidRequestError,
     UnknownMemberIdError,
 )
-from spark_eos.protocol.actions import CommitOffsets, EndTransaction, LeaveGroup, PartitionOffset
+from spark_eos.log import names
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import (
+    CommitOffsets,
+    EndTransaction,
+    JoinGroup,
+    LeaveGroup,
+    PartitionOffset,
+    SyncGroup,
+)
+from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.state import Group
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -110,9 +120,16 @@ def test_patterns_follow_the_topics(world, how):
     assert world.group.members[member_id(consumer)].topics == ("a2",)
 
 
-def test_a_pattern_that_is_none(world):
-    with pytest.raises(InvalidRequestError, match="regular expression"):
-        world.member(pattern="^(")
+@pytest.mark.parametrize("bad", ["^(", 5, ""])
+def test_what_is_no_topic_and_no_pattern(world, bad):
+    with pytest.raises(InvalidRequestError, match=r"regular expression|cannot be empty"):
+        world.member(bad)
+
+
+def test_one_topic_need_not_be_a_list(world):
+    consumer = Consumer(world.log, {"group.id": "g"})
+    consumer.subscribe("t")
+    assert consumer.subscription() == {"t"}
 
 
 def test_a_listener_without_methods_is_refused(world):
@@ -318,6 +335,21 @@ def test_a_topic_that_is_deleted_is_lost_and_one_of_its_name_is_another(world):
     world.admin.create_topic("t", 1)
     world.fill(values=[7])
     assert values(one.poll()) == [7]
+
+
+def test_what_was_committed_for_a_topic_that_is_gone_says_nothing_of_the_next(world):
+    one = world.member()
+    for _ in range(2):
+        world.fill(partition=0, values=range(8))
+        assert len(one.poll()) == 8
+        one.commit()
+        world.admin.delete_topic("t")
+        one.poll()
+        world.admin.create_topic("t", 4)
+    world.fill(partition=0, values=range(8))
+    assert len(one.poll()) == 8
+    one.close()  # which commits by itself, although the position is the same as before
+    assert world.log.follow().offset_of("g", "t", 0).offset == 8
 
 
 # -- Positions -------------------------------------------------------------------------------------------
@@ -555,6 +587,13 @@ def test_a_static_member_with_another_subscription_makes_a_new_generation(world)
 # -- Storage trouble -------------------------------------------------------------------------------------
 
 
+def all_actions(world):
+    for seq in range(world.log.follow().seq + 1):
+        entry = decode_entry(world.log.store.read(names.entry(seq)), seq, "")
+        for request in entry.requests:
+            yield from request.actions
+
+
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.FAIL_AFTER])
 @pytest.mark.parametrize("what", ["join", "sync", "leave"])
 def test_an_entry_in_doubt_is_settled_by_the_next_call(what, fault):
@@ -585,6 +624,35 @@ def test_an_entry_in_doubt_is_settled_by_the_next_call(what, fault):
     assert len(world.group.members) == (1 if what == "leave" else 2)
     assert world.group.generation <= before.generation + 2
     assert world.group.status == "Stable"
+    asked = Counter(action for action in all_actions(world) if isinstance(action, JoinGroup | SyncGroup))
+    assert set(asked.values()) == {1}  # the same request, not another one like it
+
+
+@pytest.mark.parametrize("what", ["another joins", "it is evicted"])
+def test_the_group_moves_on_while_a_member_syncs(what):
+    store = FaultyStore(MemoryStore())
+    world = World(("t", 4), store=store)
+    world.fill(values=range(40))
+    one, other = world.member(**STICKY), world.member(**STICKY)
+    found = one.poll(max_records=7)
+    one.commit()
+    other.poll()
+    elsewhere = Log.open(store.inner, clock=world.clock)
+
+    def meanwhile(operation, name):
+        if operation == "create" and name.startswith("_log/"):
+            store.before = lambda *_: None
+            late = JoinGroup("g", "late", ("t",), ("cooperative-sticky",), 45_000)
+            gone = LeaveGroup("g", (member_id(one),))
+            elsewhere.commit(lambda _state: (late if what == "another joins" else gone,))
+
+    store.before = meanwhile
+    found += one.poll()
+    assert one.group_metadata().generation_id == world.group.generation
+    if what == "another joins":
+        world.log.commit(lambda _state: (LeaveGroup("g", ("late",)),))
+    found += chain(*settle(other, one))
+    assert Counter(values(found)) == Counter(range(40))
 
 
 def test_reading_goes_on_when_the_store_does_not_take_commits(caplog):

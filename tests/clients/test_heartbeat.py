@@ -12,6 +12,7 @@ import pytest
 from spark_eos import Admin, Consumer
 from spark_eos.clients.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError, StorageError, StoreUnavailableError
+from spark_eos.log.log import Log
 from spark_eos.protocol.actions import LeaveGroup
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.names import check_name
@@ -140,6 +141,7 @@ def test_polling_is_no_sign_of_life_and_no_harm_either(world):
     assert member_id(two) not in before  # it was given up, and joined again
 
 
+@pytest.mark.usefixtures("no_threads")
 def test_each_member_watches_the_next_one_only():
     store = FaultyStore(MemoryStore())
     world = World(("t", 4), store=store)
@@ -179,9 +181,8 @@ def test_those_behind_a_dead_one_that_live_stay(world):
 
 def test_a_watcher_that_was_suspended_itself_gives_nobody_up(world):
     one, two = gang(world, 2)
-    world.pass_time(9, one, two)
-    world.clock.now += 600  # the whole machine slept; nobody looked, nobody beat
-    beats(one)._polled = beats(two)._polled = world.clock.now
+    world.pass_time(9, two, one)
+    world.clock.now += 200  # the whole machine slept; nobody looked, nobody beat
     beats(one).step()
     assert len(alive(world)) == 2
     world.pass_time(30, one, two)
@@ -206,6 +207,24 @@ def test_an_eviction_without_evidence_is_refused_by_the_log(world):
     assert one is not two
 
 
+@pytest.mark.usefixtures("no_threads")
+def test_what_somebody_else_has_evicted_is_not_evicted_again():
+    store = FaultyStore(MemoryStore())
+    world = World(("t", 4), store=store)
+    one, two = gang(world, 2)
+    elsewhere = Log.open(store.inner, clock=world.clock)
+
+    def meanwhile(operation, _name):
+        if operation == "create":
+            store.before = lambda *_: None
+            elsewhere.commit(lambda _state: (LeaveGroup("g", (member_id(two),)),))
+
+    store.before = meanwhile
+    world.pass_time(60, one)
+    assert alive(world) == {member_id(one)}
+    assert world.log.follow().seq == elsewhere.state.seq
+
+
 def test_an_evicted_member_stops_beating(world):
     one, two = gang(world, 2)
     world.pass_time(90, one)
@@ -228,6 +247,7 @@ def test_one_that_does_not_poll_leaves_by_itself_and_its_next_poll_joins_again(w
     world.pass_time(60, one)
     assert world.group.status == "Empty"
     assert hearts(world) == []
+    assert beats(one).member_id == ""
     assert caplog.text.count("has not polled") == 1
     assert r"max.poll.interval.ms (60000 ms)" in caplog.text
     heard.take()
@@ -255,6 +275,7 @@ def test_a_static_member_that_does_not_poll_falls_silent(world, caplog):
     two.poll()
     world.pass_time(150, one, two)
     assert alive(world) == {member_id(two)}
+    assert caplog.text.count("falls silent") == 2
 
 
 def test_a_long_poll_is_polling(world):

@@ -89,6 +89,7 @@ def files(store):
 # -- Kafka's TransactionsTest -----------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("TransactionsTest.testBasicTransactions")
 def test_basic_transactions(url):
     with transactional(url) as producer:
         producer.begin_transaction()
@@ -104,6 +105,7 @@ def test_basic_transactions(url):
     assert values(url, "read_uncommitted") == [b"a1", b"a2", b"c1", b"c2"]
 
 
+@pytest.mark.conformance("TransactionsTest.testReadCommittedConsumerShouldNotSeeUndecidedData")
 def test_seek_to_end_is_the_last_stable_offset(url):
     with transactional(url, "one") as one, transactional(url, "two") as two:
         run(one, b"0", b"1")
@@ -123,6 +125,7 @@ def test_seek_to_end_is_the_last_stable_offset(url):
     assert values(url) == [b"0", b"1", b"open", b"later"]
 
 
+@pytest.mark.conformance("TransactionsTest.testFencingOnCommit")
 def test_fencing_on_commit(url):
     old = transactional(url)
     old.begin_transaction()
@@ -141,6 +144,7 @@ def test_fencing_on_commit(url):
     old.close()
 
 
+@pytest.mark.conformance("TransactionsTest.testFencingOnSend")
 def test_fencing_on_send(url):
     old = transactional(url)
     old.begin_transaction()
@@ -154,6 +158,7 @@ def test_fencing_on_send(url):
     assert values(url, "read_uncommitted") == [b"first"]
 
 
+@pytest.mark.conformance("TransactionsTest.testFencingOnSendOffsets")
 def test_fencing_on_send_offsets(url):
     old = transactional(url)
     run(old, b"x")
@@ -173,11 +178,13 @@ def test_init_aborts_what_the_one_before_left_open(url):
     assert values(url) == [b"new"]
 
 
+@pytest.mark.conformance("TransactionsTest.testConsecutivelyRunInitTransactions")
 def test_second_init_is_illegal(url):
     with transactional(url) as producer, pytest.raises(IllegalStateError, match="READY"):
         producer.init_transactions()
 
 
+@pytest.mark.conformance("TransactionsTest.testEmptyAbortAfterCommit")
 def test_empty_transactions_leave_no_trace(url):
     producer = transactional(url)
     run(producer, b"x")
@@ -204,6 +211,7 @@ def test_offsets_are_committed_with_the_transaction(url):
     assert admin.list_group_offsets("group") == {T0: OffsetAndMetadata(1, "note")}
 
 
+@pytest.mark.conformance("KAFKA-17582")
 def test_copying_with_alternate_aborts_loses_and_repeats_nothing(url):
     with Producer(url) as source:
         for number in range(500):
@@ -231,6 +239,7 @@ def test_copying_with_alternate_aborts_loses_and_repeats_nothing(url):
     assert values(url) == [str(number).encode() for number in range(500)]
 
 
+@pytest.mark.conformance("TransactionsTest.testMultipleMarkersOneLeader")
 def test_markers_in_many_partitions(url):
     Admin(url).create_topic("t", 1000)
     producer = transactional(url)
@@ -361,6 +370,7 @@ def test_a_commit_whose_reply_is_lost_is_made_once(store, fault):
     assert values(log, "read_uncommitted") == [b"x", b"y"]
 
 
+@pytest.mark.conformance("KAFKA-17754 (abort after an unknown commit)", "KAFKA-19999")
 @pytest.mark.parametrize("fault", [Fault.FAIL_AFTER, Fault.LOST, Fault.DELAYED])
 def test_after_an_unknown_commit_the_same_call_commits_once(store, log, fault):
     producer = transactional(log)
@@ -407,6 +417,7 @@ def test_an_interrupted_commit_is_made_once(store, log):
     assert values(log, "read_uncommitted") == [b"x"]
 
 
+@pytest.mark.conformance("Bufstream (zero offsets)")
 def test_a_commit_is_recognised_by_its_number_if_all_else_is_forgotten(store, log):
     producer = transactional(log)
     log.ensure_topic("t")
@@ -422,6 +433,7 @@ def test_a_commit_is_recognised_by_its_number_if_all_else_is_forgotten(store, lo
     assert values(log, "read_uncommitted") == [b"x", b"y"]
 
 
+@pytest.mark.conformance("KAFKA-19999")
 @pytest.mark.parametrize("fault", [Fault.FAIL_AFTER, Fault.LOST, Fault.DELAYED])
 def test_after_an_unknown_abort_the_same_call_aborts_once(store, log, fault):
     producer = transactional(log)
@@ -473,6 +485,7 @@ def test_a_flush_that_was_certainly_not_made_may_be_repeated(store, log):
     assert values(log, "read_uncommitted") == [b"x"]
 
 
+@pytest.mark.conformance("KAFKA-17754 (abort after an unknown commit)")
 def test_a_flush_in_doubt_can_only_be_aborted(store, log):
     producer = transactional(log)
     log.ensure_topic("t")
@@ -490,6 +503,10 @@ def test_a_flush_in_doubt_can_only_be_aborted(store, log):
     assert values(log) == [b"y"] * 3
 
 
+@pytest.mark.conformance(
+    "TransactionsTest.testInitTransactionsTimeout",
+    "TransactionsTest.testFailureToFenceEpoch",
+)
 def test_init_fails_while_the_store_is_away_and_works_later(store, log):
     producer = Producer(log, {"transactional.id": "app"})
     store.inject(Fault.FAIL_BEFORE, "*", times=None)
@@ -505,6 +522,7 @@ def test_init_fails_while_the_store_is_away_and_works_later(store, log):
     assert values(log) == [b"x"]
 
 
+@pytest.mark.conformance("TransactionsTest.testBumpTransactionalEpochWithTV2Disabled", "Redpanda #6018")
 def test_rows_that_cannot_be_staged_make_the_transaction_abortable(store, log):
     producer = transactional(log)
     for error in (StoreFullError("full"), StoreUnavailableError("away")):
@@ -563,6 +581,7 @@ def test_idempotent_sends_are_made_once_in_order(store, log, fault, where):
     producer.close()
 
 
+@pytest.mark.conformance("Bufstream (zero offsets)")
 @pytest.mark.parametrize(("fault", "landed"), [(Fault.DELAYED, []), (Fault.FAIL_AFTER, [b"b"])])
 def test_an_unknown_send_fails_its_futures_and_the_next_go_on(store, log, fault, landed):
     producer = Producer(log, {"linger.ms": 0, "delivery.timeout.ms": 0})

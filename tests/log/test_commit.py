@@ -93,6 +93,7 @@ def test_one_fault_is_not_seen_and_the_entry_is_there_once(log, store, fault):
     assert requests(store) == [(1, "a"), (2, "b")]
 
 
+@pytest.mark.conformance("commit/same-slot")
 def test_a_slow_create_lands_while_it_is_repeated(log, store, clock):
     store.inject(Fault.DELAYED, "create", ENTRIES)
     clock.on_sleep = store.release
@@ -100,6 +101,7 @@ def test_a_slow_create_lands_while_it_is_repeated(log, store, clock):
     assert requests(store) == [(1, "a")]
 
 
+@pytest.mark.conformance("commit/same-slot")
 def test_a_slow_create_that_comes_too_late_is_never_in(log, store, clock, other):
     store.inject(Fault.DELAYED, "create", ENTRIES)
     clock.on_sleep = lambda: other.state.seq == 0 and other.commit(create("b"))
@@ -150,6 +152,7 @@ def test_a_proposal_may_refuse_by_itself(log, store):
     assert len(entries(store)) == 1
 
 
+@pytest.mark.conformance("commit/all-or-nothing")
 def test_all_of_a_request_or_nothing(log):
     def propose(state):
         return (*create("a")(state), *create("no/name")(state))
@@ -159,6 +162,7 @@ def test_all_of_a_request_or_nothing(log):
     assert not log.follow().topics
 
 
+@pytest.mark.conformance("commit/newest-state")
 def test_a_refusal_is_checked_on_the_newest_state(log, other):
     log.commit(create("a"))
     other.follow()
@@ -168,6 +172,7 @@ def test_a_refusal_is_checked_on_the_newest_state(log, other):
     assert log.commit(lambda _state: (CreateTopic("a", "another id", 1),)).seq == 3
 
 
+@pytest.mark.conformance("commit/newest-state")
 def test_nothing_to_do_is_checked_on_the_newest_state(log, other):
     log.commit(create("a"))
     other.follow()
@@ -176,6 +181,7 @@ def test_nothing_to_do_is_checked_on_the_newest_state(log, other):
     assert done.seq == 3
 
 
+@pytest.mark.conformance("commit/one-winner")
 def test_who_loses_the_race_is_judged_by_what_the_winner_wrote(log, store, other):
     other.commit(create("a"))
     with pytest.raises(TopicExistsError):
@@ -201,6 +207,7 @@ def test_a_store_that_stays_away_says_no_and_nothing_is_in(log, store):
 # -- Unknown --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("commit/three-outcomes")
 def test_no_reply_until_the_deadline_is_unknown(log, store, clock):
     store.inject(Fault.LOST, "create", ENTRIES, times=None)
     began = clock.now
@@ -212,6 +219,7 @@ def test_no_reply_until_the_deadline_is_unknown(log, store, clock):
     assert requests(store) == [(1, "a")]
 
 
+@pytest.mark.conformance("commit/three-outcomes")
 def test_an_answer_of_no_after_one_without_reply_is_still_unknown(log, store):
     store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
     store.inject(StoreFullError("full"), "create", ENTRIES)
@@ -221,6 +229,7 @@ def test_an_answer_of_no_after_one_without_reply_is_still_unknown(log, store):
     assert requests(store) == [(1, "a")]
 
 
+@pytest.mark.conformance("commit/three-outcomes")
 def test_unavailable_after_one_without_reply_is_still_unknown(log, store):
     store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
     store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
@@ -228,6 +237,7 @@ def test_unavailable_after_one_without_reply_is_still_unknown(log, store):
         log.commit(create("a"))
 
 
+@pytest.mark.conformance("commit/own-request")
 def test_a_repeated_call_finds_its_own_entry(log, store):
     store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
     store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
@@ -239,6 +249,7 @@ def test_a_repeated_call_finds_its_own_entry(log, store):
     assert requests(store) == [(1, "a")]
 
 
+@pytest.mark.conformance("commit/own-request")
 def test_a_repeated_call_finds_its_own_entry_behind_those_of_others(log, store, other):
     store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
     store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
@@ -251,6 +262,7 @@ def test_a_repeated_call_finds_its_own_entry_behind_those_of_others(log, store, 
     assert requests(store) == [(1, "a"), (2, "b"), (3, "c")]
 
 
+@pytest.mark.conformance("commit/own-request")
 def test_a_create_that_lands_after_the_deadline_is_found(log, store):
     store.inject(Fault.DELAYED, "create", ENTRIES)
     store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
@@ -262,6 +274,7 @@ def test_a_create_that_lands_after_the_deadline_is_found(log, store):
     assert requests(store) == [(1, "a")]
 
 
+@pytest.mark.conformance("commit/same-slot")
 def test_an_unknown_one_that_lost_its_slot_is_committed_anew(log, store, other):
     store.inject(Fault.DELAYED, "create", ENTRIES)
     store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
@@ -275,6 +288,7 @@ def test_an_unknown_one_that_lost_its_slot_is_committed_anew(log, store, other):
     assert requests(store) == [(1, "b"), (2, "a")]
 
 
+@pytest.mark.conformance("commit/three-outcomes")
 def test_no_to_a_repeated_call_does_not_settle_the_first_one(log, store):
     store.inject(Fault.DELAYED, "create", ENTRIES)
     store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
@@ -343,6 +357,7 @@ def test_waiting_threads_share_an_entry(log, store):
     assert sorted(log.state.topics) == list("abcdef")
 
 
+@pytest.mark.conformance("commit/all-or-nothing")
 def test_a_refused_thread_does_not_harm_the_others(log, store):
     outcomes = together(log, store, [create(name) for name in ("a", "b", "b", "no/name", "c")])
     refused = [type(outcome) for outcome in outcomes.values() if isinstance(outcome, BaseException)]
@@ -369,6 +384,7 @@ def test_a_request_that_cannot_be_written_down_does_not_harm_the_others(log, sto
     assert sorted(log.state.topics) == ["a", "b", "c"]
 
 
+@pytest.mark.conformance("commit/newest-state")
 def test_a_refusal_never_rests_on_an_entry_that_was_not_written(log, store):
     """Of two that cannot both be, the second is not told no for the sake of a first that failed."""
     store.inject(StoreFullError("full"), "create", ENTRIES, skip=1)
@@ -378,6 +394,7 @@ def test_a_refusal_never_rests_on_an_entry_that_was_not_written(log, store):
     assert sorted(log.state.topics) == ["a", "first"]
 
 
+@pytest.mark.conformance("commit/newest-state")
 def test_nothing_to_do_never_rests_on_an_entry_that_was_not_written(log, store):
     def unless_there(state):
         return () if "a" in state.topics else create("a")(state)
@@ -388,6 +405,7 @@ def test_nothing_to_do_never_rests_on_an_entry_that_was_not_written(log, store):
     assert "a" in outcomes[2].state.topics
 
 
+@pytest.mark.conformance("commit/three-outcomes")
 def test_nobody_who_may_be_in_is_told_no(log, store):
     """The second request stands in the entry in doubt behind the first, and makes no sense without it."""
 

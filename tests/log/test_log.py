@@ -166,6 +166,7 @@ def test_damaged_data_is_never_returned(log, damage):
         read(log)
 
 
+@pytest.mark.conformance("Redpanda #6018")
 def test_files_that_are_not_here_are_found_before_the_commit(log):
     topic = log.ensure_topic("t")
     with log.stage(topic) as writer:

@@ -60,6 +60,7 @@ def test_a_transaction_ends_after_its_timeout(log, clock):
     assert log.sweep() == ()
 
 
+@pytest.mark.conformance("expiry/evidence")
 @pytest.mark.usefixtures("log")
 def test_time_is_what_this_process_has_seen_pass(store, clock):
     """An hour in the log's timestamps is no hour for somebody who has just come: a clock may have jumped."""
@@ -70,6 +71,7 @@ def test_time_is_what_this_process_has_seen_pass(store, clock):
     assert len(other.sweep()) == 1
 
 
+@pytest.mark.conformance("expiry/evidence")
 def test_the_next_transaction_has_a_time_of_its_own(log, clock):
     log.sweep()
     clock.now += 0.9
@@ -80,6 +82,7 @@ def test_the_next_transaction_has_a_time_of_its_own(log, clock):
     assert log.sweep() == ()
 
 
+@pytest.mark.conformance("expiry/evidence")
 def test_whoever_slept_looks_again_before_it_decides(log, store, clock):
     """It saw the transaction open for longer than allowed, but meanwhile it has ended."""
     log.sweep()

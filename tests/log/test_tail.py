@@ -42,6 +42,7 @@ def test_states_stay_as_they_were(log):
     assert log.state.seq == before.seq + 1
 
 
+@pytest.mark.conformance("state/pure")
 def test_what_the_writer_thinks_is_what_readers_find(store, log):
     for name in "abc":
         log.commit(create(name))
@@ -66,6 +67,7 @@ def test_a_read_that_fails_changes_nothing(store, log):
     assert tail.follow() == log.state
 
 
+@pytest.mark.conformance("state/checked")
 def test_a_damaged_entry_is_named(store, log):
     log.commit(create("a"))
     data = bytearray(store.read(names.entry(1)).to_pybytes())

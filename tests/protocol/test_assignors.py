@@ -209,6 +209,17 @@ def test_sticky_unequal_subscriptions_move_only_what_evens_out():
     assert shown(found) == {"c1": "a0 a1 a2 a3", "c2": "b0 b1"}
 
 
+def test_sticky_a_move_that_only_becomes_possible_by_another():
+    members = {
+        "m0": Subscriber(("a",), None, parts("a3")),
+        "m1": Subscriber(("a", "b", "c"), None, parts("b0 c0 c1")),
+        "m2": Subscriber(("b",)),
+    }
+    # a is shared out while m1 has three; only then b moves to m2, and m1 can take another a.
+    found = STICKY(members, {"a": 4, "b": 1, "c": 2})
+    assert {member: len(got) for member, got in found.items()} == {"m0": 3, "m1": 3, "m2": 1}
+
+
 # -- What holds for any group --------------------------------------------------------------------------
 
 TOPICS = "abcde"
@@ -279,7 +290,7 @@ def test_range_is_consecutive_and_even_by_topic(members, sizes):
 
 
 @given(members=a_group, sizes=sizes_of)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_sticky_with_equal_subscriptions_is_even_and_sticky(members, sizes):
     members = {member: one._replace(topics=tuple(TOPICS)) for member, one in members.items()}
     found = STICKY(members, sizes)
@@ -296,7 +307,7 @@ def test_sticky_with_equal_subscriptions_is_even_and_sticky(members, sizes):
 
 
 @given(members=a_group, sizes=sizes_of)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_sticky_no_single_move_makes_it_more_even(members, sizes):
     found = STICKY(members, sizes)
     for got in found.values():
@@ -307,7 +318,7 @@ def test_sticky_no_single_move_makes_it_more_even(members, sizes):
 
 
 @given(members=a_group, sizes=sizes_of)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_sticky_nothing_moves_without_need(members, sizes):
     found = STICKY(members, sizes)
     assert STICKY(again(members, found), sizes) == found
@@ -338,10 +349,10 @@ def lines_run(call):
 
 
 @every_assignor
-@pytest.mark.parametrize("topics", [1, 20])
+@pytest.mark.parametrize("topics", [1, 20, None])
 def test_work_grows_with_the_group_not_with_its_square(name, topics):
     def work(scale):
-        sizes = {f"t{n:04}": 200 * scale // topics for n in range(topics)}
+        sizes = {f"t{n:04}": 200 * scale // (topics or 200 * scale) for n in range(topics or 200 * scale)}
         members = {f"m{n:04}": Subscriber(tuple(sizes)) for n in range(40 * scale)}
         members = again(members, ASSIGNORS[name](members, sizes))
         del members["m0007"]

@@ -1,0 +1,64 @@
+"""``eoslog configs`` and ``eoslog expire``: settings of a log, and what they let go."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from spark_eos.cli.arguments import Commands, add_command, setting
+from spark_eos.cli.tables import print_json, print_table
+from spark_eos.clients.admin import Admin
+from spark_eos.log.settings import LOG_CONFIGS
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands about the log as a whole."""
+    configs = add_command(commands, "configs", _configs, "settings of the log; --alter changes them")
+    configs.add_argument(
+        "--alter",
+        type=setting,
+        nargs="+",
+        action="extend",
+        metavar="NAME=VALUE",
+        help="NAME= takes a setting back to its default",
+    )
+    add_command(
+        commands,
+        "expire",
+        _expire,
+        "forget now what long-lived clients forget once an hour: old ids and offsets",
+    )
+
+
+def _configs(chosen: argparse.Namespace) -> None:
+    admin = Admin(chosen.url)
+    if chosen.alter:
+        admin.alter_log(dict(chosen.alter))
+    log = admin.describe_log()
+    if chosen.json:
+        print_json(asdict(log))
+        return
+    print_table(
+        ("NAME", "VALUE", "DEFAULT"),
+        [(name, value, LOG_CONFIGS[name]) for name, value in sorted(log.config.items())],
+    )
+
+
+def _expire(chosen: argparse.Namespace) -> None:
+    expired = Admin(chosen.url).expire()
+    if chosen.json:
+        offsets = {group: [at._asdict() for at in gone] for group, gone in expired.offsets.items()}
+        print_json({**asdict(expired), "offsets": offsets})
+        return
+    lines = [
+        *(f"aborted the open transaction of producer {producer}" for producer in expired.transactions),
+        *(f"forgot the sequence numbers of producer {producer}" for producer in expired.producers),
+        *(f"forgot transactional.id {transactional_id}" for transactional_id in expired.transactional_ids),
+        *(
+            f"forgot offsets of group {group}: {', '.join(map(str, gone)) or 'none were left, the group is gone'}"
+            for group, gone in expired.offsets.items()
+        ),
+    ]
+    print("\n".join(lines) or "nothing is past its time")

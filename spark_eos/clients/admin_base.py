@@ -1,0 +1,40 @@
+"""What all parts of the admin client share: the log behind them, and places in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import PartitionOffset
+from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["WRITER", "AdminBase", "places"]
+
+WRITER = "admin"
+
+
+class AdminBase:
+    """Finds the log anew for each call. Safe to share between threads."""
+
+    def __init__(self, url: str | os.PathLike[str] | Log) -> None:
+        self._url = url
+
+    def _log(self, *, create: bool = False) -> Log:
+        return self._url if isinstance(self._url, Log) else Log.shared(self._url, create=create)
+
+
+def places(
+    log: Log, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Mapping[TopicPartition, int]
+) -> tuple[PartitionOffset, ...]:
+    """The offsets, with the incarnations that their topics have now.
+
+    Raises `UnknownTopicOrPartitionError` for a topic that is not there.
+    """
+    log.follow()
+    found = []
+    for at, value in offsets.items():
+        offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+        topic_id = log.topic(at[0]).topic_id
+        found.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata))
+    return tuple(found)

@@ -1,0 +1,80 @@
+"""What a consumer subscribes to, and whom it tells when its partitions come and go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from spark_eos.errors import InvalidRequestError
+from spark_eos.protocol.state import State
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["Callback", "Listener", "Subscription"]
+
+Callback = Callable[[list[TopicPartition]], object]
+
+
+class Listener(NamedTuple):
+    """Kafka's ConsumerRebalanceListener. Partitions that were lost count as revoked where ``lost`` is None."""
+
+    assigned: Callback | None = None
+    revoked: Callback | None = None
+    lost: Callback | None = None
+
+    @staticmethod
+    def of(listener: object) -> Listener:
+        """Any of the methods ``on_partitions_assigned``, ``on_partitions_revoked``, ``on_partitions_lost``."""
+        if listener is None:
+            return Listener()
+        found = Listener(*(getattr(listener, f"on_partitions_{name}", None) for name in Listener._fields))
+        if not any(found):
+            raise InvalidRequestError(
+                f"{listener!r} is no listener: it has none of on_partitions_assigned, on_partitions_revoked and "
+                "on_partitions_lost"
+            )
+        return found
+
+
+class Subscription:
+    """Topics by name, and patterns that stand for all topics whose whole name they match."""
+
+    def __init__(
+        self,
+        topics: Iterable[str] | re.Pattern[str],
+        pattern: str | re.Pattern[str] | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        wanted: list[str | re.Pattern[str]] = (
+            [topics] if isinstance(topics, (str, re.Pattern)) else list(topics)
+        )
+        self.names: list[str] = []
+        self.patterns: list[re.Pattern[str]] = [] if pattern is None else [_compiled(pattern)]
+        for one in wanted:
+            if one == "":
+                raise InvalidRequestError("a topic's name cannot be empty")
+            if isinstance(one, str) and not one.startswith("^"):
+                self.names.append(one)
+            else:
+                self.patterns.append(_compiled(one))
+        self.listener = listener or Listener()
+        self._seen: tuple[object, tuple[str, ...]] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.patterns)
+
+    def topics(self, state: State) -> tuple[str, ...]:
+        """The names that it stands for now, sorted; named topics need not be there yet."""
+        if self._seen is None or self._seen[0] is not state.topics:
+            matched = (
+                topic for topic in state.topics if any(pattern.fullmatch(topic) for pattern in self.patterns)
+            )
+            self._seen = (state.topics, tuple(sorted({*self.names, *matched})))
+        return self._seen[1]
+
+
+def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise InvalidRequestError(f"{pattern!r} is no topic and no regular expression: {error}") from None
