@@ -59,7 +59,6 @@ __all__ = [
     "StoreFullError",
     "StorePermissionError",
     "StoreUnavailableError",
-    "TopicAuthorizationError",
     "TopicExistsError",
     "UnknownMemberIdError",
     "UnknownTopicOrPartitionError",
@@ -196,10 +195,6 @@ class UnknownTopicOrPartitionError(InvalidRequestError):
 
 class TopicExistsError(InvalidRequestError):
     """The topic is there already."""
-
-
-class TopicAuthorizationError(InvalidRequestError):
-    """The topic may not be written to, or its name is not a legal one."""
 
 
 class InvalidRecordError(InvalidRequestError):

@@ -58,7 +58,6 @@ ERRORS = {
     "NotALogError": "InvalidRequestError",
     "OffsetOutOfRangeError": "InvalidRequestError",
     "SchemaMismatchError": "InvalidRequestError",
-    "TopicAuthorizationError": "InvalidRequestError",
     "TopicExistsError": "InvalidRequestError",
     "UnknownTopicOrPartitionError": "InvalidRequestError",
     "UnsupportedVersionError": "InvalidRequestError",

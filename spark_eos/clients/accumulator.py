@@ -134,9 +134,9 @@ class TopicBuffer:
         self.topic = topic
 
     def finish(self) -> tuple[StagedFile, ...]:
-        """All that was added, durable and there. More may be added, and finished, afterwards.
+        """All that was added, durable. More may be added, and finished, afterwards.
 
-        With ``keep`` it may be called again after an error. Raises `StorageError` if a file has vanished.
+        With ``keep`` it may be called again after an error.
         """
         if self._broken:
             self.discard()
@@ -145,9 +145,7 @@ class TopicBuffer:
                 assert chunk.rows is not None
                 self._append(chunk.rows, chunk.targets)
         self._seal()
-        files = tuple(self._files)
-        self._log.check_visible(files)
-        return files
+        return tuple(self._files)
 
     def discard(self) -> None:
         """Delete what was staged: only if it is certainly in no entry."""

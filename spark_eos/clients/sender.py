@@ -89,6 +89,7 @@ class Sender:
             log = self._log()
             deadline = log.clock.monotonic() + self._settings["delivery.timeout.ms"] / 1000
             topics, files = self._patiently(log, deadline, batch.finish)
+            self._patiently(log, deadline, lambda: log.check_visible(files))
             try:
                 committed = self._append(log, deadline, topics, files)
             except InvalidPidMappingError:

@@ -16,6 +16,7 @@ from spark_eos.errors import (
     IllegalStateError,
     ProducerFencedError,
     RetriableError,
+    StorageError,
 )
 from spark_eos.log.commit import Committed
 from spark_eos.log.log import Log
@@ -245,9 +246,11 @@ class Transactions:
                 topics, files = self.pending.finish()
             except EosLogError as error:
                 # Rows may be gone with the file that could not be written.
-                failure = AbortableError(f"rows could not be staged, abort the transaction: {error}")
-                self.fail(failure)
-                raise failure from error
+                raise self._cannot_stage(error) from error
+            try:
+                self._log().check_visible(files)
+            except StorageError as error:
+                raise self._cannot_stage(error) from error
             numbered = self._identity.number(files, dict(topics))
             actions.append(AppendBatches(self.stamp, topics, numbered))
         actions.extend(
@@ -258,6 +261,11 @@ class Transactions:
         if end:
             actions.append(EndTransaction(self.stamp, commit=True))
         return tuple(actions)
+
+    def _cannot_stage(self, error: EosLogError) -> AbortableError:
+        failure = AbortableError(f"rows could not be staged, abort the transaction: {error}")
+        self.fail(failure)
+        return failure
 
     def _send(self, wanted: TransactionState, *, certainly_not: ClientState) -> Committed:
         stamp, request = self.stamp, self._request

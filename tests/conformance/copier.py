@@ -1,23 +1,21 @@
-"""The program of test_copier.py, after Kafka's TransactionalMessageCopier: one input partition into a topic.
-
-    copier.py <url> <number> <group id | group metadata> <seed>
-
-It copies what it is given in transactions of random size, aborts some of them, and stops cleanly when it is
-asked to (SIGTERM) or when nothing is left.
-"""
+"""What each process of test_copier.py does, after Kafka's TransactionalMessageCopier."""
 
 from __future__ import annotations
 
 import random
 import signal
-import sys
 
 from spark_eos import Consumer, Producer, TopicPartition
 
 AT_MOST = 750
 
 
-def main(url, number, mode, seed):
+def copy(url, number, mode, seed):
+    """Copy input partition ``number``, or what the group assigns, in transactions of random size.
+
+    Some of them are aborted. It stops cleanly when it is asked to (SIGTERM). ``mode``: "group id" or "group
+    metadata".
+    """
     rng = random.Random(f"{seed} {number}")
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
@@ -34,11 +32,9 @@ def main(url, number, mode, seed):
         if mode == "group metadata":
             reader.subscribe(["in"])
         else:
-            reader.assign([TopicPartition("in", int(number))])
-        idle = 0
-        while not stopping and idle < 10:
+            reader.assign([TopicPartition("in", number)])
+        while not stopping:
             found = reader.poll(timeout_ms=100, max_records=rng.randint(1, AT_MOST))
-            idle = 0 if found else idle + 1
             if not found:
                 continue
             producer.begin_transaction()
@@ -56,7 +52,3 @@ def main(url, number, mode, seed):
             producer.abort_transaction()
             for at, known in reader.committed(reader.assignment()).items():
                 reader.seek(at, known.offset if known else 0)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

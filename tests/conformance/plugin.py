@@ -39,7 +39,9 @@ class Conformance:
         self._rows = rows
         self._outcomes: dict[str, dict[str, str]] = {row: {} for row in rows}
         self._is_worker = hasattr(config, "workerinput")
-        config.addinivalue_line("markers", "conformance(*rows): the rows of tests/conformance/rows.py that it shows")
+        config.addinivalue_line(
+            "markers", "conformance(*rows): the rows of tests/conformance/rows.py that it shows"
+        )
 
     # -- Which test carries which row -------------------------------------------------------------------
 
@@ -83,8 +85,7 @@ class Conformance:
         else:
             return
         for row in rows:
-            if self._outcomes[row].get(report.nodeid) != "failed":
-                self._outcomes[row][report.nodeid] = outcome
+            self._outcomes[row][report.nodeid] = outcome
 
     # -- The end ------------------------------------------------------------------------------------------
 
@@ -141,4 +142,3 @@ class Conformance:
         }
         whole = {"full": self._is_full(), "rows": rows}
         path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-

@@ -73,7 +73,8 @@ _KAFKA = Table(
                 "testInitTransactionsTimeout": "`init_transactions` while the storage is away fails with a "
                 "retriable error after `max.block.ms`; close works.",
                 "testSendOffsetsToTransactionTimeout": "The same, for `send_offsets_to_transaction`.",
-                "testCommitTransactionTimeout": "The same, for `commit_transaction`.",
+                "testCommitTransactionTimeout": "The same, for `commit_transaction`. If the rows themselves cannot be "
+                "staged, the error asks for an abort.",
                 "testAbortTransactionTimeout": "The same, for `abort_transaction`. Here an abort of a transaction "
                 "that nobody else has seen needs no storage, so an open one is aborted.",
                 "testFencingOnSend": "A fenced producer's records are refused. Here `send` only gathers: the "
@@ -260,7 +261,7 @@ _ANOMALIES = Table(
 
 _RULES = Table(
     "Rules of the protocol",
-    "What [0001](design/0001-protocol.md) promises, and the tests that fail without it.",
+    "What the protocol promises, and the tests that fail without it.",
     (
         _section(
             "The commit loop",

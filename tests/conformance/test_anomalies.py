@@ -19,9 +19,9 @@ from spark_eos.errors import (
     InvalidTxnStateError,
     NoOffsetForPartitionError,
     ProducerFencedError,
-    RetriableError,
     StagedFileExpiredError,
     StoreUnavailableError,
+    UnstableOffsetCommitError,
 )
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import RaiseStagingFloor
@@ -306,66 +306,77 @@ def test_a_send_in_doubt_has_no_offset(faulty, fault):
     assert future.result(0).offset == -1
 
 
-CALLS = ["init", "flush", "send_offsets", "commit", "abort"]
+class Program:
+    """What a user's program does: a transaction, and after an error what its state allows; nothing cleverer."""
+
+    def __init__(self, log, call):
+        self.producer = Producer(log, {"transactional.id": "app"})
+        self.call = call
+        self.sent = 0
+        self.committed = False
+
+    def step(self):
+        state = self.producer._transactions.state
+        if state is ClientState.IN_TRANSACTION:
+            self.work()
+        elif state is ClientState.READY:
+            self.producer.begin_transaction()
+            self.sent = 0
+        elif state in {ClientState.UNINITIALIZED, ClientState.INITIALIZING}:
+            self.producer.init_transactions()
+        elif state is ClientState.COMMITTING:
+            self.commit()
+        else:
+            self.producer.abort_transaction()
+
+    def work(self):
+        self.producer.send("t", "x")
+        self.sent += 1
+        if self.call in {"flush", "abort"}:
+            self.producer.flush()
+        if self.call == "send_offsets":
+            self.producer.send_offsets_to_transaction({T0: 0}, "g")
+        if self.call == "abort":
+            self.call = "commit"  # the first transaction aborts
+            self.producer.abort_transaction()
+        else:
+            self.commit()
+
+    def commit(self):
+        self.producer.commit_transaction()
+        self.committed = True
 
 
 @conformance("Bufstream (stuck clients)")
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("fault", [Fault.FAIL_BEFORE, *UNKNOWN])
-@pytest.mark.parametrize("where", ["create", "read", "upload"])
-def test_after_every_failed_call_there_is_one_that_leads_on(faulty, call, fault, where):
-    if where == "read" and fault is not Fault.FAIL_BEFORE:
-        fault = StoreUnavailableError("away")
+@pytest.mark.parametrize("call", ["init", "flush", "send_offsets", "commit", "abort"])
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    [
+        *(("create", fault) for fault in (Fault.FAIL_BEFORE, *UNKNOWN)),
+        *(("upload", fault) for fault in (Fault.FAIL_BEFORE, *UNKNOWN)),
+        *(("read", Fault.FAIL_BEFORE), ("size", Fault.FAIL_BEFORE)),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_after_every_failed_call_there_is_one_that_leads_on(faulty, call, where, fault, times):
     log, store = faulty
-    producer = Producer(log, {"transactional.id": "app"})
-    allowed = {
-        ClientState.UNINITIALIZED: producer.init_transactions,
-        ClientState.INITIALIZING: producer.init_transactions,
-        ClientState.READY: producer.begin_transaction,
-        ClientState.COMMITTING: producer.commit_transaction,
-        ClientState.ABORTING: producer.abort_transaction,
-        ClientState.ABORTABLE_ERROR: producer.abort_transaction,
-    }
-    done = False
-
-    def step():
-        nonlocal done
-        state = producer._transactions.state
-        if state is not ClientState.IN_TRANSACTION:
-            allowed[state]()
-            done = done or state is ClientState.COMMITTING
-            return
-        producer.send("t", "x")
-        if call == "flush" or call == "abort":
-            producer.flush()
-        if call == "send_offsets":
-            producer.send_offsets_to_transaction({T0: 0}, "g")
-        if call == "abort" and store.count("create", ENTRIES) < 12:
-            producer.abort_transaction()
-            return
-        producer.commit_transaction()
-        done = True
-
-    if call == "init":
-        store.inject(fault, where, times=2)
-    failures = 0
-    for number in range(40):
-        if number == 2 and call != "init":
-            store.inject(fault, where, times=2)
+    program = Program(log, call)
+    for _ in range(0 if call == "init" else 2):  # so that the transaction is the next thing to come
+        program.step()
+    store.inject(fault, where, times=times)
+    for _ in range(40):
         try:
-            step()
+            program.step()
         except EosLogError as error:
-            failures += 1
-            assert error.retriable or error.txn_requires_abort, error
-        if done:
+            if not (error.retriable or error.txn_requires_abort):
+                raise
+        if program.committed:
             break
-    assert done
+    assert program.committed
     store.heal()
     store.release()
-    run(producer, "last")
-    found = values(log)
-    assert found[-1] == b"last"
-    assert set(found[:-1]) <= {b"x"}
+    run(program.producer, "last")
+    assert values(log) == [b"x"] * program.sent + [b"last"]
 
 
 # -- Redpanda -------------------------------------------------------------------------------------------
@@ -437,6 +448,31 @@ def test_rows_that_may_be_gone_are_not_committed(faulty):
 
 
 @conformance("Redpanda #6018")
+@pytest.mark.parametrize("flushed", [False, True])
+def test_rows_that_are_gone_are_not_committed(faulty, flushed):
+    log, store = faulty
+    producer = transactional(log)
+    producer.begin_transaction()
+    if flushed:
+        producer.send("out", "x")
+        producer.flush()
+    producer.send("t", "x")
+
+    def lose(operation, name):
+        if operation == "upload":
+            store.inner.delete(name)
+
+    store.after = lose
+    with pytest.raises(EosLogError) as raised:
+        producer.commit_transaction()
+    assert raised.value.txn_requires_abort
+    store.after = lambda _operation, _name: None
+    producer.abort_transaction()
+    run(producer, "y")
+    assert values(log, "t", "out") == [b"y"]
+
+
+@conformance("Redpanda #6018")
 @pytest.mark.parametrize("fault", [Fault.FAIL_BEFORE, Fault.LOST, Fault.DELAYED])
 def test_rows_that_did_not_become_durable_are_not_committed(faulty, fault):
     log, store = faulty
@@ -489,6 +525,28 @@ def test_offsets_are_never_behind_or_ahead_of_the_output(faulty):
     assert all(output == offset for output, offset in seen)
     assert len(set(seen)) > 10
     assert values(log, "out") == numbered(0, 120)
+
+
+@conformance("Redpanda #9571", "offset/pending")
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_stable_offset_is_waited_for(faulty, commit):
+    log, _ = faulty
+    producer = transactional(log)
+    run(producer, "a", "b")
+    Admin(log).alter_group_offsets("g", {T0: 1})
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction({T0: 2}, "g")
+    producer.send("out", "a")
+    producer.flush()
+    config = {"group.id": "g", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    with Consumer(log, {**config, "default.api.timeout.ms": 0}) as reader:
+        reader.assign([T0])
+        with pytest.raises(UnstableOffsetCommitError):
+            reader.committed([T0])
+        assert reader.poll() == []
+        (producer.commit_transaction if commit else producer.abort_transaction)()
+        assert reader.committed([T0])[T0].offset == (2 if commit else 1)
+        assert [record.value for record in reader.poll()] == ([] if commit else [b"b"])
 
 
 OPERATIONS = st.tuples(

@@ -24,7 +24,7 @@ RECORDS, PARTITIONS, AT_MOST = 10_000, 3, 200
 
 
 class Bouncer:
-    """Spoils about one call in ten, by its hooks, and takes the store away now and then for up to 40 calls."""
+    """Spoils every third write and many reads, and takes the store away now and then for up to 40 calls."""
 
     def __init__(self, store, seed):
         self.store = store
@@ -38,15 +38,15 @@ class Bouncer:
             self.away -= 1
             self._fail("away", StoreUnavailableError, operation, name)
         chance = self.rng.random()
-        if chance < 0.01:
+        if chance < 0.02:
             self.away = self.rng.randint(1, 40)
-        if chance < 0.05:
+        if chance < 0.06:
             self._fail("refused", StoreUnavailableError, operation, name)
-        if chance < 0.10 and operation in {"create", "upload"}:
+        if chance < 0.20 and operation in {"create", "upload"}:
             self._fail("request lost", OutcomeUnknownError, operation, name)
 
     def after(self, operation, name):
-        if self.rng.random() < 0.10 and operation in {"create", "upload"}:
+        if self.rng.random() < 0.15 and operation in {"create", "upload"}:
             self._fail("reply lost", OutcomeUnknownError, operation, name)
 
     def stop(self):
@@ -81,7 +81,8 @@ def copy(producer, reader, offsets_to):
     insist(producer.init_transactions)
     copied = iteration = 0
     while copied < RECORDS:
-        found = insist(lambda: reader.poll(max_records=min(AT_MOST, RECORDS - copied)))
+        assert iteration < 10 * RECORDS / AT_MOST, "no progress"
+        found = insist(reader.poll, 0, min(AT_MOST, RECORDS - copied))
         if not found:
             continue
         producer.begin_transaction()
@@ -99,7 +100,8 @@ def copy(producer, reader, offsets_to):
                 insist(producer.commit_transaction)
                 copied += len(found)
         except EosLogError as error:
-            assert error.txn_requires_abort, error
+            if not error.txn_requires_abort:
+                raise
             insist(producer.abort_transaction)
             rewind(reader)
         iteration += 1
@@ -145,7 +147,6 @@ def test_copying_while_the_storage_bounces(with_metadata):
     assert transactions > RECORDS / AT_MOST * 1.5
     assert {what for what, _ in bouncer.spoiled} == {"away", "refused", "request lost", "reply lost"}
     assert {operation for _, operation in bouncer.spoiled} >= {"create", "upload", "read"}
-    assert sum(bouncer.spoiled.values()) > 100
     found = records(log, "out")
     by_partition = {number: [r.value for r in found if r.partition == number] for number in range(PARTITIONS)}
     for values in by_partition.values():

@@ -85,7 +85,9 @@ def test_whoever_reads_ends_what_is_over(expiring):
     producer.begin_transaction()
     producer.send("t", "1", partition=0)
     producer.flush()
-    with Consumer(expiring.other, {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}) as reader:
+    with Consumer(
+        expiring.other, {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    ) as reader:
         reader.assign([T0])
         for _ in range(30):  # more than a second of polls: how often a consumer looks
             assert reader.poll() == []
@@ -98,7 +100,9 @@ def test_whoever_reads_ends_what_is_over(expiring):
 # -- TransactionsExpirationTest ---------------------------------------------------------------------------
 
 
-@conformance("TransactionsExpirationTest.testBumpTransactionalEpochAfterInvalidProducerIdMapping", "expiry/ids")
+@conformance(
+    "TransactionsExpirationTest.testBumpTransactionalEpochAfterInvalidProducerIdMapping", "expiry/ids"
+)
 def test_a_transactional_id_that_has_expired(expiring):
     log = expiring.log
     producer = transactional(log)
@@ -173,7 +177,9 @@ def test_the_state_of_an_idempotent_producer(expiring):
     assert values(expiring.log) == [b"0", b"1", b"2"]
 
 
-@conformance("ProducerIdExpirationTest.testTransactionAfterTransactionIdExpiresButProducerIdRemains", "expiry/ids")
+@conformance(
+    "ProducerIdExpirationTest.testTransactionAfterTransactionIdExpiresButProducerIdRemains", "expiry/ids"
+)
 def test_a_late_writer_of_an_id_that_has_expired_is_refused_however_it_comes(expiring):
     log = expiring.log
     expiring.admin.alter_log({"producer.id.expiration.ms": 30 * 86_400_000})

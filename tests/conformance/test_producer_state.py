@@ -54,7 +54,11 @@ def lso(log):
 def markers(log):
     state = log.follow()
     rows = state.partitions[log.topic("t").topic_id, 0].index
-    return [(row.offset if hasattr(row, "offset") else row.base_offset, row.kind) for row in rows if row.kind is not Kind.DATA]
+    return [
+        (row.offset if hasattr(row, "offset") else row.base_offset, row.kind)
+        for row in rows
+        if row.kind is not Kind.DATA
+    ]
 
 
 def at_the_end_of_the_range(log, stamp, last):
@@ -205,7 +209,9 @@ def test_a_non_transactional_batch_of_a_transactional_producer(log):
     assert values(log) == [b"a"]
 
 
-@conformance("ProducerStateManagerTest.(marker retry is idempotent)", "producer/same-decision", "producer/markers")
+@conformance(
+    "ProducerStateManagerTest.(marker retry is idempotent)", "producer/same-decision", "producer/markers"
+)
 @pytest.mark.parametrize("commit", [True, False])
 def test_an_end_that_is_repeated(log, commit):
     stamp = begun(log)
@@ -297,7 +303,9 @@ def test_the_log_start_in_the_middle_of_a_file(log):
     assert values(log) == [b"e"]
 
 
-@conformance("UnifiedLogTest.testLastStableOffsetDoesNotExceedLogStartOffsetAfterSegmentDeletion", "offset/start")
+@conformance(
+    "UnifiedLogTest.testLastStableOffsetDoesNotExceedLogStartOffsetAfterSegmentDeletion", "offset/start"
+)
 def test_the_log_start_behind_whole_files(log):
     for _ in range(3):
         append(log, init(log), b"x", b"x")

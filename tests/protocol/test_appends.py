@@ -29,6 +29,7 @@ def test_offsets_are_given_in_the_order_of_the_request(log):
     assert (log.partition().end, log.partition(1).end) == (7, 2)
 
 
+@pytest.mark.conformance("commit/all-or-nothing")
 def test_a_rejected_request_changes_nothing(log):
     before = log.state
     for bad in (log.appending(NO_PRODUCER, (0, 1), (2, 1)), log.appending(NO_PRODUCER, (0, 1), topic="u")):
@@ -82,6 +83,7 @@ def test_base_seq_of_a_name():
     assert staged_at("data/t-9/00042-7-x.arrow") == 42
 
 
+@pytest.mark.conformance("sequence/duplicate")
 @pytest.mark.parametrize("transactional", [True, False])
 def test_a_repeated_request_is_answered_with_its_first_offsets(log, transactional):
     stamp = log.next(log.init()) if transactional else log.init(None)
@@ -94,6 +96,7 @@ def test_a_repeated_request_is_answered_with_its_first_offsets(log, transactiona
         log.append(stamp, (0, 3, 0), (1, 3, 3))
 
 
+@pytest.mark.conformance("offset/floor")
 def test_a_repeated_request_is_recognised_above_its_files(log):
     stamp = log.init(None)
     log.append(stamp, (0, 3, 0))
@@ -103,6 +106,7 @@ def test_a_repeated_request_is_recognised_above_its_files(log):
         log.append(stamp, (0, 3, 3))
 
 
+@pytest.mark.conformance("sequence/gap")
 @pytest.mark.parametrize("sequence", [-2, 1, 2, 4, 2**31])
 def test_gaps(log, sequence):
     stamp = log.init(None)
@@ -112,6 +116,7 @@ def test_gaps(log, sequence):
     log.append(stamp, (0, 3, 3))
 
 
+@pytest.mark.conformance("sequence/gap")
 def test_another_length_is_no_duplicate(log):
     stamp = log.init(None)
     log.append(stamp, (0, 3, 0))
@@ -119,11 +124,13 @@ def test_another_length_is_no_duplicate(log):
         log.append(stamp, (0, 2, 0))
 
 
+@pytest.mark.conformance("sequence/first")
 def test_the_first_sequence_is_zero(log):
     with pytest.raises(OutOfOrderSequenceError, match="the next one is 0"):
         log.append(log.init(None), (0, 1, 1))
 
 
+@pytest.mark.conformance("sequence/window")
 def test_five_batches_are_remembered(log):
     stamp = log.init(None)
     for sequence in range(6):
@@ -133,6 +140,7 @@ def test_five_batches_are_remembered(log):
         log.append(stamp, (0, 1, 0))
 
 
+@pytest.mark.conformance("sequence/wrap")
 @pytest.mark.parametrize("count", [2, 12])
 def test_sequences_wrap(log, count):
     stamp = log.init(None)
@@ -142,6 +150,7 @@ def test_sequences_wrap(log, count):
     log.append(stamp, (0, 1, count - 2))
 
 
+@pytest.mark.conformance("sequence/first")
 def test_a_new_epoch_begins_at_zero(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3, 0))
@@ -154,6 +163,7 @@ def test_a_new_epoch_begins_at_zero(log):
     assert landed(log.append(stamp, (0, 3, 0))) == [(0, 6, False)]
 
 
+@pytest.mark.conformance("Redpanda #5026", "sequence/aborted")
 def test_an_aborted_batch_is_not_taken_for_a_duplicate(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3, 0))

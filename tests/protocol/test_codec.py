@@ -127,6 +127,7 @@ def test_what_cannot_be_written(entry):
         encode_entry(entry)
 
 
+@pytest.mark.conformance("state/checked")
 def test_a_flipped_byte_is_found_wherever_it_is():
     data = encode_entry(ENTRY)
     for at in range(len(data)):
@@ -137,6 +138,7 @@ def test_a_flipped_byte_is_found_wherever_it_is():
                 decode_entry(flipped, 7, "entry 7")
 
 
+@pytest.mark.conformance("state/checked")
 def test_a_cut_is_found_wherever_it_is():
     data = encode_entry(ENTRY)
     for length in range(len(data)):

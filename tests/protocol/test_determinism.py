@@ -169,6 +169,7 @@ def action(state):
     )
 
 
+@pytest.mark.conformance("state/pure")
 @settings(max_examples=80)
 @given(st.data())
 def test_any_history(data):

@@ -34,6 +34,7 @@ DAY_MS = 86_400_000
 # -- Transactions ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("KAFKA-6119", "expiry/fence-first")
 def test_a_transaction_past_its_timeout_is_fenced_and_aborted(log):
     """KAFKA-6119: were it only aborted, its producer could go on as if nothing had happened."""
     stamp = log.next(log.init(timeout_ms=1000))
@@ -54,6 +55,7 @@ def test_a_transaction_past_its_timeout_is_fenced_and_aborted(log):
     log.append(log.next(log.init()), (0, 1, 0))
 
 
+@pytest.mark.conformance("expiry/evidence")
 def test_no_transaction_expires_early(log):
     stamp = log.next(log.init(timeout_ms=1000))
     log.append(stamp, (0, 3))
@@ -64,6 +66,7 @@ def test_no_transaction_expires_early(log):
         log.do(ExpireTransaction(stamp, 999))
 
 
+@pytest.mark.conformance("expiry/evidence")
 def test_only_the_transaction_that_was_watched_expires(log):
     """A sweeper that slept names a transaction that has ended: the next one of its producer goes on."""
     stamp = log.next(log.init())
@@ -96,6 +99,7 @@ def test_pending_offsets_go_with_the_transaction(log):
 # -- Producer ids ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("KAFKA-9144", "expiry/producers")
 def test_an_idle_producer_is_forgotten_and_its_late_writes_are_refused(log):
     """KAFKA-9144: what is forgotten can never be taken for something new."""
     stamp = log.init(None)
@@ -124,6 +128,7 @@ def test_a_producer_that_writes_again_lives_on(log):
     assert not list(due(log.state, log.now))
 
 
+@pytest.mark.conformance("expiry/producers")
 def test_a_transactional_producer_keeps_its_id_and_epoch(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3, 0))
@@ -140,6 +145,7 @@ def test_a_transactional_producer_keeps_its_id_and_epoch(log):
     log.append(following, (0, 1, 0))
 
 
+@pytest.mark.conformance("expiry/not-open")
 def test_nothing_of_an_open_transaction_expires(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3, 0))
@@ -150,6 +156,7 @@ def test_nothing_of_an_open_transaction_expires(log):
             log.do(action)
 
 
+@pytest.mark.conformance("expiry/ids")
 def test_an_idle_transactional_id_is_forgotten(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3, 0))
@@ -165,6 +172,7 @@ def test_an_idle_transactional_id_is_forgotten(log):
     assert log.init().producer_id == stamp.producer_id + 1
 
 
+@pytest.mark.conformance("expiry/queries")
 def test_a_query_is_never_forgotten(log):
     """Its last batch is what a replay after any pause is recognised by."""
     log.init("query", run_id="run")
@@ -181,6 +189,7 @@ def test_a_query_is_never_forgotten(log):
 # -- Offsets of groups ----------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("expiry/offsets")
 def test_old_offsets_of_a_group_are_forgotten(log):
     log.do(CommitOffsets("g", (log.at(1),)))
     log.now += DAY_MS
@@ -197,6 +206,7 @@ def test_old_offsets_of_a_group_are_forgotten(log):
     assert "g" not in log.state.offsets
 
 
+@pytest.mark.conformance("expiry/offsets")
 def test_the_time_begins_when_the_last_member_has_gone(log):
     """KIP-211."""
     log.do(CommitOffsets("g", (log.at(1),)))
@@ -227,6 +237,7 @@ def test_a_group_that_never_committed_is_forgotten_too(log):
     assert not log.state.groups
 
 
+@pytest.mark.conformance("expiry/offsets")
 def test_offsets_stay_while_a_transaction_carries_newer_ones(log):
     stamp = log.next(log.init())
     log.do(CommitOffsets("g", (log.at(1),)))
@@ -240,6 +251,7 @@ def test_offsets_stay_while_a_transaction_carries_newer_ones(log):
 # -- Settings -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("expiry/settings")
 def test_settings_of_the_log(log):
     assert {name: setting(log.state, name) for name in LOG_CONFIGS} == LOG_CONFIGS
     stamp = log.init(None)

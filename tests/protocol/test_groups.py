@@ -66,6 +66,7 @@ def test_the_first_member_reads_everything_at_once(log):
     assert group(log).assignor == "cooperative-sticky"
 
 
+@pytest.mark.conformance("group/hand-over")
 def test_a_partition_passes_on_when_its_reader_has_let_go(log):
     join(log, "m")
     assert join(log, "n") == 2
@@ -77,6 +78,7 @@ def test_a_partition_passes_on_when_its_reader_has_let_go(log):
     assert group(log).status == "Stable"
 
 
+@pytest.mark.conformance("group/hand-over")
 def test_members_that_leave_or_are_silent_pass_on_what_they_read(log):
     join(log, "m")
     join(log, "n")
@@ -95,6 +97,7 @@ def test_members_that_leave_or_are_silent_pass_on_what_they_read(log):
     assert group(log).generation == generation
 
 
+@pytest.mark.conformance("group/membership")
 def test_only_members_in_their_generation_commit(log):
     join(log, "m")
     commit(log, "m", 1)
@@ -115,6 +118,7 @@ def test_only_members_in_their_generation_commit(log):
     log.do(CommitOffsets("g", (log.at(1),)))
 
 
+@pytest.mark.conformance("group/held")
 def test_nobody_commits_for_what_another_member_reads(log):
     join(log, "m")
     join(log, "n")
@@ -127,6 +131,7 @@ def test_nobody_commits_for_what_another_member_reads(log):
     log.do(CommitOffsets("g", (log.at(1),), None, Membership("m", 2)))
 
 
+@pytest.mark.conformance("group/transaction")
 def test_the_same_rules_hold_inside_a_transaction(log):
     """KIP-447: a zombie's transaction dies with its membership."""
     stamp = log.next(log.init())
@@ -166,6 +171,7 @@ def test_syncing_is_for_members_and_the_newest_generation(log):
     assert log.state.groups == before.groups
 
 
+@pytest.mark.conformance("group/static")
 def test_a_static_member_is_succeeded_without_a_rebalance(log):
     join(log, "m", instance="i")
     join(log, "n", instance="j")
@@ -189,6 +195,7 @@ def test_a_static_member_that_wants_something_else_is_a_new_one(log):
     assert len(held(log, "m2")) == 6
 
 
+@pytest.mark.conformance("group/generation")
 def test_a_new_subscription_is_a_new_generation_and_the_same_one_is_not(log):
     join(log, "m")
     assert join(log, "m") == 1
@@ -200,6 +207,7 @@ def test_a_new_subscription_is_a_new_generation_and_the_same_one_is_not(log):
     assert len(held(log, "m")) == 6
 
 
+@pytest.mark.conformance("group/generation")
 def test_topics_that_come_grow_and_go_are_shared_out(log):
     join(log, "m", topics=("four", "new"))
     assert len(held(log, "m")) == 4
@@ -225,6 +233,7 @@ def test_a_deleted_topic_is_taken_also_from_who_has_just_unsubscribed_from_it(lo
     assert group(log).members["m"].held == ()
 
 
+@pytest.mark.conformance("group/assignor")
 def test_members_elect_an_assignor_that_all_know(log):
     join(log, "m", assignors=("range", "cooperative-sticky"))
     assert group(log).assignor == "range"

@@ -80,12 +80,14 @@ def test_what_belongs_before_the_batch(out):
     assert (out.partition(topic="out").start, out.partition(topic="out").end) == (5, 10)
 
 
+@pytest.mark.conformance("query/replay")
 def test_a_replay_by_the_same_run_has_nothing_to_do(out):
     run(out, first(out))
     for finished in (False, True):
         assert run(out, first(out), finished) == []
 
 
+@pytest.mark.conformance("query/replay")
 def test_a_replay_by_the_next_run_registers_it_and_writes_nothing(out):
     run(out, first(out))
     end = out.partition(topic="out").end
@@ -104,6 +106,7 @@ def test_a_zombie_that_never_registered_does_not_fence_its_successor(out):
     assert run(out, second(out, run="r2")) == WHOLE
 
 
+@pytest.mark.conformance("query/zombie")
 def test_a_run_that_was_replaced_does_not_come_back(out):
     run(out, first(out))
     run(out, second(out, run="r2"))
@@ -115,6 +118,7 @@ def test_a_run_that_was_replaced_does_not_come_back(out):
         out.do(action)
 
 
+@pytest.mark.conformance("query/zombie")
 def test_a_run_that_never_registered_commits_nothing(out):
     with pytest.raises(ProducerFencedError, match="never registered"):
         out.do(CommitMicroBatch("tx", "q", "r1", 0, ()))
@@ -146,6 +150,7 @@ def test_a_refused_batch_does_not_register_its_run(out):
     assert run(out, second(out)) == WHOLE
 
 
+@pytest.mark.conformance("query/older-checkpoint")
 def test_the_same_batch_with_other_offsets_is_an_older_checkpoint(out):
     run(out, first(out))
     other = batch(out, 0, source(out, {0: 0, 1: 0}, {0: 11, 1: 20}))
@@ -159,6 +164,7 @@ def test_the_same_batch_with_other_offsets_is_an_older_checkpoint(out):
         out.do(action)
 
 
+@pytest.mark.conformance("query/older-checkpoint")
 def test_an_older_batch_is_an_older_checkpoint(out):
     run(out, first(out))
     run(out, second(out))
@@ -173,6 +179,7 @@ def test_an_older_batch_is_an_older_checkpoint(out):
         out.do(CommitMicroBatch("tx", "q", "r1", 0, stale.sources))
 
 
+@pytest.mark.conformance("query/continuity")
 def test_a_new_checkpoint_continues(out):
     run(out, first(out))
     with pytest.raises(CheckpointMismatchError, match="start from a new checkpoint"):
@@ -191,6 +198,7 @@ def test_a_group_goes_on_where_it_stands_under_any_transactional_id(out):
         run(out, second(out))
 
 
+@pytest.mark.conformance("query/continuity")
 def test_a_group_that_a_client_moved(out):
     run(out, first(out))
     out.do(CommitOffsets("g", (out.at(3),)))
@@ -237,6 +245,7 @@ def test_a_self_join_stands_at_the_one_further_behind(out):
     assert out.group() == {("t", 0): 12}
 
 
+@pytest.mark.conformance("query/continuity")
 def test_sources_of_others_continue_by_their_text(out):
     def step(number, start, end, **kwargs):
         return run(out, batch(out, number, SourceProgress(start, end), **kwargs))

@@ -36,6 +36,7 @@ def test_rules_raise_nothing_but_their_own_errors(log):
     assert isinstance(apply(log.state, Request(bytes(16), 0, (action,)))[1], Rejected)
 
 
+@pytest.mark.conformance("offset/with-transaction", "offset/pending")
 @pytest.mark.parametrize("commit", [True, False])
 def test_pending_offsets_wait_for_the_end(log, commit):
     stamp = log.next(log.init())
@@ -51,6 +52,7 @@ def test_pending_offsets_wait_for_the_end(log, commit):
     assert not is_pending(log.state, "g", "t", 0)
 
 
+@pytest.mark.conformance("offset/with-transaction")
 def test_one_shot(log):
     stamp = log.next(log.init())
     log.do(log.appending(stamp, (0, 3)), CommitOffsets("g", (log.at(3),), stamp), EndTransaction(stamp, True))

@@ -17,6 +17,7 @@ from spark_eos.protocol.state import TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 
 
+@pytest.mark.conformance("producer/timeout-bounds")
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
 def test_timeouts(log, timeout_ms):
     with pytest.raises(InvalidTransactionTimeoutError, match=str(timeout_ms)):
@@ -25,6 +26,7 @@ def test_timeouts(log, timeout_ms):
     log.init(timeout_ms=900_000)
 
 
+@pytest.mark.conformance("producer/ids")
 def test_ids_are_given_out_in_order(log):
     for taken in ((1, 0), (0, 1)):
         with pytest.raises(InvalidPidMappingError, match="next new one is 0 at epoch 0"):
@@ -39,6 +41,7 @@ def test_ids_are_given_out_in_order(log):
             log.do(InitProducer(0, epoch, "a", 1000))
 
 
+@pytest.mark.conformance("producer/fencing")
 def test_older_epochs_are_fenced(log):
     old = log.next(log.init())
     new = log.next(log.init())
@@ -51,6 +54,7 @@ def test_older_epochs_are_fenced(log):
         log.append(new._replace(producer_id=9), (0, 1))
 
 
+@pytest.mark.conformance("producer/init-aborts")
 def test_init_aborts_what_is_open(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3))
@@ -63,6 +67,7 @@ def test_init_aborts_what_is_open(log):
     assert log.state.producers[0].transaction is TransactionState.COMPLETE_ABORT
 
 
+@pytest.mark.conformance("producer/markers")
 def test_control_batches_take_one_offset_in_each_partition_touched(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3), (1, 5))
@@ -75,6 +80,7 @@ def test_control_batches_take_one_offset_in_each_partition_touched(log):
     assert log.append(NO_PRODUCER, (1, 1))[0].base_offset == 6
 
 
+@pytest.mark.conformance("offset/lso")
 def test_last_stable_offset(log):
     first, second = log.next(log.init("a")), log.next(log.init("b"))
     log.append(NO_PRODUCER, (0, 2))
@@ -90,6 +96,7 @@ def test_last_stable_offset(log):
     assert log.partition().last_stable_offset == log.partition().end == 11
 
 
+@pytest.mark.conformance("KAFKA-19999", "producer/same-decision")
 @pytest.mark.parametrize("commit", [True, False])
 def test_the_same_decision_again_is_success_and_the_opposite_is_refused(log, commit):
     stamp = log.next(log.init())
@@ -102,6 +109,7 @@ def test_the_same_decision_again_is_success_and_the_opposite_is_refused(log, com
         log.end(stamp, not commit)
 
 
+@pytest.mark.conformance("KAFKA-17754", "producer/number")
 def test_a_stale_end_decides_nothing(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3))
@@ -113,6 +121,7 @@ def test_a_stale_end_decides_nothing(log):
     assert log.partition().last_stable_offset == 4
 
 
+@pytest.mark.conformance("producer/one-at-a-time")
 @pytest.mark.parametrize("by", [0, 2, 5])
 def test_numbers_follow_one_another(log, by):
     stamp = log.next(log.init())
@@ -122,6 +131,7 @@ def test_numbers_follow_one_another(log, by):
         log.append(log.next(stamp, by), (0, 3))
 
 
+@pytest.mark.conformance("producer/one-at-a-time")
 def test_one_transaction_at_a_time(log):
     stamp = log.next(log.init())
     log.append(stamp, (0, 3))
@@ -135,6 +145,7 @@ def test_an_end_needs_a_beginning(log):
         log.end(stamp)
 
 
+@pytest.mark.conformance("producer/empty")
 @pytest.mark.parametrize("commit", [True, False])
 def test_an_empty_transaction_leaves_no_trace(log, commit):
     stamp = log.next(log.init())
@@ -145,6 +156,7 @@ def test_an_empty_transaction_leaves_no_trace(log, commit):
     log.append(log.next(stamp), (0, 1))
 
 
+@pytest.mark.conformance("producer/kinds")
 def test_transactions_need_a_transactional_id(log):
     stamp = log.init(None)
     with pytest.raises(InvalidTxnStateError, match=r"has no transactional.id"):
@@ -153,6 +165,7 @@ def test_transactions_need_a_transactional_id(log):
         log.append(log.init(), (0, 1))
 
 
+@pytest.mark.conformance("producer/runs")
 def test_runs_do_not_come_back(log):
     log.init(run_id="r1")
     log.init(run_id="r2")

@@ -48,6 +48,7 @@ def test_entries_follow_one_another(log, seq):
     assert apply_entry(log.state, Entry(2, ()))[0].seq == 2
 
 
+@pytest.mark.conformance("state/time")
 def test_time_never_goes_back(log):
     log.now = 5
     log.do()
@@ -93,6 +94,7 @@ def test_schema_versions(log):
     assert log.state.topics["typed"].schemas == (b"1", b"2")
 
 
+@pytest.mark.conformance("offset/incarnation")
 def test_a_topic_that_was_created_again_is_another_one(log):
     log.append(NO_PRODUCER, (0, 5))
     log.do(CommitOffsets("g", (log.at(3),)))
@@ -114,6 +116,7 @@ def test_a_topic_that_was_created_again_is_another_one(log):
             log.do(action)
 
 
+@pytest.mark.conformance("offset/open-topic")
 def test_a_topic_with_an_open_transaction_stays(log):
     stamp = log.next(log.init())
     log.append(stamp, (1, 5))
@@ -140,6 +143,7 @@ def test_sequences_go_with_their_topic(log):
     assert not log.state.producers[stamp.producer_id].sequences
 
 
+@pytest.mark.conformance("offset/start")
 def test_log_start(log):
     for _ in range(3):
         log.append(NO_PRODUCER, (0, 5))
@@ -157,6 +161,7 @@ def test_log_start(log):
     assert log.append(NO_PRODUCER, (0, 1))[0].base_offset == 15
 
 
+@pytest.mark.conformance("offset/start")
 def test_log_start_stays_below_an_open_transaction(log):
     log.append(NO_PRODUCER, (0, 5))
     log.append(log.next(log.init()), (0, 5))
@@ -166,6 +171,7 @@ def test_log_start_stays_below_an_open_transaction(log):
     assert log.partition().start == 5
 
 
+@pytest.mark.conformance("offset/floor")
 def test_staging_floor(log):
     with pytest.raises(InvalidRequestError, match="cannot rise to 3"):
         log.do(RaiseStagingFloor(3))

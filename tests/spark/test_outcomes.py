@@ -200,6 +200,7 @@ def test_a_replay_doubles_only_where_that_was_asked_for(bench, driver):
     assert bench.values("out") == ["again", "again", "once"]
 
 
+@pytest.mark.conformance("Redpanda #6018")
 def test_a_file_that_is_not_whole_is_not_committed(bench, driver, store):
     running = driver()
     messages = running.stage("a")

@@ -1,0 +1,51 @@
+"""``python -m spark_eos.testing.simulator``: run seeds; say what was tried; tell the story of what failed."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import os
+import random
+import sys
+
+from spark_eos.testing.simulator.campaign import Tally, campaign, story
+
+
+def main() -> int:
+    """0 if everything held, 1 if not."""
+    parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
+    parser.add_argument(
+        "--seeds", metavar="A:B", help="these seeds (default: new ones, as long as --minutes say)"
+    )
+    parser.add_argument("--minutes", type=float, help="stop after so long (default: 1, without --seeds)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)"
+    )
+    parser.add_argument("--story", type=int, metavar="SEED", help="tell what happens with one seed")
+    chosen = parser.parse_args()
+    if chosen.story is not None:
+        logging.disable(logging.CRITICAL)
+        print(story(chosen.story))
+        return 0
+    if chosen.seeds:
+        first, last = map(int, chosen.seeds.split(":"))
+        seeds, minutes = iter(range(first, last)), chosen.minutes
+    else:
+        first = random.SystemRandom().randrange(10**9)
+        seeds, minutes = itertools.count(first), chosen.minutes or 1.0
+        print(f"seeds from {first}", flush=True)
+    tally = Tally()
+    for tally in campaign(seeds, jobs=chosen.jobs, minutes=minutes):
+        if tally.runs % 100 == 0 or sys.stdout.isatty():
+            print(tally, end="\r" if sys.stdout.isatty() else "\n", flush=True)
+    print(tally)
+    for failure in tally.failures:
+        print(f"\nseed {failure.seed}: {failure.problems[0]}")
+    if tally.failures:
+        print(f"\n{story(tally.failures[0].seed)}")
+    return 1 if tally.failures or not tally.runs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""The store of a simulated world: objects in memory, requests that take time, get lost, or come twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TypeVar
+
+import pyarrow as pa
+
+from spark_eos.errors import EosLogError, OutcomeUnknownError, StoreUnavailableError
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.uploads import UploadFile
+from spark_eos.testing.simulator.world import Killed, World
+
+__all__ = ["SimulatedStore"]
+
+T = TypeVar("T")
+
+
+class SimulatedStore(Store):
+    """What processes of one world share. Every call is two waits: the request travels, and the reply."""
+
+    is_local = False
+
+    def __init__(self, world: World) -> None:
+        self.inner = MemoryStore()
+        self.url = self.inner.url = "sim://world"
+        self._world = world
+        self._busy_until = -1.0
+
+    def create(self, name: str, data: Data) -> None:
+        body = bytes(data)
+        self._change("create", name, lambda: self.inner.create(name, body))
+
+    def upload(self, name: str) -> AbstractContextManager[Upload]:
+        return self._upload(name)
+
+    @contextmanager
+    def _upload(self, name: str) -> Iterator[Upload]:
+        body = bytearray()
+        file = UploadFile(body.extend)
+        try:
+            yield file
+            file.finish()
+        finally:
+            file.close()
+        whole = bytes(body)
+        self._change("upload", name, lambda: self.inner.create(name, whole))
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        return self._read("read", name, lambda: self.inner.read(name, offset, length))
+
+    def size(self, name: str) -> int:
+        return self._read("size", name, lambda: self.inner.size(name))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        found = self._read("list", prefix, lambda: list(self.inner.list(prefix)))
+        self._world.random.shuffle(found)
+        return iter(found)
+
+    def delete(self, name: str) -> None:
+        self._change("delete", name, lambda: self.inner.delete(name))
+
+    def overwrite(self, name: str, data: Data) -> None:
+        body = bytes(data)
+        self._change("overwrite", name, lambda: self.inner.overwrite(name, body))
+
+    # -- Trouble ----------------------------------------------------------------------------------------
+
+    def _travel(self, operation: str, name: str) -> None:
+        world = self._world
+        process = world.current()
+        world.operations += 1
+        process.breathe()
+        if world.strikes("busy"):
+            self._busy_until = world.now + world.random.choice([0.05, 0.5, 20.0])
+        if world.now < self._busy_until and not world.calm:
+            process.wait(0.001)
+            raise StoreUnavailableError(f"{operation} {name}: busy (503)")
+
+    def _reply(self) -> None:
+        self._world.current().wait(self._world.random.expovariate(400))
+
+    def _read(self, operation: str, name: str, effect: Callable[[], T]) -> T:
+        self._travel(operation, name)
+        if self._world.strikes("lost"):
+            self._world.current().wait(1.0)
+            raise StoreUnavailableError(f"{operation} {name}: no answer")
+        try:
+            return effect()
+        finally:
+            self._reply()
+
+    def _change(self, operation: str, name: str, effect: Callable[[], None]) -> None:
+        world, process = self._world, self._world.current()
+        self._travel(operation, name)
+
+        def late() -> None:
+            with suppress(EosLogError):
+                effect()
+                world.note(f"{operation} {name}: done late")
+
+        if world.strikes("lost"):
+            world.note(f"{operation} {name}: request lost")
+            process.wait(1.0)
+            raise OutcomeUnknownError(f"{operation} {name}: no answer")
+        if world.strikes("delayed"):
+            world.note(f"{operation} {name}: request delayed")
+            world.at(world.random.choice([0.5, 3.0, 100.0]), late)
+            process.wait(1.0)
+            raise OutcomeUnknownError(f"{operation} {name}: no answer")
+        if world.strikes("doubled"):
+            if world.random.random() < 0.5:
+                with suppress(EosLogError):
+                    effect()  # The library below retried by itself: it meets its own object.
+            else:
+                world.at(world.random.choice([0.01, 1.0, 50.0]), late)
+        try:
+            effect()
+        except EosLogError as error:
+            world.note(f"{operation} {name}: {type(error).__name__}")
+            self._reply()
+            raise
+        world.note(f"{operation} {name}")
+        if world.strikes("kill"):
+            world.note("killed after")
+            process.kill()
+            raise Killed
+        self._reply()
+        if world.strikes("reply_lost"):
+            world.note(f"{operation} {name}: reply lost")
+            raise OutcomeUnknownError(f"{operation} {name}: the reply was lost")

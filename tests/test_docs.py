@@ -1,0 +1,56 @@
+"""What docs/clients.md says is so: its example runs, and its tables are the settings there are."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from spark_eos.clients.config import CONSUMER, PRODUCER
+from spark_eos.clients.transactions import ClientState
+
+CLIENTS = (Path(__file__).parent.parent / "docs/clients.md").read_text(encoding="utf-8")
+
+
+def table(title):
+    """The rows below a heading, as pairs of cells."""
+    section = CLIENTS.split(f"\n### {title}\n")[1].split("\n#")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| (.*) \|$", section, re.MULTILINE)
+    return dict(rows)
+
+
+def written(default):
+    """A default as the tables have it."""
+    if default is None or default == "":
+        return "–"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{','.join(default) if isinstance(default, tuple) else default}`"
+
+
+def test_the_settings():
+    assert table("Producer") == {name: written(key.default) for name, key in PRODUCER.items()}
+    expected = {name: written(key.default) for name, key in CONSUMER.items()}
+    expected["enable.auto.commit"] = "`true` with a `group.id`, else `false`"
+    assert table("Consumer") == expected
+
+
+def test_the_states():
+    assert all(f"`{state.name}`" in CLIENTS for state in ClientState)
+
+
+def test_the_example_runs(tmp_path):
+    (example,) = re.findall(r"^```python\n(.*?)^```", CLIENTS, re.DOTALL | re.MULTILINE)
+    code = example.replace("/tmp/clients-log", str(tmp_path / "log"))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == "1 copied\n"
