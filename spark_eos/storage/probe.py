@@ -14,9 +14,10 @@ __all__ = ["probe"]
 def probe(store: Store, unique: bytes | None = None) -> None:
     """Prove that ``store`` creates a name once and refuses to create it again.
 
-    Works on one object of a unique name (``unique``, else random) under ``_probe/`` and deletes it. Raises `UnsupportedStoreError`
-    if the store let the second create through, changed or lost the bytes, or cannot create at all, and
-    the store's own errors if it could not be asked (denied, full, unavailable).
+    Works on one object of a unique name (``unique``, else random) under ``_probe/`` and deletes it.
+
+    Raises `UnsupportedStoreError` if the store let the second create through, changed or lost the bytes, or
+    cannot create at all, and the store's own errors if it could not be asked (denied, full, unavailable).
     """
     name = f"_probe/{(unique or uuid.uuid4().bytes).hex()}"
     first, second = (f"{name} {word}".encode() for word in ("first", "second"))
