@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_eos.errors import EosLogError, InvalidRecordError
+from spark_eos.errors import EosLogError, IllegalStateError, InvalidRecordError
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.segments import SegmentWriter
@@ -89,7 +89,8 @@ class TaskWriter:
             files = tuple(file for _, writer, _ in self._writers.values() for file in writer.finish())
         except BaseException:
             for _, writer, _ in self._writers.values():
-                writer.abandon()
+                with suppress(IllegalStateError):  # Finished already: its file goes with the staging floor.
+                    writer.abandon()
             raise
         message = TaskMessage({topic.name: topic.topic_id for topic, _, _ in self._writers.values()}, files)
         if context is not None:

@@ -1,0 +1,233 @@
+"""Every way in which Spark commits: real sources and sinks, and Spark's part as Spark does it.
+
+The checkpoint is kept in the store as well, under ``_checkpoint/``, so that its files are operations to crash
+at. Every process is a run of the query, with handles of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from spark_eos.errors import ObjectNotFoundError, RetriableError
+from spark_eos.log import log as log_module
+from spark_eos.log import stage
+from spark_eos.log.clock import Retry
+from spark_eos.spark import checkpoint
+from spark_eos.spark.batch import EosLogBatchWriter
+from spark_eos.spark.options import parse_sink, parse_source
+from spark_eos.spark.schema import kafka_schema
+from spark_eos.spark.sink import EosLogStreamWriter
+from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.task import TaskMessage
+from tests.crashpoints.app import Scenario
+from tests.crashpoints.clients import ENDS, INPUT, fill
+
+URL = "memory://crashpoints"
+LOCATION = "/checkpoint"
+QUERY_ID = "11111111-2222-4333-8444-555555555555"
+ROWS = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
+ALL_VALUES = sorted(value for rows in INPUT.values() for value in rows)
+
+
+@contextmanager
+def driver(app):
+    """Whatever opens the log by its URL gets this process's store, and nothing that another process knew."""
+
+    def text(path):
+        try:
+            return (
+                app.store.read(f"_checkpoint/{path.relative_to(LOCATION).as_posix()}").to_pybytes().decode()
+            )
+        except ObjectNotFoundError:
+            return None
+
+    def opens(_url):
+        return app.store
+
+    retry = Retry(deadline_s=30 if app.patient else 0, first_s=0)
+    with (
+        mock.patch.object(log_module, "open_store", opens),
+        mock.patch.object(stage, "open_store", opens),
+        mock.patch.object(log_module, "Retry", return_value=retry),
+        mock.patch.dict(log_module._SHARED, clear=True),
+        mock.patch.object(checkpoint, "_read", text),
+        mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
+    ):
+        yield
+
+
+class Query:
+    """One run of ``in -> out``. Each batch takes two records or so."""
+
+    def __init__(self, app, *, complete=False, **sink):
+        self.app, self.complete = app, complete
+        self.run_id = str(UUID(bytes=app.clock.unique()))
+        source = {"path": URL, "subscribe": "in", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
+        self.reader = EosLogStreamReader(parse_source(source, streaming=True), kafka_schema())
+        named = {name.replace("_", "."): value for name, value in sink.items()}
+        self.options = parse_sink(
+            {"path": URL, "topic": "out", "checkpointLocation": LOCATION, "group.id": "g", **named},
+            streaming=True,
+        )
+
+    def go_on(self, batches=20):
+        """Micro-batches until there is nothing more; the last one again if it was not noted as done."""
+        if self._read("metadata") is None:
+            self._add("metadata", json.dumps({"id": QUERY_ID}))
+        done = [number for number in range(20) if self._read(f"offsets/{number}") is not None]
+        last = done[-1] if done else -1
+        if last >= 0 and self._read(f"commits/{last}") is None:
+            start = self._offsets(last - 1) if last else self.reader.initialOffset()
+            self.batch(last, start, self._offsets(last))
+        for _ in range(batches):
+            last_and_bounds = self.plan(last)
+            if last_and_bounds is None:
+                return
+            last = last_and_bounds[0]
+            self.batch(*last_and_bounds)
+
+    def plan(self, last):
+        """The next batch, written down; None if there is nothing to read."""
+        start = self._offsets(last) if last >= 0 else self.reader.initialOffset()
+        end = self.reader.latestOffset(start, self.reader.getDefaultReadLimit())
+        if end == start:
+            return None
+        self._add(f"offsets/{last + 1}", "v1\n{}\n" + json.dumps(end))
+        return last + 1, start, end
+
+    def batch(self, number, start, end):
+        writer = EosLogStreamWriter(self.options, ROWS, overwrite=self.complete)
+        written = [self.rows(task, end) for task in self.reader.partitions(start, end)]
+        messages = [write(self.app, writer, *rows) for rows in written] or [TaskMessage()]
+        for message in messages:
+            message.query_id, message.run_id = QUERY_ID, self.run_id
+        writer.commit(messages, number)
+        for value in sorted({value for values, _ in written for value in values}):
+            self.app.store.note(("sent", "out", value))
+        self._add(f"commits/{number}", "v1\n{}")
+
+    def rows(self, task, end):
+        """What a task writes: values and partitions."""
+        values, partitions = [], []
+        for batch in self.app.patiently(lambda: [*self.reader.read(task)]):
+            values += [value.decode() for value in batch.column("value").to_pylist()]
+            partitions += batch.column("partition").to_pylist()
+        if self.complete:
+            # The whole result, as an aggregation without keys keeps it.
+            limits = {int(n): at for n, at in end["in"].items()}
+            values = [value for n, limit in limits.items() for value in INPUT[n][:limit]]
+            partitions = [n for n, limit in limits.items() for _ in INPUT[n][:limit]]
+        return values, partitions
+
+    def _offsets(self, number):
+        return json.loads(self._read(f"offsets/{number}").split("\n")[2])
+
+    def _read(self, name):
+        return checkpoint._read(Path(LOCATION) / name)
+
+    def _add(self, name, text):
+        self.app.store.create(f"_checkpoint/{name}", text.encode())
+
+
+def write(app, writer, values, partitions):
+    """A task; one that failed is tried again."""
+    numbers = [partitions] * len(values) if isinstance(partitions, int) else partitions
+    columns = [pa.array([value.encode() for value in values], pa.binary()), pa.array(numbers, pa.int32())]
+    rows = pa.record_batch(columns, ["value", "partition"])
+    return app.patiently(lambda: writer.write(iter([rows])))
+
+
+def query(**settings):
+    def run(app):
+        with driver(app):
+            Query(app, **settings).go_on()
+        app.store.note(("ended",))
+
+    return run
+
+
+def before_commit(app):
+    """A run that wrote down batch 1 and died before its tasks ran."""
+    fill(app)
+    with driver(app):
+        run = Query(app)
+        run.go_on(batches=1)
+        run.plan(0)
+
+
+def after_commit(app):
+    """A run whose last batch is in the log, and which died before it noted that."""
+    fill(app)
+    with driver(app):
+        Query(app).go_on()
+    app.store.delete("_checkpoint/commits/1")
+
+
+def check_copied(app):
+    state = app.log.follow()
+    assert {at: known.offset for at, known in state.offsets["g"].items()} == ENDS
+    check_all_there(app)
+
+
+def check_all_there(app):
+    found = {value for rows in app.values("out").values() for value in rows}
+    assert sorted(found) == ALL_VALUES
+
+
+def batch_write(*, overwrite=False, **settings):
+    """One job of two tasks. Who does not know whether it was done looks into the log, unless it overwrites."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+
+    def run(app):
+        with driver(app):
+            options = parse_sink({"path": URL, "topic": "out", **named}, streaming=False)
+            for _ in range(20):
+                there = [value for rows in app.values("out").values() for value in rows]
+                assert sorted(there) in ([], ["old"], ALL_VALUES), "half a job"
+                if sorted(there) == ALL_VALUES:
+                    return
+                writer = app.patiently(lambda: EosLogBatchWriter(options, ROWS, overwrite=overwrite))
+                messages = [write(app, writer, values, n) for n, values in INPUT.items()]
+                try:
+                    writer.commit(messages)
+                except RetriableError:
+                    continue
+                for value in ALL_VALUES:
+                    app.store.note(("sent", "out", value))
+
+    return run
+
+
+def old_rows(app):
+    from spark_eos import Producer
+
+    fill(app)
+    producer = Producer(app.log)
+    producer.send("out", "old", partition=0)
+    producer.flush()
+
+
+def streaming(run, prepare, check=check_copied, **options):
+    return Scenario(run, prepare, check, gives_up=True, **options)
+
+
+QUERIES = {
+    "query": streaming(query(), fill),
+    "query, transactional.id": streaming(query(transactional_id="mine"), fill),
+    "replay before the commit": streaming(query(), before_commit),
+    "replay after the commit": streaming(query(), after_commit),
+    "complete mode": streaming(query(complete=True), fill),
+    "at least once": streaming(
+        query(processing_guarantee="at_least_once"), fill, check_all_there, repeats=True, same=False
+    ),
+    "batch": Scenario(batch_write(), fill),
+    "batch, transactional.id": Scenario(batch_write(transactional_id="job"), fill),
+    "batch, overwrite": Scenario(batch_write(overwrite=True), old_rows),
+}

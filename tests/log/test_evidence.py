@@ -1,0 +1,48 @@
+"""What a process has seen, and nothing else, decides: for its own requests, and for others' transactions."""
+
+from __future__ import annotations
+
+from spark_eos.log.log import Log
+from spark_eos.log.tail import Tail
+from spark_eos.protocol.actions import CommitOffsets, ExpireTransaction, InitProducer, PartitionOffset
+from spark_eos.protocol.types import ProducerStamp
+from spark_eos.storage.memory import MemoryStore
+from tests.log.fakes import FakeClock, create
+
+
+class JumpingClock(FakeClock):
+    """Its wall clock can be set, as administrators and time servers do."""
+
+    ahead_s = 0.0
+
+    def now_ms(self):
+        return int((self.now + self.ahead_s) * 1000)
+
+
+def test_a_request_that_was_found_stays_found_when_it_is_watched_again():
+    """A thread follows the log between two tries of a request: its entry must not be looked for in vain."""
+    store = MemoryStore()
+    done = Log.create(store).commit(create("a"))
+    tail = Tail(store)
+    tail.watch(done.request_id)
+    tail.follow()
+    tail.watch(done.request_id)
+    found = tail.found(done.request_id)
+    assert found is not None
+    assert found[0] == done.seq
+
+
+def test_a_clock_that_jumps_aborts_nobody():
+    clock = JumpingClock()
+    log = Log.create(MemoryStore(), clock)
+    topic = log.ensure_topic("t")
+    stamp = ProducerStamp(0, 0, 0)
+    log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),))
+    log.commit(lambda _: (CommitOffsets("g", (PartitionOffset("t", topic.topic_id, 0, 1),), stamp),))
+    assert log.sweep() == ()
+    for ahead_s in (3600.0, -3600.0):
+        clock.ahead_s = ahead_s
+        clock.now += 0.4
+        assert log.sweep() == ()
+    clock.now += 0.2
+    assert log.sweep() == (ExpireTransaction(stamp, 1000),)

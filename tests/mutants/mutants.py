@@ -1,0 +1,17 @@
+"""All mutants: small breaks of the product, each of which some test has to see."""
+
+from __future__ import annotations
+
+from tests.mutants import of_clients, of_groups, of_log, of_protocol, of_spark, of_topics
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS", "Mutant"]
+
+MUTANTS: tuple[Mutant, ...] = (
+    *of_protocol.MUTANTS,
+    *of_topics.MUTANTS,
+    *of_groups.MUTANTS,
+    *of_log.MUTANTS,
+    *of_clients.MUTANTS,
+    *of_spark.MUTANTS,
+)

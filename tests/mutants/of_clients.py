@@ -1,0 +1,314 @@
+"""Breaks of producers and consumers."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_TRANSACTIONS, _SENDER = "spark_eos/clients/transactions.py", "spark_eos/clients/sender.py"
+_ASSIGNED, _FETCHER = "spark_eos/clients/assigned.py", "spark_eos/clients/fetcher.py"
+_OFFSETS, _REBALANCE = "spark_eos/clients/offsets.py", "spark_eos/clients/rebalance.py"
+_CONSUMER = "spark_eos/clients/consumer.py"
+
+_OF_PRODUCER = ("tests/clients/test_producer.py", "-k", "not processes")
+_OF_CONSUMER = ("tests/clients/test_consumer.py",)
+_OF_POSITIONS = ("tests/clients/test_reading_on.py",)
+_OF_DOUBT = ("tests/clients/test_doubt.py",)
+_OF_GROUPS = ("tests/clients/test_groups.py",)
+
+MUTANTS = (
+    # -- transactions -----------------------------------------------------------------------------------
+    Mutant(
+        "commit-not-recognised-by-its-number",
+        _TRANSACTIONS,
+        "done = producer is not None and producer.stamp == stamp and producer.transaction is wanted",
+        "done = producer is None",
+        "a commit that landed and was forgotten is an error when it is repeated",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "any-end-will-do",
+        _TRANSACTIONS,
+        "producer.stamp == stamp and producer.transaction is wanted",
+        "producer.stamp == stamp and producer.transaction is not TransactionState.ONGOING",
+        "a commit is told as made if somebody has aborted the transaction",
+        _OF_DOUBT,
+    ),
+    Mutant(
+        "flush-in-doubt-is-no",
+        _TRANSACTIONS,
+        "            if isinstance(error, CommitOutcomeUnknownError):\n                # It may",
+        "            if error.fatal:\n                # It may",
+        "a flush in doubt is repeated under another name, or its files are deleted",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "files-of-a-flush-in-doubt",
+        _TRANSACTIONS,
+        "        self.pending.fail(error)\n        self.pending = Accumulator()",
+        "        self.pending.fail(error)\n        self._drop()",
+        "files that may be in the log are deleted",
+        _OF_DOUBT,
+    ),
+    Mutant(
+        "abort-says-nothing",
+        _TRANSACTIONS,
+        "            if not self._touched:\n",
+        "            if not self._number < 0:\n",
+        "an abort leaves the transaction open in the log",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "number-of-an-empty-transaction",
+        _TRANSACTIONS,
+        "                self._number -= 1  # The log never heard of it, and expects the same number again.\n",
+        "",
+        "after an empty transaction no other one can begin",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "abort-after-an-unknown-commit",
+        _TRANSACTIONS,
+        '"abort_transaction": {_S.IN_TRANSACTION, _S.ABORTING',
+        '"abort_transaction": {_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING',
+        "a commit in doubt may be aborted, and its files are deleted",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "offsets-of-a-zombie",
+        _TRANSACTIONS,
+        "            self._check_epoch(state)\n",
+        "",
+        "a producer that is fenced learns it only at its commit",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "offsets-without-their-member",
+        _TRANSACTIONS,
+        "CommitOffsets(group, tuple(offsets.values()), self.stamp, self._members[group])",
+        "CommitOffsets(group, tuple(offsets.values()), self.stamp)",
+        "offsets go with a transaction in nobody's name (KIP-447)",
+        ("tests/clients/test_producer_and_groups.py",),
+    ),
+    Mutant(
+        "init-under-a-new-name",
+        _TRANSACTIONS,
+        "        if self.state is _S.UNINITIALIZED:",
+        "        if self.state is not _S.READY:",
+        "init_transactions in doubt, when repeated, takes another epoch",
+        _OF_PRODUCER,
+    ),
+    # -- idempotent sends -------------------------------------------------------------------------------
+    Mutant(
+        "files-of-an-unknown-send",
+        _SENDER,
+        "refused = isinstance(error, EosLogError) and not isinstance(error, CommitOutcomeUnknownError)",
+        "refused = isinstance(error, EosLogError)",
+        "files of a send whose outcome is unknown are deleted",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "numbers-in-doubt",
+        _SENDER,
+        "            self._identity = None\n        batch.fail(error)",
+        "            pass\n        batch.fail(error)",
+        "after an unknown send the next ones go on with its sequence numbers",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "numbers-not-learnt",
+        _SENDER,
+        "        self._identity.learn(committed.state)\n",
+        "",
+        "the second send of a producer passes for a repetition of its first",
+        _OF_PRODUCER,
+    ),
+    Mutant(
+        "expired-id-kept",
+        _SENDER,
+        "                self._identity = None\n                committed",
+        "                committed",
+        "a producer whose id expired never sends again",
+        ("tests/clients/test_producer_and_groups.py",),
+    ),
+    # -- reading ----------------------------------------------------------------------------------------
+    Mutant(
+        "position-past-the-stable-offset",
+        _ASSIGNED,
+        "            self._planned_end = end\n",
+        "            self._planned_end = partition.end\n",
+        "a consumer steps over records of a transaction that is open",
+        _OF_POSITIONS,
+    ),
+    Mutant(
+        "unread-rows-stepped-over",
+        _ASSIGNED,
+        "        self.position += rows.num_rows",
+        "        self.position = self._base + self._table.num_rows",
+        "a poll of a few records loses the rest of their batch",
+        _OF_CONSUMER,
+    ),
+    Mutant(
+        "hidden-rows-not-stepped-over",
+        _ASSIGNED,
+        "            self.position = max(self.position, self._planned_end)",
+        "            self.position = max(self.position, 0)",
+        "a position stays before control batches and aborted records",
+        _OF_CONSUMER,
+    ),
+    Mutant(
+        "consumer-of-another-incarnation",
+        _ASSIGNED,
+        "        if topic is None or topic.topic_id != self.topic.topic_id:",
+        "        if topic is None:",
+        "a consumer reads on in another topic of the same name",
+        _OF_CONSUMER,
+    ),
+    Mutant(
+        "seek-keeps-its-rows",
+        _ASSIGNED,
+        "        self._planned_end = -1\n        self._table = None\n\n    def check",
+        "        self._planned_end = -1\n\n    def check",
+        "after a seek the rows of the old place are returned",
+        _OF_POSITIONS,
+    ),
+    Mutant(
+        "seek-keeps-its-plan",
+        _ASSIGNED,
+        "        self.position = offset\n        self._planned.clear()\n",
+        "        self.position = offset\n",
+        "after a seek what was planned before is read on",
+        _OF_POSITIONS,
+    ),
+    Mutant(
+        "pending-offset-not-waited-for",
+        _FETCHER,
+        "            if self._offsets.is_pending(state, assigned.at):\n                return None",
+        "            if self._offsets.is_pending(state, assigned.at):\n                pass",
+        "a new holder reads again what an open transaction is about to commit (KIP-447)",
+        (*_OF_GROUPS, "-k", "pending"),
+    ),
+    Mutant(
+        "error-loses-rows",
+        _FETCHER,
+        "                    if found:\n                        return found\n",
+        "",
+        "an error loses the rows of the same poll that were taken before it",
+        _OF_CONSUMER,
+    ),
+    Mutant(
+        "no-turns",
+        _FETCHER,
+        "                self._assigned[at] = self._assigned.pop(at)\n",
+        "",
+        "a busy partition starves the others",
+        _OF_CONSUMER,
+    ),
+    Mutant(
+        "reset-to-nowhere",
+        _FETCHER,
+        "            if not self._offsets.resets:",
+        "            if self._offsets.resets:",
+        "a position that is out of range is reset where that was forbidden",
+        _OF_CONSUMER,
+    ),
+    Mutant(
+        "commits-what-it-returns",
+        _CONSUMER,
+        "            found = gather(state)\n",
+        "            found = gather(state)\n            self._offsets.auto_commit(now=bool(found))\n",
+        "records are committed before anybody has seen them",
+        (*_OF_CONSUMER, *_OF_GROUPS),
+    ),
+    Mutant(
+        "damage-resets-offsets",
+        _ASSIGNED,
+        "            if fetch.offset >= partition_of(state, self.at).start:\n                raise\n",
+        "",
+        "a data file that is gone makes a consumer begin anew instead of failing",
+        _OF_POSITIONS,
+    ),
+    # -- offsets of a consumer --------------------------------------------------------------------------
+    Mutant(
+        "committed-zero-is-nothing",
+        _OFFSETS,
+        "            if committed is not None:\n",
+        "            if committed is not None and committed.offset:\n",
+        "a group that committed offset 0 begins as if it had committed nothing",
+        _OF_POSITIONS,
+    ),
+    Mutant(
+        "commits-in-nobodys-name",
+        _OFFSETS,
+        "member = None if self.member is None else self.member.membership",
+        "member = None",
+        "members cannot commit, or anybody can",
+        _OF_GROUPS,
+    ),
+    Mutant(
+        "pending-for-the-uncommitted-only",
+        _OFFSETS,
+        "stable = self._isolation is Isolation.READ_COMMITTED and",
+        "stable = self._isolation is Isolation.READ_UNCOMMITTED and",
+        "readers of committed records do not wait for pending offsets",
+        (*_OF_CONSUMER, "-k", "offsets"),
+    ),
+    Mutant(
+        "old-commits-remembered",
+        _OFFSETS,
+        "        self._committed.pop(at, None)",
+        "        pass",
+        "a partition that comes back is not committed at the place it had before",
+        _OF_GROUPS,
+    ),
+    # -- groups -----------------------------------------------------------------------------------------
+    Mutant(
+        "lost-partitions-read-on",
+        _REBALANCE,
+        "            self._lose([at for at in self._assigned if self._key(at) not in held])\n",
+        "",
+        "a member reads on what it does not hold any more",
+        _OF_GROUPS,
+    ),
+    Mutant(
+        "evicted-member-commits",
+        _REBALANCE,
+        "        self._lose(list(self._assigned))\n        self._member.check_not_fenced(state)",
+        "        self._revoke(list(self._assigned))\n        self._member.check_not_fenced(state)",
+        "a member that was put out tells its listener to commit what others have by now",
+        _OF_GROUPS,
+    ),
+    Mutant(
+        "synced-before-it-lets-go",
+        _REBALANCE,
+        "            self._revoke(self._going(group))\n",
+        "",
+        "a member says that it has let go and reads on",
+        _OF_GROUPS,
+    ),
+    Mutant(
+        "eager-and-cooperative-swapped",
+        _REBALANCE,
+        "        if group.assignor in EAGER:",
+        "        if group.assignor not in EAGER:",
+        "cooperative members stop for every rebalance, eager ones never",
+        _OF_GROUPS,
+    ),
+    Mutant(
+        "static-predecessor-goes-on",
+        _REBALANCE,
+        "        self._member.check_not_fenced(state)\n",
+        "",
+        "two consumers of one group.instance.id take the place from one another for ever",
+        _OF_GROUPS,
+    ),
+    Mutant(
+        "revoked-without-a-commit",
+        _REBALANCE,
+        "            self._offsets.auto_commit(now=True)\n",
+        "",
+        "what was read since the last commit is read again by the next holder, though auto-commit is on",
+        _OF_GROUPS,
+    ),
+)

@@ -1,0 +1,385 @@
+"""Breaks of the commit loop, the tail, planning, reading and writing of rows, and the POSIX store."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_COMMIT, _LOG, _PLAN = "spark_eos/log/commit.py", "spark_eos/log/log.py", "spark_eos/log/plan.py"
+_READ, _SEGMENTS, _TAIL = "spark_eos/log/read.py", "spark_eos/log/segments.py", "spark_eos/log/tail.py"
+_POSIX, _POSIX_FILES = "spark_eos/storage/posix.py", "spark_eos/storage/posix_files.py"
+
+_OF_COMMIT = ("tests/log/test_commit.py",)
+_OF_EVIDENCE = ("tests/log/test_evidence.py",)
+_OF_PLAN = ("tests/log/test_plan.py",)
+_OF_SEGMENTS = ("tests/log/test_segments.py",)
+_OF_READING = ("tests/log/test_log.py", "tests/clients/test_consumer.py")
+_OF_DURABILITY = ("tests/storage/test_durability.py",)
+_OF_POSIX = ("tests/storage/test_posix.py", "tests/storage/test_posix_errors.py")
+
+MUTANTS = (
+    # -- commit loop ------------------------------------------------------------------------------------
+    Mutant(
+        "unknown-is-no",
+        _COMMIT,
+        "                doubted = {request.request_id for request in draft.requests}\n",
+        "",
+        "a commit without a reply counts as one that was not made",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "earlier-try-forgotten",
+        _COMMIT,
+        "doubted = {r.request_id for r in draft.requests if self._slots.get(r.request_id) == entry.seq}",
+        "doubted = set()",
+        "a no to a repeated call counts for its first try too",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "own-entry-not-recognised",
+        _COMMIT,
+        "                self._answer_found(draft.tickets)\n                for",
+        "                for",
+        "a slot that is taken is always another's: what landed without a reply is committed again",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "taken-slot-is-ours",
+        _COMMIT,
+        "                self._await_slot(entry.seq, deadline)\n",
+        "                if attempt:\n                    self._succeed(draft, entry)\n                    return\n"
+        "                self._await_slot(entry.seq, deadline)\n",
+        "a slot that is taken after a lost reply passes for our own entry: its body is not compared",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "next-slot-while-in-doubt",
+        _COMMIT,
+        "                self._store.create(name, data)",
+        "                self._store.create(names.entry(entry.seq + attempt), data)",
+        "a try in doubt is repeated in the next slot",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "new-identity-for-each-call",
+        _COMMIT,
+        "_Ticket(propose, request_id or self._clock.unique(), writer)",
+        "_Ticket(propose, self._clock.unique(), writer)",
+        "a repeated call does not find its own entry",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "refused-on-an-old-state",
+        _COMMIT,
+        "        if refused and self._follow().seq != state.seq:",
+        "        if refused and self._tail.state.seq != state.seq:",
+        "a request is refused by what others have changed since",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "refused-while-in-doubt",
+        _COMMIT,
+        "            elif self._slots.get(ticket.request_id, -1) > state.seq:",
+        "            elif self._slots.get(ticket.request_id, -1) > state.seq + 1:",
+        "a caller is told no while an earlier try may still land",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "verdict-on-a-draft",
+        _COMMIT,
+        "            if verdict is not None and not draft.requests:",
+        "            if verdict is not None:",
+        "a verdict rests on an entry that may never be written",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "told-no-who-may-be-in",
+        _COMMIT,
+        "ticket.error = self._unknown(ticket, error) if watched else error",
+        "ticket.error = error",
+        "after an error of the loop itself callers are told no who may be in",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "earlier-try-not-looked-for",
+        _COMMIT,
+        "            if self._answer_found(tickets):\n                return",
+        "            pass",
+        "a repeated call whose entry landed meanwhile commits again",
+        _OF_COMMIT,
+    ),
+    # -- tail -------------------------------------------------------------------------------------------
+    Mutant(
+        "tail-jumps",
+        _TAIL,
+        "            if self._state.seq == state.seq - 1:",
+        "            if self._state.seq != state.seq:",
+        "a state that is not the next one is taken over, even an older one",
+        ("tests/log/test_tail.py",),
+    ),
+    Mutant(
+        "watched-anew",
+        _TAIL,
+        "            self._watched.setdefault(request_id, None)",
+        "            self._watched[request_id] = None",
+        "what was found of a request is forgotten when it is tried again",
+        _OF_EVIDENCE,
+    ),
+    # -- planning and reading ---------------------------------------------------------------------------
+    Mutant(
+        "aborted-rows-shown",
+        _PLAN,
+        "        isolation is Isolation.READ_COMMITTED\n        and bool(partition.aborted)",
+        "        isolation is Isolation.READ_UNCOMMITTED\n        and bool(partition.aborted)",
+        "read_committed shows aborted rows",
+        _OF_PLAN,
+    ),
+    Mutant(
+        "an-abort-hides-its-producer",
+        _PLAN,
+        "(row.producer.producer_id, row.producer.number) in partition.aborted",
+        "any(row.producer.producer_id == one for one, _ in partition.aborted)",
+        "one abort hides all that its producer ever wrote",
+        _OF_PLAN,
+    ),
+    Mutant(
+        "open-rows-shown",
+        _PLAN,
+        "return partition.last_stable_offset if isolation is Isolation.READ_COMMITTED else partition.end",
+        "return partition.end",
+        "read_committed goes past the last stable offset",
+        _OF_PLAN,
+    ),
+    Mutant(
+        "range-unchecked",
+        _PLAN,
+        "    if not partition.start <= start <= end <= limit:",
+        "    if not start <= end:",
+        "records that are not there are planned, and silently left out",
+        _OF_PLAN,
+    ),
+    Mutant(
+        "skip-forgotten",
+        _PLAN,
+        "last - first, first - row.base_offset, row.file",
+        "last - first, 0, row.file",
+        "a read from the middle of a batch gives its first rows",
+        _OF_PLAN,
+    ),
+    Mutant(
+        "slice-from-the-front",
+        _READ,
+        "table.slice(fetch.skip, fetch.count)",
+        "table.slice(0, fetch.count)",
+        "a read from the middle of a batch gives its first rows",
+        _OF_READING,
+    ),
+    Mutant(
+        "old-rows-not-upgraded",
+        _READ,
+        "return table if newest.version == layout.version else upgrade(table, newest)",
+        "return table",
+        "rows of an older schema lack the new columns",
+        _OF_READING,
+    ),
+    Mutant(
+        "rows-of-another-version",
+        _READ,
+        "layout = layout_of(topic, fetch.file.schema_version)",
+        "layout = layout_of(topic)",
+        "rows of an older schema are decoded as if they had the newest one",
+        _OF_READING,
+    ),
+    Mutant(
+        "time-of-the-next-batch",
+        _READ,
+        "        if fetch.batch.max_timestamp_ms < timestamp_ms:",
+        "        if fetch.batch.max_timestamp_ms <= timestamp_ms:",
+        "the last record of a batch is not found by its own timestamp",
+        _OF_READING,
+    ),
+    # -- rows -------------------------------------------------------------------------------------------
+    Mutant(
+        "crc-unchecked",
+        _SEGMENTS,
+        "    if crc != batch.crc:",
+        "    if crc < 0:",
+        "damaged rows are returned",
+        _OF_SEGMENTS,
+    ),
+    Mutant(
+        "short-read-unchecked",
+        _SEGMENTS,
+        "    if data.size != batch.length:",
+        "    if not data.size:",
+        "a file that was cut off is told as a wrong checksum",
+        _OF_SEGMENTS,
+    ),
+    Mutant(
+        "rows-not-counted",
+        _SEGMENTS,
+        "    if count != batch.count:",
+        "    if count < 0:",
+        "offsets are given to other rows than were counted",
+        _OF_SEGMENTS,
+    ),
+    Mutant(
+        "order-within-partitions-lost",
+        _SEGMENTS,
+        'order = np.argsort(narrow, kind="stable")',
+        "order = np.lexsort((-np.arange(len(narrow)), narrow))",
+        "rows of a partition are stored backwards",
+        _OF_SEGMENTS,
+    ),
+    Mutant(
+        "error-keeps-the-file",
+        _SEGMENTS,
+        "            self.abandon()\n            raise",
+        "            raise",
+        "after an error in the middle of it a file goes on, with rows missing",
+        _OF_SEGMENTS,
+    ),
+    Mutant(
+        "partitioner-sign",
+        "spark_eos/log/partitioners.py",
+        "key_hashes(keys) & np.int32(0x7FFFFFFF)",
+        "np.abs(key_hashes(keys))",
+        "keys with a negative hash go to another partition than in Kafka",
+        ("tests/log/test_partitioners.py",),
+    ),
+    # -- files of a commit, sweeps ----------------------------------------------------------------------
+    Mutant(
+        "files-not-looked-for",
+        _LOG,
+        "        if not self.store.is_local:",
+        "        if self.store.is_local:",
+        "a file that is not there is committed",
+        ("tests/log/test_log.py",),
+    ),
+    Mutant(
+        "size-not-compared",
+        _LOG,
+        "            if size != staged.file.size:",
+        "            if size > staged.file.size:",
+        "a file that was cut off is committed",
+        ("tests/log/test_log.py",),
+    ),
+    Mutant(
+        "timeout-by-the-wall-clock",
+        "spark_eos/log/sweep.py",
+        "            now = self._clock.monotonic()\n            overdue",
+        "            now = self._clock.now_ms() / 1000\n            overdue",
+        "a clock that jumps aborts transactions",
+        _OF_EVIDENCE,
+    ),
+    Mutant(
+        "time-of-the-transaction-before",
+        "spark_eos/log/sweep.py",
+        "        self._seen = seen\n",
+        "        self._seen.update(seen)\n        seen = {s: min(t for o, t in self._seen.items()"
+        " if o.producer_id == s.producer_id) for s in seen}\n",
+        "the time of a producer's earlier transactions counts for its newest",
+        ("tests/log/test_sweep.py",),
+    ),
+    # -- POSIX ------------------------------------------------------------------------------------------
+    Mutant(
+        "data-not-synced",
+        _POSIX_FILES,
+        "        sync(self._descriptor)\n",
+        "",
+        "after a power cut an object is there and empty",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "link-not-synced",
+        _POSIX,
+        "                sync(folder)\n            except OSError as error:\n                self._doubt(path)\n",
+        "                pass\n            except OSError as error:\n                self._doubt(path)\n",
+        "after a power cut an object is gone whose create had returned",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "what-was-met-not-synced",
+        _POSIX,
+        "        try:\n            sync(folder)\n        except OSError as error:\n            self._doubt(path)\n",
+        "        try:\n            pass\n        except OSError as error:\n            self._doubt(path)\n",
+        "a slot counts as taken by what a power cut can still take away",
+        (*_OF_DURABILITY, "-k", "meets or refusal_that"),
+    ),
+    Mutant(
+        "read-in-doubt",
+        _POSIX,
+        '        self._settle_doubt(path)\n        with _translated("read", path',
+        '        with _translated("read", path',
+        "an object is read, and built on, whose sync had failed",
+        (*_OF_DURABILITY, "-k", "before_it_is_read"),
+    ),
+    Mutant(
+        "parent-not-synced",
+        _POSIX,
+        "                sync_folder(parent)",
+        "                pass",
+        "after a power cut a new folder is gone with all that is in it",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "link-before-sync",
+        _POSIX,
+        '        with _translated("sync", path):\n            temp.seal()\n'
+        "        # The folder is opened before the link, so that after it nothing is left to fail but one sync.\n"
+        "        with self._folder_of(path) as folder:\n            self._link(temp, path, folder)\n",
+        "        with self._folder_of(path) as folder:\n            self._link(temp, path, folder)\n"
+        '            with _translated("sync", path):\n                temp.seal()\n',
+        "an object is seen before its bytes are durable",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "rename-instead-of-link",
+        _POSIX,
+        "            os.link(temp.path, os.path.basename(path), dst_dir_fd=folder)",
+        "            os.rename(temp.path, os.path.basename(path), dst_dir_fd=folder)",
+        "a create replaces what is there",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "link-count-not-asked",
+        _POSIX,
+        "            if link_count(temp.path) == 2:",
+        "            if link_count(temp.path) > 2:",
+        "a link that was made, and whose reply was bad, counts as another's",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "failed-sync-is-no",
+        _POSIX,
+        '                raise outcome_unknown(error, "create", path) from error',
+        '                raise store_error(error, "create", path) from error',
+        "a create whose last sync failed is told as one that was not made",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "link-in-doubt-not-withdrawn",
+        _POSIX,
+        "            os.unlink(temp.path)\n            taken",
+        "            taken",
+        "a link in doubt lands after it was told as not made",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "short-write",
+        _POSIX_FILES,
+        "            view = view[written:]",
+        "            view = view[view.nbytes :]",
+        "what the system did not take at once is lost",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "short-read",
+        _POSIX_FILES,
+        "        done += count\n",
+        "        done = length\n",
+        "what the system did not give at once is garbage",
+        _OF_POSIX,
+    ),
+)

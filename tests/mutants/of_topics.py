@@ -1,0 +1,141 @@
+"""Breaks of the rules of offsets, log starts and topics, of the index, and of entries as bytes."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_RULES = "spark_eos/protocol/rules"
+_STARTS, _TOPICS, _OFFSETS = f"{_RULES}/starts.py", f"{_RULES}/topics.py", f"{_RULES}/offsets.py"
+
+_OF_PRODUCERS = ("tests/protocol/test_producers.py",)
+_OF_TOPICS = ("tests/protocol/test_topics.py",)
+_OF_OFFSETS = ("tests/protocol/test_offsets.py", "tests/protocol/test_groups.py")
+
+MUTANTS = (
+    Mutant(
+        "committer-of-any-partition",
+        _OFFSETS,
+        "groups.check_committer(state, action.group, action.member, keys)",
+        "groups.check_committer(state, action.group, action.member, ())",
+        "a member commits for a partition that another one holds",
+        _OF_OFFSETS,
+    ),
+    Mutant(
+        "offsets-before-the-commit",
+        _OFFSETS,
+        "    if action.producer is None:",
+        "    if action.producer is None or state.log_id:",
+        "offsets of a transaction are committed before its end",
+        _OF_OFFSETS,
+    ),
+    Mutant(
+        "metadata-without-bound",
+        _OFFSETS,
+        "> MAX_METADATA_BYTES:",
+        "> MAX_METADATA_BYTES * 2:",
+        "the metadata of an offset may be longer than Kafka's bound",
+        _OF_OFFSETS,
+    ),
+    Mutant(
+        "log-start-past-open-transactions",
+        _STARTS,
+        "stable = partition.last_stable_offset",
+        "stable = partition.end",
+        "retention removes rows of an open transaction",
+        _OF_TOPICS,
+    ),
+    Mutant(
+        "log-start-goes-back",
+        _STARTS,
+        "        if start > partition.start:",
+        "        if start != partition.start:",
+        "a log start goes back to records that are gone",
+        _OF_TOPICS,
+    ),
+    Mutant(
+        "staging-floor-falls",
+        _STARTS,
+        "staging_floor=max(state.staging_floor, action.seq)",
+        "staging_floor=action.seq",
+        "files that were deleted can be committed again",
+        _OF_TOPICS,
+    ),
+    Mutant(
+        "topic-of-another-incarnation",
+        _TOPICS,
+        "    if topic_id is not None and topic.topic_id != topic_id:",
+        "    if topic_id == '':",
+        "requests for a deleted topic go to the next one of its name",
+        _OF_TOPICS,
+    ),
+    Mutant(
+        "topic-deleted-under-a-transaction",
+        _TOPICS,
+        "        if partitions[topic.topic_id, number].open:",
+        "        if len(partitions[topic.topic_id, number].open) > 1:",
+        "a topic goes while a transaction is open in it",
+        _OF_TOPICS,
+    ),
+    Mutant(
+        "offsets-of-a-deleted-topic",
+        _TOPICS,
+        "        offsets = offsets.set("
+        "group, _without(committed, [key for key in committed if key[0] == action.name]))",
+        "        pass",
+        "a group reads the next topic of the name from where it stood in the deleted one",
+        _OF_TOPICS,
+    ),
+    Mutant(
+        "pending-offsets-of-a-deleted-topic",
+        _TOPICS,
+        "pending=_without(producer.pending, read),",
+        "pending=producer.pending,",
+        "a transaction commits offsets of a topic that was deleted meanwhile",
+        _OF_TOPICS,
+    ),
+    Mutant(
+        "partitions-shrink",
+        _TOPICS,
+        "        if action.partitions < had:",
+        "        if action.partitions < 0:",
+        "partitions vanish with their records",
+        _OF_TOPICS,
+    ),
+    Mutant(
+        "newest-transaction-is-stable",
+        "spark_eos/protocol/state.py",
+        "min(self.open.values(), default=self.end)",
+        "max(self.open.values(), default=self.end)",
+        "the last stable offset is that of the newest open transaction, not of the oldest",
+        _OF_PRODUCERS,
+    ),
+    Mutant(
+        "appends-are-seen-by-the-loser",
+        "spark_eos/protocol/index.py",
+        "rows = self._rows if len(self._rows) == self._length else self._rows[: self._length]\n"
+        "        rows.append(row)\n"
+        "        # Two threads may have appended to one list at once: who did not get the place takes a copy.\n"
+        "        longer._rows = rows if rows[self._length] is row else [*rows[: self._length], row]",
+        "rows = self._rows\n        rows.append(row)\n        longer._rows = rows",
+        "rows of a draft that lost its slot are in the states of others",
+        ("tests/protocol/test_index.py",),
+    ),
+    Mutant(
+        "entry-crc-unchecked",
+        "spark_eos/protocol/codec.py",
+        "    if google_crc32c.value(body) != crc:",
+        "    if not body:",
+        "a damaged entry is read",
+        ("tests/protocol/test_codec.py",),
+    ),
+    Mutant(
+        "entry-of-another-slot",
+        "spark_eos/protocol/codec.py",
+        "    if entry.seq != seq:",
+        "    if entry.seq < 0:",
+        "an entry that was copied to another slot is read there",
+        ("tests/protocol/test_codec.py", "tests/log/test_tail.py"),
+    ),
+)

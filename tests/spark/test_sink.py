@@ -1,0 +1,25 @@
+"""The sink's commit without Spark: whose checkpoint it reads, and in which order rows arrive."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos.errors import CheckpointMismatchError
+
+
+def test_rows_are_in_the_order_of_their_tasks(bench, driver):
+    driver().run(0, "c", "a", "b")
+    assert bench.rows("out") == [(0, 0, "c"), (0, 1, "a"), (0, 2, "b")]
+
+
+def test_the_checkpoint_must_be_that_of_the_query(bench, driver, hand_made, ours_at):
+    other = hand_made("other")
+    other.offsets(0, ours_at(10))
+    query = driver()
+    messages = query.stage("a")
+    for message in messages:
+        message.query_id = other.query_id
+    with pytest.raises(CheckpointMismatchError, match="must be this query's own"):
+        query.commit(messages, 0)
+    assert bench.values("out") == []
+    assert bench.files("out") == set()

@@ -1,0 +1,180 @@
+"""The streaming source as Spark calls it, without Spark: what it refuses, and that no row is left out or doubled."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from spark_eos import Admin, Producer
+from spark_eos.errors import CheckpointMismatchError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset
+from spark_eos.spark.options import parse_source
+from spark_eos.spark.schema import kafka_schema
+from spark_eos.spark.source import EosLogStreamReader
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def read(bench):
+    """A source of ``src``; it is as new as one after a restart."""
+
+    def make(**options):
+        given = {"path": bench.url, "subscribe": "src", "startingOffsets": "earliest", **options}
+        return EosLogStreamReader(parse_source(given, streaming=True), kafka_schema())
+
+    bench.topic("src")
+    bench.produce("src", range(10))
+    return make
+
+
+def rows(source, start, end):
+    """(partition, offset, value) of all rows from start to end, task by task."""
+    return [
+        (row["partition"], row["offset"], row["value"].decode())
+        for task in source.partitions(start, end)
+        for batch in source.read(task)
+        for row in batch.to_pylist()
+    ]
+
+
+def expected(first, last, partition=0):
+    return [(partition, number, str(number)) for number in range(first, last)]
+
+
+def move(offset, to):
+    """The offset with partition 0 of src at another place."""
+    return {**offset, "src": {**offset["src"], "0": to}}
+
+
+def test_what_is_there_is_read_once(read):
+    source = read()
+    start = source.initialOffset()
+    end = source.latestOffset(start, ALL)
+    assert rows(source, start, end) == expected(0, 10)
+    assert source.latestOffset(end, ALL) == end
+    assert rows(read(), move(end, 3), move(end, 7)) == expected(3, 7)
+
+
+def test_a_checkpoint_of_another_log(read):
+    source = read()
+    start = source.initialOffset()
+    other = {**start, "@eoslog": {**start["@eoslog"], "log": "another"}}
+    for call in (
+        lambda: source.latestOffset(other, ALL),
+        lambda: source.partitions(other, start),
+        lambda: source.partitions(start, other),
+    ):
+        with pytest.raises(CheckpointMismatchError, match="another log"):
+            call()
+
+
+def test_a_topic_that_was_created_again(read, bench):
+    source = read()
+    start = source.initialOffset()
+    Admin(bench.log).delete_topic("src")
+    bench.topic("src")
+    bench.produce("src", range(100))
+    with pytest.raises(CheckpointMismatchError, match="created again"):
+        source.latestOffset(start, ALL)
+    with pytest.raises(CheckpointMismatchError, match="created again"):
+        source.partitions(start, move(start, 10))
+
+
+def test_a_topic_that_is_gone(read, bench):
+    source, brave = read(), read(failOnDataLoss="false")
+    start = source.initialOffset()
+    bench.topic("other")
+    Admin(bench.log).delete_topic("src")
+    with pytest.raises(UnknownTopicOrPartitionError, match="'src'"):
+        source.latestOffset(start, ALL)
+    with pytest.raises(UnknownTopicOrPartitionError, match="'src'"):
+        source.partitions(start, move(start, 10))
+    assert rows(brave, start, move(start, 10)) == []
+
+
+def test_a_checkpoint_ahead_of_the_log(read):
+    source = read()
+    start = source.initialOffset()
+    with pytest.raises(OffsetOutOfRangeError, match="src-0 up to offset 11, but the log ends at 10"):
+        source.latestOffset(move(start, 11), ALL)
+    with pytest.raises(OffsetOutOfRangeError, match="src-0 up to offset 11, but the log ends at 10"):
+        source.partitions(start, move(start, 11))
+
+
+def test_records_that_are_gone(read, bench):
+    source, brave = read(), read(failOnDataLoss="false")
+    start = source.initialOffset()
+    topic = bench.topic("src")
+    bench.log.commit(lambda _: (AdvanceLogStart((PartitionOffset("src", topic.topic_id, 0, 4),)),))
+    with pytest.raises(OffsetOutOfRangeError, match="from offset 0 to 3 are gone"):
+        source.partitions(start, move(start, 10))
+    assert rows(brave, start, move(start, 10)) == expected(4, 10)
+    assert rows(brave, start, move(start, 2)) == []
+
+
+def test_new_partitions_are_read_from_their_beginning(read, bench):
+    source = read()
+    start = source.latestOffset(source.initialOffset(), ALL)
+    Admin(bench.log).alter_topic("src", partitions=2)
+    bench.produce("src", range(10, 14))  # 10 and 12 into partition 0, 11 and 13 into partition 1
+    end = source.latestOffset(start, ALL)
+    replay = [(0, 10, "10"), (0, 11, "12"), (1, 0, "11"), (1, 1, "13")]
+    assert rows(read(), start, end) == replay
+    # A replay knows where the partition began, also when its records have gone since.
+    topic = bench.topic("src")
+    bench.log.commit(lambda _: (AdvanceLogStart((PartitionOffset("src", topic.topic_id, 1, 1),)),))
+    with pytest.raises(OffsetOutOfRangeError, match="src-1 from offset 0 to 0 are gone"):
+        read().partitions(start, end)
+
+
+def test_available_now_ends_at_what_was_there(read, bench):
+    source = read()
+    start = source.initialOffset()
+    source.prepareForTriggerAvailableNow()
+    limit = ReadMaxRows(6)
+    middle = source.latestOffset(start, limit)
+    bench.produce("src", range(10, 20))
+    end = source.latestOffset(middle, limit)
+    assert rows(source, start, middle) + rows(source, middle, end) == expected(0, 10)
+    assert source.latestOffset(end, limit) == end
+
+
+def test_open_transactions_are_waited_for(read, bench):
+    source = read()
+    start = source.initialOffset()
+    producer = Producer(bench.log, {"transactional.id": "tx"})
+    producer.init_transactions()
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        producer.send("src", end.__name__)
+        producer.flush()
+        bench.produce("src", ["behind"])
+        before = source.latestOffset(start, ALL)
+        assert source.latestOffset(before, ALL) == before
+        assert {value for _, _, value in rows(source, start, before)}.isdisjoint({end.__name__})
+        end()
+    found = rows(source, start, source.latestOffset(start, ALL))
+    assert [value for _, _, value in found][10:] == ["behind", "commit_transaction", "behind"]
+    with pytest.raises(OffsetOutOfRangeError, match="ahead"):
+        source.partitions(start, move(start, 17))
+
+
+def test_tasks_that_cut_a_batch(read):
+    source = read(maxRecordsPerPartition="3")
+    start = source.initialOffset()
+    end = source.latestOffset(start, ALL)
+    assert [task.fetches[0].count for task in source.partitions(start, end)] == [3, 3, 3, 1]
+    assert rows(source, start, end) == expected(0, 10)
+
+
+def test_a_small_partition_beside_a_large_one_is_not_starved(read, bench):
+    source = read()
+    Admin(bench.log).alter_topic("src", partitions=2)
+    start = source.initialOffset()
+    producer = Producer(bench.log)
+    for number in range(101):
+        producer.send("src", str(number), partition=int(number == 7))
+    producer.flush()
+    end = source.latestOffset(start, ReadMaxRows(5))
+    assert end["src"] == {"0": 4, "1": 1}

@@ -1,0 +1,84 @@
+"""What a task of a write leaves behind when it fails, and what a checkpoint tells the log; without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from spark_eos.errors import InvalidRecordError, StoreFullError
+from spark_eos.log.log import Log
+from spark_eos.log.stage import stage_rows
+from spark_eos.spark.checkpoint import Checkpoint
+from spark_eos.spark.options import parse_sink
+from spark_eos.spark.progress import source_progress
+from spark_eos.spark.task import TaskWriter
+from spark_eos.testing import FaultyStore
+
+
+class SmallBuffers(NamedTuple):
+    """A stage whose writers write at once what they are given next."""
+
+    log: Log
+    base_seq: int
+
+    def writer(self, topic, *, compression=None):
+        return stage_rows(self.log.store, topic, self.base_seq, compression=compression, buffer_bytes=1)
+
+
+def test_a_task_that_fails_leaves_no_file(bench):
+    bench.topic("out")
+    options = parse_sink({"path": bench.url, "checkpointLocation": "/nowhere"}, streaming=True)
+    task = TaskWriter(options, SmallBuffers(bench.log, 1), None)
+    rows = pa.record_batch({"topic": ["out"] * 2, "value": [b"a", b"b"]})
+    bad = pa.record_batch({"topic": pa.array([None], pa.string()), "value": [b"c"]})
+    begun, temporary = [], Path(bench.url, "_tmp")
+
+    def batches():
+        yield rows
+        yield rows
+        begun.extend(temporary.iterdir())
+        yield bad
+
+    with pytest.raises(InvalidRecordError, match="no topic"):
+        task.write(batches())
+    assert begun, "nothing was written before the bad row"
+    assert list(temporary.iterdir()) == []
+    assert bench.files("out") == set()
+
+
+def test_a_file_that_cannot_be_finished_says_so_itself(bench):
+    """Of several topics: the writer that has finished is in nobody's way."""
+    for topic in ("first", "second"):
+        bench.topic(topic)
+    store = FaultyStore(bench.log.store)
+    log = Log.open(store)
+    options = parse_sink({"path": bench.url, "checkpointLocation": "/nowhere"}, streaming=True)
+    task = TaskWriter(options, SmallBuffers(log, 1), None)
+    store.inject(StoreFullError("no space"), "upload", "data/second-*")
+    with pytest.raises(StoreFullError, match="no space"):
+        task.write([pa.record_batch({"topic": ["first", "second"], "value": [b"a", b"b"]})])
+
+
+def test_offsets_of_another_log_are_not_committed_in_this_one(bench, checkpoint):
+    log_id = bench.log.log_id
+    (ours,) = source_progress(
+        Checkpoint(str(checkpoint.path)), 1, log_id=log_id, group=None, default_group="q"
+    )
+    assert ours.group == "q"
+    assert [at.offset for at in (*ours.start_offsets, *ours.end_offsets)] == [10, 20]
+    (theirs,) = source_progress(
+        Checkpoint(str(checkpoint.path)), 1, log_id="x", group=None, default_group="q"
+    )
+    assert (theirs.start, theirs.end) == (ours.start, ours.end)
+    assert (theirs.group, theirs.start_offsets, theirs.end_offsets) == (None, (), ())
+
+
+def test_the_first_batch_begins_where_the_source_says(bench, checkpoint):
+    (first,) = source_progress(
+        Checkpoint(str(checkpoint.path)), 0, log_id=bench.log.log_id, group="g", default_group="q"
+    )
+    assert first.group == "g"
+    assert [at.offset for at in (*first.start_offsets, *first.end_offsets)] == [0, 10]
