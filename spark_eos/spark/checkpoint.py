@@ -2,13 +2,16 @@
 
 Spark writes ``offsets/<batch>`` before the batch runs and ``commits/<batch>`` after it, each under a
 temporary name (it begins with a dot) that is then renamed; beside them lie ``.crc`` files. So a file that can
-be opened under its plain number is whole, unless the file system broke that promise: then reading it fails.
+be opened under its plain number is whole, unless the file system broke that promise: then reading it fails,
+also by the sums in the ``.crc`` file if there is one: a digit of an offset that changed is still JSON.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import struct
+import zlib
 from pathlib import Path
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
@@ -17,6 +20,7 @@ __all__ = ["Checkpoint", "sources_of_batch"]
 
 _VERSION = "v1"
 _NO_OFFSET = "-"
+_SUMS = struct.Struct(">4si")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 
 
@@ -44,7 +48,7 @@ class Checkpoint:
             )
         try:
             found = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CheckpointMismatchError(f"{path} is not JSON: {error}; {_DAMAGED}") from error
         query_id = found.get("id") if isinstance(found, dict) else None
         if not isinstance(query_id, str) or not query_id:
@@ -151,10 +155,31 @@ def _read(path: Path) -> str | None:
         return None
     except OSError as error:
         raise _unreadable(path, error) from error
+    _check_sums(path, data)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointMismatchError(f"{path} is not UTF-8 text: {error}; {_DAMAGED}") from error
+
+
+def _check_sums(path: Path, data: bytes) -> None:
+    """Compare the file with the sums beside it as Hadoop does, which ignores a ``.crc`` without a header.
+
+    ``crc`` and a zero byte, the bytes per sum, and a CRC32 of each such piece; numbers are big-endian.
+    """
+    try:
+        sums = path.with_name(f".{path.name}.crc").read_bytes()
+    except OSError:
+        return  # a copy of a checkpoint may have none
+    if len(sums) < _SUMS.size:
+        return
+    magic, size = _SUMS.unpack_from(sums)
+    if magic != b"crc\0" or size <= 0:
+        return
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    expected = b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)
+    if sums[_SUMS.size :][: len(expected)] != expected:
+        raise CheckpointMismatchError(f"{path} does not fit its checksums in .{path.name}.crc; {_DAMAGED}")
 
 
 def _exists(path: Path) -> bool:

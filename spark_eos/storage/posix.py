@@ -51,6 +51,8 @@ class PosixStore(Store):
         self._temp_folder = os.path.join(self.root, TEMP_FOLDER)
         # Folders that are durable, with every name they held when this store first used them.
         self._settled: set[str] = set()
+        # Folders whose sync after a link failed: what is in them must not be read before it is durable.
+        self._doubted: set[str] = set()
 
     def __repr__(self) -> str:
         return f"PosixStore({self.root!r})"
@@ -91,8 +93,11 @@ class PosixStore(Store):
             try:
                 sync(folder)
             except OSError as error:
-                self._settled.discard(os.path.dirname(path))  # a repetition has to sync before it answers
+                self._doubt(path)
                 raise outcome_unknown(error, "create", path) from error
+            except BaseException:
+                self._doubt(path)
+                raise
 
     def _link(self, temp: TemporaryFile, path: str, folder: int) -> None:
         """Return if ``temp`` is linked to ``path``; raise that it is not, or `OutcomeUnknownError`."""
@@ -103,7 +108,7 @@ class PosixStore(Store):
             if link_count(temp.path) == 2:
                 return
             if error.errno == errno.EEXIST:
-                raise _taken(path) from error
+                raise self._met(path, folder) from error
             if is_refusal(error):
                 raise store_error(error, "link", path) from error
             raise self._withdraw(temp, path, folder, error) from error
@@ -117,12 +122,32 @@ class PosixStore(Store):
         try:
             os.unlink(temp.path)
             taken = exists(path)
-            if taken:
-                sync(folder)
         except OSError:
-            self._settled.discard(os.path.dirname(path))
+            self._doubt(path)
             return outcome_unknown(error, "create", path)
-        return _taken(path) if taken else store_error(error, "link", path)
+        return self._met(path, folder) if taken else store_error(error, "link", path)
+
+    def _met(self, path: str, folder: int) -> EosLogError:
+        """That the name is taken; durably, because who made it may not live to sync it, and we build on it."""
+        try:
+            sync(folder)
+        except OSError as error:
+            self._doubt(path)
+            return outcome_unknown(error, "create", path)
+        return _taken(path)
+
+    def _doubt(self, path: str) -> None:
+        """An object at ``path`` may be there and not be durable: sync before an answer can rest on it."""
+        folder = os.path.dirname(path)
+        self._settled.discard(folder)
+        self._doubted.add(folder)
+
+    def _settle_doubt(self, path: str) -> None:
+        folder = os.path.dirname(path)
+        if folder in self._doubted:
+            with _translated("sync", folder), suppress(FileNotFoundError):
+                sync_folder(folder)
+            self._doubted.discard(folder)
 
     @contextmanager
     def _temporary(self) -> Iterator[TemporaryFile]:
@@ -183,6 +208,7 @@ class PosixStore(Store):
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         path = self._path(name)
         check_range(name, offset, length)
+        self._settle_doubt(path)
         with _translated("read", path, absent=True):
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -193,6 +219,7 @@ class PosixStore(Store):
 
     def size(self, name: str) -> int:
         path = self._path(name)
+        self._settle_doubt(path)
         with _translated("look at", path, absent=True):
             return _object_size(os.stat(path), path)
 

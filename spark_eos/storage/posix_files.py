@@ -26,6 +26,11 @@ __all__ = [
 _CLOSED = -1
 """A descriptor that every system call refuses."""
 
+_NOT_OURS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+)
+"""A folder that is not open to us, or cannot be synced at all: nobody has made anything in it just now."""
+
 
 @final
 class TemporaryFile:
@@ -107,14 +112,17 @@ def make_root(root: str) -> None:
     while not os.path.isdir(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
+    # Folders are made from the top, and each is synced before the next: of those that are there, only the
+    # last one may have been made a moment ago, by somebody who did not live to sync it.
+    try:
+        sync_folder(os.path.dirname(folder))
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
     for folder in reversed(missing):
         with suppress(FileExistsError):
             os.mkdir(folder)
         sync_folder(os.path.dirname(folder))
-    if not missing:
-        # Another process may have made it a moment ago. What lies above need not be open to us, though.
-        with suppress(OSError):
-            sync_folder(os.path.dirname(root))
 
 
 def read_fully(descriptor: int, offset: int, length: int) -> pa.Buffer:

@@ -1,0 +1,254 @@
+"""The entries of an explored log, judged by what they say themselves, and by what actors were told of them.
+
+The rules are not asked here: fences, decisions and batches are counted anew from the accepted requests, so that
+a rule that forgets one of them is found out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spark_eos.errors import EosLogError
+from spark_eos.log import names
+from spark_eos.log.plan import Isolation, end_offset, plan
+from spark_eos.log.read import read
+from spark_eos.protocol import actions as a
+from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.invariants import InvariantError, check_step
+from spark_eos.protocol.rules import Accepted, apply_entry
+from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.types import ProducerStamp, TopicPartition
+from spark_eos.testing.explored_actor import COMMITTED, REFUSED, Actor, ExploredStore, Object
+
+__all__ = ["Chain", "Chains", "contradictions"]
+
+
+@dataclass
+class Chain:
+    """All entries of a log, and what came of them. Immutable once it is made."""
+
+    state: State = EMPTY
+    requests: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The slots in which each request was accepted, by its id."""
+    problems: tuple[str, ...] = ()
+    epochs: Mapping[int, int] = field(default_factory=dict)
+    decisions: Mapping[tuple[int, int], bool] = field(default_factory=dict)
+    """Whether a transaction (producer id, number) was committed, where it was decided."""
+    runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    batches: tuple[a.CommitMicroBatch, ...] = ()
+    files: frozenset[str] = frozenset()
+    """The data files that are listed."""
+    values: Counter[str] | None = None
+    """The committed values, once somebody asked."""
+
+    def after(self, data: Object) -> Chain:
+        """This chain, and one entry more."""
+        seq = self.state.seq + 1
+        new = Chain(
+            requests=dict(self.requests),
+            epochs=dict(self.epochs),
+            decisions=dict(self.decisions),
+            runs=dict(self.runs),
+            batches=self.batches,
+        )
+        problems = list(self.problems)
+        try:
+            entry = decode_entry(data.body, seq, names.entry(seq))
+            new.state, outcomes = apply_entry(self.state, entry)
+            check_step(self.state, new.state)
+        except (EosLogError, InvariantError) as error:
+            new.problems = (*problems, f"entry {seq}: {error}")
+            return new
+        for request, outcome in zip(entry.requests, outcomes, strict=True):
+            key = request.request_id.hex()
+            if not isinstance(outcome, Accepted):
+                problems.append(f"entry {seq}: request {key[:6]} is refused: {outcome.error}")
+                continue
+            assert isinstance(new.requests, dict)
+            new.requests[key] = (*new.requests.get(key, ()), seq)
+            if len(new.requests[key]) > 1:
+                problems.append(f"request {key[:6]} is in the log at {new.requests[key]}")
+            problems += [f"entry {seq}: {text}" for text in _Reader(self.state, new).read(request)]
+        new.files = frozenset(
+            row.file.name
+            for one in new.state.partitions.values()
+            for row in one.index
+            if row.file is not None
+        )
+        new.problems = tuple(problems)
+        return new
+
+    def committed(self, objects: dict[str, Object]) -> Counter[str]:
+        """Every value that a reader of committed records gets, and how often."""
+        if self.values is None:
+            self.values = Counter(_values(self.state, ExploredStore(objects)))
+        return self.values
+
+
+class Chains:
+    """Every chain that came up, judged once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, ...], Chain] = {(): Chain()}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, objects: dict[str, Object]) -> Chain:
+        """The chain of these objects."""
+        entries: list[Object] = []
+        while (found := objects.get(names.entry(len(entries)))) is not None:
+            entries.append(found)
+        chain = self._of(entries)
+        if any(name.startswith(names.LOG) and name > names.entry(len(entries)) for name in objects):
+            return Chain(chain.state, problems=(f"slot {len(entries)} was left empty",))
+        return chain
+
+    def _of(self, entries: list[Object]) -> Chain:
+        key = tuple(one.digest for one in entries)
+        if (known := self._known.get(key)) is None:
+            before = self._of(entries[:-1])
+            known = self._known[key] = before if before.problems else before.after(entries[-1])
+        return known
+
+
+class _Reader:
+    """Goes through the actions of an accepted request."""
+
+    def __init__(self, before: State, chain: Chain) -> None:
+        self._before = before
+        self._chain = chain
+
+    def read(self, request: a.Request) -> Iterator[str]:
+        for action in request.actions:
+            if isinstance(action, a.InitProducer):
+                yield from self._init(action)
+            elif isinstance(action, (a.AppendBatches, a.CommitOffsets)):
+                yield from self._fenced(action.producer, "wrote")
+                if isinstance(action, a.CommitOffsets):
+                    yield from self._group(action)
+            elif isinstance(action, a.EndTransaction):
+                yield from self._fenced(action.producer, "ended a transaction")
+                yield from self._decided(action.producer, commit=action.commit)
+            elif isinstance(action, a.ExpireTransaction):
+                yield from self._fenced(action.producer, "was expired")
+                yield from self._decided(action.producer, commit=False)
+                assert isinstance(self._chain.epochs, dict)
+                self._chain.epochs[action.producer.producer_id] = action.producer.epoch + 1
+            elif isinstance(action, a.CommitMicroBatch):
+                yield from self._batch(action, request)
+
+    def _fenced(self, stamp: ProducerStamp | None, what: str) -> Iterator[str]:
+        newest = None if stamp is None else self._chain.epochs.get(stamp.producer_id)
+        if stamp is not None and newest is not None and stamp.epoch < newest:
+            yield f"{stamp} {what} after epoch {newest} fenced it"
+
+    def _decided(self, stamp: ProducerStamp, *, commit: bool) -> Iterator[str]:
+        key = (stamp.producer_id, stamp.number)
+        if self._chain.decisions.get(key, commit) is not commit:
+            yield f"{stamp} was decided both ways"
+        assert isinstance(self._chain.decisions, dict)
+        self._chain.decisions[key] = commit
+
+    def _init(self, action: a.InitProducer) -> Iterator[str]:
+        chain, producer_id = self._chain, action.producer_id
+        assert isinstance(chain.epochs, dict)
+        assert isinstance(chain.decisions, dict)
+        assert isinstance(chain.runs, dict)
+        if action.epoch <= chain.epochs.get(producer_id, -1):
+            yield f"epoch {action.epoch} of producer {producer_id} was given out twice"
+        chain.epochs[producer_id] = action.epoch
+        if producer_id in self._before.open_transactions:
+            chain.decisions[producer_id, self._before.producers[producer_id].number] = False
+        if action.run_id is not None and action.transactional_id is not None:
+            runs = chain.runs.get(action.transactional_id, ())
+            if action.run_id in runs:
+                yield f"run {action.run_id} came back"
+            chain.runs[action.transactional_id] = (*runs, action.run_id)
+
+    def _batch(self, action: a.CommitMicroBatch, request: a.Request) -> Iterator[str]:
+        runs = self._chain.runs.get(action.transactional_id, ())
+        if not runs or runs[-1] != action.run_id:
+            yield f"run {action.run_id} committed batch {action.batch_id}, but {runs[-1:]} is the current one"
+        same = [
+            one
+            for one in self._chain.batches
+            if (one.query_id, one.batch_id) == (action.query_id, action.batch_id)
+        ]
+        if same:
+            yield f"batch {action.batch_id} of query {action.query_id} was committed twice"
+        kinds = [type(one) for one in request.actions]
+        if a.AppendBatches not in kinds or a.EndTransaction not in kinds:
+            yield f"batch {action.batch_id} was committed without its rows"
+        self._chain.batches = (*self._chain.batches, action)
+        for source in action.sources:
+            for at in source.end_offsets:
+                known = self._chain.state.offset_of(source.group or "", at.topic, at.partition)
+                if known is None or known.offset != at.offset:
+                    yield f"batch {action.batch_id} was committed without its offsets"
+
+    def _group(self, action: a.CommitOffsets) -> Iterator[str]:
+        group, member = self._before.groups.get(action.group), action.member
+        if group is None or member is None:
+            return
+        known = group.members.get(member.member_id)
+        if known is None or known.generation != member.generation:
+            yield f"{member} committed offsets, but it is {known and known.generation}"
+        for at in action.offsets:
+            for other in group.members.values():
+                if other.member_id != member.member_id and (at.topic_id, at.partition) in other.held:
+                    yield f"{member} committed an offset of partition {at.partition}, which {other.member_id} holds"
+
+
+def contradictions(actors: Sequence[Actor], chain: Chain, objects: dict[str, Object]) -> Iterator[str]:
+    """What is wrong with a state: in the log itself, or between the log and what the actors were told."""
+    if chain.problems:
+        yield from chain.problems
+        return
+    if gone := sorted(chain.files - objects.keys()):
+        yield f"listed and not there: {', '.join(gone)}"
+        return
+    over = True
+    for actor in actors:
+        over = over and actor.call is None
+        if actor.error is not None:
+            yield f"{actor.name} failed: {type(actor.error).__name__}: {actor.error}"
+        for key, told in actor.told.items():
+            if len(key) != _REQUEST_ID:
+                continue
+            slots = chain.requests.get(key, ())
+            if told == COMMITTED and slots != (actor.slots[key],):
+                yield f"{actor.name} was told that request {key[:6]} is entry {actor.slots[key]}; it is at {slots}"
+            if told == REFUSED and slots:
+                yield f"{actor.name} was told that request {key[:6]} is refused; it is entry {slots}"
+    if over:
+        yield from _promises(actors, chain, objects)
+
+
+_REQUEST_ID = 32
+
+
+def _promises(actors: Sequence[Actor], chain: Chain, objects: dict[str, Object]) -> Iterator[str]:
+    """At the end: every value is in as often as its writer was told."""
+    found = chain.committed(objects)
+    for actor in actors:
+        for name, told in actor.told.items():
+            if not name.startswith("value "):
+                continue
+            times = found[name.removeprefix("value ")]
+            wanted = {COMMITTED: (1,), REFUSED: (0,)}.get(told, (0, 1))
+            if times not in wanted:
+                yield f"{actor.name} was told that {name} is {told}; it is {times} times in the log"
+
+
+def _values(state: State, store: ExploredStore) -> Iterator[str]:
+    isolation = Isolation.READ_COMMITTED
+    for topic in state.topics.values():
+        for number in range(topic.partitions):
+            partition = state.partitions[topic.topic_id, number]
+            end = end_offset(partition, isolation)
+            for fetch in plan(state, TopicPartition(topic.name, number), partition.start, end, isolation):
+                for value in read(store, topic, fetch).column("value").to_pylist():
+                    yield value.decode()

@@ -1,0 +1,186 @@
+"""Small casts whose every interleaving is explored: who takes part, what he does, and what must come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from spark_eos.clients.admin import Admin
+from spark_eos.clients.producer import Producer
+from spark_eos.log.log import Log
+from spark_eos.protocol.state import TransactionState
+from spark_eos.testing.explored_actor import (
+    COMMITTED,
+    REFUSED,
+    Actor,
+    ExploredStore,
+    FrozenClock,
+    Role,
+)
+from spark_eos.testing.explored_bodies import (
+    ID,
+    SOURCE,
+    TOPIC,
+    cleaner,
+    ender,
+    expirer,
+    idempotent,
+    member,
+    plain,
+    repeating,
+    run,
+    transactional,
+)
+from spark_eos.testing.explored_history import Chain
+from spark_eos.testing.explored_world import Start
+
+__all__ = ["SCENARIOS", "Scenario"]
+
+Check = Callable[[Sequence[Actor], Chain], Iterator[str]]
+"""What must hold when nobody has anything left to do, beyond what always must."""
+
+
+def _nothing_else(_actors: Sequence[Actor], _chain: Chain) -> Iterator[str]:
+    yield from ()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A cast and where it begins. ``faults`` is how many misfortunes there are at most, unless said otherwise."""
+
+    name: str
+    about: str
+    roles: tuple[Role, ...]
+    faults: int = 1
+    partitions: int = 1
+    before: Callable[[Log], None] = lambda _log: None
+    check: Check = _nothing_else
+
+    def start(self) -> Start:
+        """The log with its topic, and whatever was done ``before``."""
+        store = ExploredStore({})
+        log = Log.create(store, FrozenClock("before"))
+        Admin(log).create_topic(TOPIC, self.partitions)
+        self.before(log)
+        return Start(store.objects, log.follow())
+
+
+def _open_transaction(log: Log) -> None:
+    producer = Producer(log, {"transactional.id": ID, "transaction.timeout.ms": 1000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(TOPIC, "open", partition=0)
+    producer.flush()
+
+
+def _source(log: Log) -> None:
+    Admin(log).create_topic(SOURCE)
+
+
+def _one_end(actors: Sequence[Actor], chain: Chain) -> Iterator[str]:
+    """Who wanted what was decided is told so, however late; who wanted the opposite is refused."""
+    producer = chain.state.producer_of(ID)
+    assert producer is not None
+    for actor in actors:
+        for commit in (True, False):
+            told = actor.told.get(f"commit={commit}")
+            as_wanted = producer.transaction is (
+                TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+            )
+            if (told == COMMITTED and not as_wanted) or (told == REFUSED and as_wanted):
+                end = producer.transaction.value
+                yield f"{actor.name} wanted commit={commit} and was told {told}, but it is {end}"
+
+
+def _batches_once(actors: Sequence[Actor], chain: Chain) -> Iterator[str]:
+    """As many rows as batches, and each starts where the one before it ended."""
+    rows = sum(partition.end for partition in chain.state.partitions.values())
+    if rows != 2 * len(chain.batches):  # Each with its control batch.
+        yield f"{len(chain.batches)} batches have {rows} rows and control batches"
+    for before, after in zip(chain.batches, chain.batches[1:], strict=False):
+        if after.sources[0].start != before.sources[0].end:
+            yield f"batch {after.batch_id} starts at {after.sources[0].start}, not {before.sources[0].end}"
+    there = {f"batch {one.batch_id} {one.sources[0].start} {one.sources[0].end}" for one in chain.batches}
+    for actor in actors:
+        for name in actor.told:
+            if name.startswith("batch ") and name not in there:
+                yield f"{actor.name} was told that {name} is in the log; there are {sorted(there)}"
+
+
+SCENARIOS: dict[str, Scenario] = {
+    one.name: one
+    for one in (
+        Scenario(
+            "zombies",
+            "two transactional producers under one transactional.id, one-shot transactions in two partitions",
+            (Role("A", transactional(partitions=2)), Role("B", transactional(partitions=2))),
+            faults=2,
+            partitions=2,
+        ),
+        Scenario(
+            "streamed-zombies",
+            "the same, but each flushes inside of its transaction",
+            (Role("A", transactional(flushes=True)), Role("B", transactional(flushes=True))),
+        ),
+        Scenario(
+            "idempotent",
+            "two idempotent producers, two records each, one partition",
+            (Role("A", idempotent), Role("B", idempotent)),
+        ),
+        Scenario(
+            "repeated",
+            "an idempotent producer that sends its batch twice, beside a plain one",
+            (Role("A", repeating), Role("B", plain(repeats=False))),
+            faults=2,
+        ),
+        Scenario(
+            "expiry",
+            "a streamed transaction, and somebody who expires it",
+            (Role("A", transactional(flushes=True)), Role("E", expirer)),
+            faults=2,
+        ),
+        Scenario(
+            "ends",
+            "one open transaction, two who commit it and one who aborts it",
+            (
+                Role("A", ender(commit=True)),
+                Role("B", ender(commit=True)),
+                Role("C", ender(commit=False)),
+            ),
+            faults=2,
+            before=_open_transaction,
+            check=_one_end,
+        ),
+        Scenario(
+            "group",
+            "two members of a group join, sync, and commit offsets of two partitions",
+            (Role("A", member), Role("B", member)),
+            partitions=2,
+        ),
+        Scenario(
+            "same-batch",
+            "two runs of a query on one micro-batch, with one restart each",
+            (Role("A", run((0, 0, 5), (1, 5, 9)), lives=2), Role("B", run((0, 0, 5)), lives=2)),
+            before=_source,
+            check=_batches_once,
+        ),
+        Scenario(
+            "other-batch",
+            "two runs of a query that cut their micro-batches differently (an older checkpoint)",
+            (Role("A", run((0, 0, 5), (1, 5, 9)), lives=2), Role("B", run((0, 0, 7)), lives=2)),
+            before=_source,
+            check=_batches_once,
+        ),
+        Scenario(
+            "floor",
+            "a writer whose staged file is old when it commits, and who deletes such files",
+            (Role("A", plain()), Role("C", cleaner), Role("B", plain(repeats=False))),
+        ),
+        Scenario(
+            "appenders",
+            "three writers of plain rows, one partition; one of them never repeats a request",
+            (Role("A", plain()), Role("B", plain(repeats=False)), Role("C", plain())),
+        ),
+    )
+}
+"""By name."""
