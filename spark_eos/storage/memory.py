@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
 from spark_eos.storage.names import check_name, check_prefix, check_range
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import UploadFile
+from spark_eos.storage.uploads import gathered
 
 __all__ = ["MemoryStore"]
 
@@ -63,18 +63,7 @@ class MemoryStore(Store):
 
     def upload(self, name: str) -> AbstractContextManager[Upload]:
         check_name(name)
-        return self._upload(name)
-
-    @contextmanager
-    def _upload(self, name: str) -> Iterator[Upload]:
-        body = bytearray()
-        file = UploadFile(body.extend)
-        try:
-            yield file
-            file.finish()
-        finally:
-            file.close()
-        self.create(name, body)
+        return gathered(lambda body: self.create(name, body))
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         check_name(name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from spark_eos.storage.store import Data
+from spark_eos.storage.store import Data, Upload
 
-__all__ = ["UploadFile", "as_bytes_view"]
+__all__ = ["UploadFile", "as_bytes_view", "gathered"]
 
 GATHER_BYTES = 1 << 20
 """Arrow writes paddings of a few bytes; below this size they are gathered into one call of the sink."""
@@ -71,3 +72,16 @@ class UploadFile(io.RawIOBase):
         except BaseException as error:
             self._failure = error
             raise
+
+
+@contextmanager
+def gathered(done: Callable[[bytearray], object]) -> Iterator[Upload]:
+    """An upload in memory: ``done`` gets all of it at the end, and nothing after an error."""
+    body = bytearray()
+    file = UploadFile(body.extend)
+    try:
+        yield file
+        file.finish()
+    finally:
+        file.close()
+    done(body)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -45,9 +45,8 @@ from spark_eos.protocol.invariants import InvariantError, check_step
 from spark_eos.protocol.rules import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.storage.names import check_name
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import UploadFile
+from spark_eos.storage.store import Store
+from spark_eos.testing.wrapped_store import WrappedStore
 
 __all__ = [
     "CrashPoint",
@@ -106,7 +105,7 @@ class CrashPointsError(AssertionError):
     """Points that failed; the text names them and says how to run one of them alone."""
 
 
-class CrashStore(Store):
+class CrashStore(WrappedStore):
     """``inner`` as one process sees it: counted, and with one trouble at operation number ``at``.
 
     After a crash every call raises `Crashed` and does nothing, also one of another thread or of a ``finally``.
@@ -123,9 +122,7 @@ class CrashStore(Store):
         at: int = -1,
         trouble: Trouble | None = None,
     ) -> None:
-        self.inner = inner
-        self.url = inner.url
-        self.is_local = inner.is_local
+        super().__init__(inner)
         self.process = process
         self.notes = notes
         """What `note` was told, in this process and those before it."""
@@ -151,40 +148,6 @@ class CrashStore(Store):
         with self._lock:
             self.is_dead = True
         return CrashStore(self.inner, self.process + 1, self.notes)
-
-    def create(self, name: str, data: Data) -> None:
-        self._call("create", name, lambda: self.inner.create(name, data))
-
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
-        check_name(name)
-        return self._upload(name)
-
-    @contextmanager
-    def _upload(self, name: str) -> Iterator[Upload]:
-        body = bytearray()
-        with UploadFile(body.extend) as file:
-            yield file
-            file.finish()
-        self._call("upload", name, lambda: self._upload_whole(name, body))
-
-    def _upload_whole(self, name: str, body: bytearray) -> None:
-        with self.inner.upload(name) as file:
-            file.write(body)
-
-    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
-        return self._call("read", name, lambda: self.inner.read(name, offset, length))
-
-    def size(self, name: str) -> int:
-        return self._call("size", name, lambda: self.inner.size(name))
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
-
-    def delete(self, name: str) -> None:
-        self._call("delete", name, lambda: self.inner.delete(name))
-
-    def overwrite(self, name: str, data: Data) -> None:
-        self._call("overwrite", name, lambda: self.inner.overwrite(name, data))
 
     def _check_alive(self) -> None:
         if self.is_dead:

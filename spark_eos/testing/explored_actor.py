@@ -8,7 +8,7 @@ stands for all of its inner state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import UploadFile
+from spark_eos.storage.uploads import gathered
 
 __all__ = [
     "COMMITTED",
@@ -291,18 +291,7 @@ class ExploredStore(Store):
         self._ask(Call.of("create", name, Object(pa.py_buffer(body), digest(body))))
 
     def upload(self, name: str) -> AbstractContextManager[Upload]:
-        return self._upload(name)
-
-    @contextmanager
-    def _upload(self, name: str) -> Iterator[Upload]:
-        body = bytearray()
-        file = UploadFile(body.extend)
-        try:
-            yield file
-            file.finish()
-        finally:
-            file.close()
-        self.create(name, body)
+        return gathered(lambda body: self.create(name, body))
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         found = self._ask(Call.of("read", name, None, offset, length))

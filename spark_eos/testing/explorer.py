@@ -212,7 +212,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--replay", metavar="CHOICES", help="show one execution of one scenario")
     options = parser.parse_args(arguments)
-    logging.getLogger("spark_eos").setLevel(logging.ERROR)  # Misfortunes are no news here.
     if unknown := [name for name in options.scenario if name not in SCENARIOS]:
         parser.error(f"there is no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
     chosen = [SCENARIOS[name] for name in options.scenario or SCENARIOS]
@@ -241,4 +240,5 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("spark_eos").setLevel(logging.ERROR)  # Misfortunes are no news here.
     sys.exit(main())

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeVar
 
-import pyarrow as pa
-
 from spark_eos.errors import ConfigError, EosLogError, OutcomeUnknownError, StoreUnavailableError
-from spark_eos.storage.names import check_name
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import UploadFile
+from spark_eos.storage.store import Store
+from spark_eos.testing.wrapped_store import WrappedStore
 
 __all__ = ["Call", "Fault", "FaultyStore"]
 
@@ -68,7 +65,7 @@ class _Rule:
         return True
 
 
-class FaultyStore(Store):
+class FaultyStore(WrappedStore):
     """``inner``, with the faults that `inject` asked for, a `journal`, and hooks around every call.
 
     ``before(operation, name)`` and ``after(operation, name)`` are called around each call that reaches
@@ -78,9 +75,7 @@ class FaultyStore(Store):
     """
 
     def __init__(self, inner: Store) -> None:
-        self.inner = inner
-        self.url = inner.url
-        self.is_local = inner.is_local
+        super().__init__(inner)
         self.journal: list[Call] = []
         self.before: Callable[[str, str], None] = _do_nothing
         self.after: Callable[[str, str], None] = _do_nothing
@@ -144,44 +139,6 @@ class FaultyStore(Store):
             return sum(
                 fnmatchcase(c.operation, operation) and fnmatchcase(c.name, name) for c in self.journal
             )
-
-    # -- The store --------------------------------------------------------------------------------------
-
-    def create(self, name: str, data: Data) -> None:
-        body = bytes(memoryview(data))  # a delayed create must not see what the caller does to it later
-        self._call("create", name, lambda: self.inner.create(name, body))
-
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
-        check_name(name)
-        return self._upload(name)
-
-    @contextmanager
-    def _upload(self, name: str) -> Iterator[Upload]:
-        body = bytearray()
-        with UploadFile(body.extend) as file:
-            yield file
-            file.finish()
-        self._call("upload", name, lambda: self._upload_whole(name, body))
-
-    def _upload_whole(self, name: str, body: bytearray) -> None:
-        with self.inner.upload(name) as file:
-            file.write(body)
-
-    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
-        return self._call("read", name, lambda: self.inner.read(name, offset, length))
-
-    def size(self, name: str) -> int:
-        return self._call("size", name, lambda: self.inner.size(name))
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
-
-    def delete(self, name: str) -> None:
-        self._call("delete", name, lambda: self.inner.delete(name))
-
-    def overwrite(self, name: str, data: Data) -> None:
-        body = bytes(memoryview(data))
-        self._call("overwrite", name, lambda: self.inner.overwrite(name, body))
 
     # -- One call ---------------------------------------------------------------------------------------
 

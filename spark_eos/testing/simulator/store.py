@@ -3,69 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from typing import TypeVar
-
-import pyarrow as pa
 
 from spark_eos.errors import EosLogError, OutcomeUnknownError, StoreUnavailableError
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import UploadFile
+from spark_eos.storage.store import ObjectInfo
 from spark_eos.testing.simulator.world import Killed, World
+from spark_eos.testing.wrapped_store import WrappedStore
 
 __all__ = ["SimulatedStore"]
 
 T = TypeVar("T")
 
 
-class SimulatedStore(Store):
+class SimulatedStore(WrappedStore):
     """What processes of one world share. Every call is two waits: the request travels, and the reply."""
 
-    is_local = False
-
     def __init__(self, world: World) -> None:
-        self.inner = MemoryStore()
+        super().__init__(MemoryStore())
         self.url = self.inner.url = "sim://world"
+        self.is_local = False
         self._world = world
         self._busy_until = -1.0
 
-    def create(self, name: str, data: Data) -> None:
-        body = bytes(data)
-        self._change("create", name, lambda: self.inner.create(name, body))
-
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
-        return self._upload(name)
-
-    @contextmanager
-    def _upload(self, name: str) -> Iterator[Upload]:
-        body = bytearray()
-        file = UploadFile(body.extend)
-        try:
-            yield file
-            file.finish()
-        finally:
-            file.close()
-        whole = bytes(body)
-        self._change("upload", name, lambda: self.inner.create(name, whole))
-
-    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
-        return self._read("read", name, lambda: self.inner.read(name, offset, length))
-
-    def size(self, name: str) -> int:
-        return self._read("size", name, lambda: self.inner.size(name))
-
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        found = self._read("list", prefix, lambda: list(self.inner.list(prefix)))
+        found = [*super().list(prefix)]
         self._world.random.shuffle(found)
         return iter(found)
 
-    def delete(self, name: str) -> None:
-        self._change("delete", name, lambda: self.inner.delete(name))
-
-    def overwrite(self, name: str, data: Data) -> None:
-        body = bytes(data)
-        self._change("overwrite", name, lambda: self.inner.overwrite(name, body))
+    def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
+        reading = operation in {"read", "size", "list"}
+        return (self._read if reading else self._change)(operation, name, effect)
 
     # -- Trouble ----------------------------------------------------------------------------------------
 
@@ -93,7 +62,7 @@ class SimulatedStore(Store):
         finally:
             self._reply()
 
-    def _change(self, operation: str, name: str, effect: Callable[[], None]) -> None:
+    def _change(self, operation: str, name: str, effect: Callable[[], T]) -> T:
         world, process = self._world, self._world.current()
         self._travel(operation, name)
 
@@ -118,7 +87,7 @@ class SimulatedStore(Store):
             else:
                 world.at(world.random.choice([0.01, 1.0, 50.0]), late)
         try:
-            effect()
+            done = effect()
         except EosLogError as error:
             world.note(f"{operation} {name}: {type(error).__name__}")
             self._reply()
@@ -132,3 +101,4 @@ class SimulatedStore(Store):
         if world.strikes("reply_lost"):
             world.note(f"{operation} {name}: reply lost")
             raise OutcomeUnknownError(f"{operation} {name}: the reply was lost")
+        return done

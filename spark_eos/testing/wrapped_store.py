@@ -1,0 +1,63 @@
+"""A store around another one: every call passes through one place."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+import pyarrow as pa
+
+from spark_eos.storage.names import check_name
+from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.uploads import gathered
+
+__all__ = ["WrappedStore"]
+
+T = TypeVar("T")
+
+
+class WrappedStore(Store):
+    """``inner``, whose calls `_call` makes, spoils, or leaves.
+
+    Operations are named as the methods of `Store`; ``list`` has the prefix for a name. An upload is kept in
+    memory and is one call, at its end.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.url = inner.url
+        self.is_local = inner.is_local
+
+    @abstractmethod
+    def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
+        """Answer one call; ``effect`` does it. May be done later: what callers change then is not seen."""
+
+    def create(self, name: str, data: Data) -> None:
+        body = bytes(memoryview(data))
+        self._call("create", name, lambda: self.inner.create(name, body))
+
+    def upload(self, name: str) -> AbstractContextManager[Upload]:
+        check_name(name)
+        return gathered(lambda body: self._call("upload", name, lambda: self._upload(name, body)))
+
+    def _upload(self, name: str, body: bytearray) -> None:
+        with self.inner.upload(name) as file:
+            file.write(body)
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        return self._call("read", name, lambda: self.inner.read(name, offset, length))
+
+    def size(self, name: str) -> int:
+        return self._call("size", name, lambda: self.inner.size(name))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
+
+    def delete(self, name: str) -> None:
+        self._call("delete", name, lambda: self.inner.delete(name))
+
+    def overwrite(self, name: str, data: Data) -> None:
+        body = bytes(memoryview(data))
+        self._call("overwrite", name, lambda: self.inner.overwrite(name, body))
