@@ -10,7 +10,7 @@ from spark_eos import Consumer, Producer, TopicPartition
 AT_MOST = 750
 
 
-def copy(url, number, mode, seed):
+def copy(url, number, mode, seed, ready):
     """Copy input partition ``number``, or what the group assigns, in transactions of random size.
 
     Some of them are aborted. It stops cleanly when it is asked to (SIGTERM). ``mode``: "group id" or "group
@@ -19,6 +19,7 @@ def copy(url, number, mode, seed):
     rng = random.Random(f"{seed} {number}")
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
+    ready.set()
     config = {
         "group.id": "copiers",
         "group.instance.id": f"copier-{number}",

@@ -33,15 +33,20 @@ class Copier:
     def __init__(self, url, number, mode):
         self.url, self.number, self.mode = url, number, mode
         self.life = 0
-        self.process = None
+        self.process = self.ready = None
 
     def start(self):
         self.life += 1
-        self.process = PROCESSES.Process(target=copy, args=(self.url, self.number, self.mode, self.life))
+        self.ready = PROCESSES.Event()
+        self.process = PROCESSES.Process(
+            target=copy, args=(self.url, self.number, self.mode, self.life, self.ready)
+        )
         self.process.start()
 
     def stop(self, how):
-        """Kill it, or ask it to end and wait."""
+        """Kill it, or ask it to end and wait: once it listens, it ends well."""
+        if how is CLEAN:
+            assert self.ready.wait(60)
         os.kill(self.process.pid, how)
         self.process.join(60)
         assert self.process.exitcode == (-HARD if how is HARD else 0)
