@@ -88,7 +88,7 @@ class _Run:
     world: World
     stage: Stage
     files: Files
-    processes: list[Process] = field(default_factory=list)
+    copies: list[Files] = field(default_factory=list)
 
 
 def simulate(plan_: Plan) -> Outcome:
@@ -173,8 +173,10 @@ def _checkpoint(run: _Run, how: str) -> Files | None:
     if how == "amnesiac":
         return Files("another-query-id")  # It was lost, and the query began anew.
     if how == "restored":
-        return run.files.put_back(run.world.random.randint(0, run.files.newest("offsets") + 1))
-    return run.files
+        run.copies.append(run.files.put_back(run.world.random.randint(0, run.files.newest("offsets") + 1)))
+        return run.copies[-1]
+    # A copy that is not behind may have gone on in its place: whoever comes next takes the newest.
+    return max([run.files, *run.copies], key=lambda files: files.newest("commits"))
 
 
 def _play(run: _Run) -> list[str]:
