@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spark_eos.errors import InvalidRequestError
-from spark_eos.testing.checker import check
-from spark_eos.testing.cycles import Edge, Graph
 from spark_eos.testing.history import READ_UNCOMMITTED, Event, Kind, Send
-from spark_eos.testing.report import ANOMALIES, TOLERABLE, Anomaly
+from spark_eos.testing.history.checker import check
+from spark_eos.testing.history.cycles import Edge, Graph
+from spark_eos.testing.history.report import ANOMALIES, TOLERABLE, Anomaly
 
 from .histories import T0, Story, final, poll, sends
 

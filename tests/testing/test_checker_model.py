@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from spark_eos.testing.checker import check
 from spark_eos.testing.history import READ_COMMITTED, Kind, Poll, Recorder, Send
-from spark_eos.testing.operations import Facts
-from spark_eos.testing.serial import _Edges
+from spark_eos.testing.history.checker import check
+from spark_eos.testing.history.operations import Facts
+from spark_eos.testing.history.serial import _Edges
 
 from .log_model import PARTITIONS, World
 

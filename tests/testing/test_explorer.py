@@ -12,10 +12,11 @@ from spark_eos.errors import RetriableError
 from spark_eos.log.commit import Committer
 from spark_eos.protocol.actions import CreateTopic
 from spark_eos.protocol.rules import appends, expiry, groups, microbatch, producers
-from spark_eos.testing.explored_actor import Role
-from spark_eos.testing.explored_scenarios import SCENARIOS, Scenario
-from spark_eos.testing.explored_world import NondeterministicActorError, World
-from spark_eos.testing.explorer import explore, main, replay
+from spark_eos.testing.explorer.__main__ import main
+from spark_eos.testing.explorer.actor import Role
+from spark_eos.testing.explorer.scenarios import SCENARIOS, Scenario
+from spark_eos.testing.explorer.search import explore, replay
+from spark_eos.testing.explorer.world import NondeterministicActorError, World
 
 
 def plant(monkeypatch, function, *changes):

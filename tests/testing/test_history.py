@@ -9,7 +9,6 @@ import threading
 import pytest
 
 from spark_eos.errors import IllegalStateError, InvalidRequestError
-from spark_eos.testing.checker import check
 from spark_eos.testing.history import (
     READ_UNCOMMITTED,
     Event,
@@ -23,6 +22,7 @@ from spark_eos.testing.history import (
     read_history,
     write_history,
 )
+from spark_eos.testing.history.checker import check
 
 from .histories import T0, T1
 

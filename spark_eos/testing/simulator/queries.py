@@ -33,8 +33,8 @@ from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.sink import EosLogStreamWriter
 from spark_eos.spark.source import EosLogStreamReader
 from spark_eos.spark.task import TaskMessage
-from spark_eos.testing.simulator.actors import INPUT, OUTPUT, GivenUp, Stage
 from spark_eos.testing.simulator.clock import SimulatedClock
+from spark_eos.testing.simulator.stage import INPUT, OUTPUT, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process, World
 
 __all__ = ["Files", "query", "surroundings"]

@@ -22,12 +22,14 @@ from spark_eos.protocol.invariants import InvariantError, check_step
 from spark_eos.protocol.rules import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.testing.checker import check
-from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
-from spark_eos.testing.simulator import actors
-from spark_eos.testing.simulator.actors import INPUT, OUTPUT, SHARED, Stage
+from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event, check
+from spark_eos.testing.simulator.administrator import administrator
 from spark_eos.testing.simulator.clock import SimulatedClock
+from spark_eos.testing.simulator.copiers import copier
+from spark_eos.testing.simulator.producers import idempotent, transactional
 from spark_eos.testing.simulator.queries import Files, query, surroundings
+from spark_eos.testing.simulator.readers import reader
+from spark_eos.testing.simulator.stage import INPUT, OUTPUT, SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.store import SimulatedStore
 from spark_eos.testing.simulator.world import Process, Weather, World
 
@@ -149,19 +151,19 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
     stage, chance = run.stage, run.world.random
     kind, _, number = role.partition("-")
     if kind in {"producer", "zombie"}:
-        return actors.transactional(stage, f"tx-{number or 0}", streams=chance.random() < 0.5)
+        return transactional(stage, f"tx-{number or 0}", streams=chance.random() < 0.5)
     if kind == "idempotent":
-        return actors.idempotent(stage)
+        return idempotent(stage)
     if kind == "administrator":
-        return actors.administrator(stage)
+        return administrator(stage)
     if kind == "committed":
-        return actors.reader(stage, READ_COMMITTED)
+        return reader(stage, READ_COMMITTED)
     if kind == "uncommitted":
-        return actors.reader(stage, READ_UNCOMMITTED)
+        return reader(stage, READ_UNCOMMITTED)
     if kind == "members":
-        return actors.copier(stage, f"copier-{number}", group="group", subscribes=True, until=until)
+        return copier(stage, f"copier-{number}", group="group", subscribes=True, until=until)
     if kind == "copier":
-        return actors.copier(stage, "copier", group="group", subscribes=False, until=until)
+        return copier(stage, "copier", group="group", subscribes=False, until=until)
     assert kind == "query", role
     return query(stage, partial(_checkpoint, run, number), group="group", until=until)
 
@@ -203,7 +205,7 @@ def _play(run: _Run) -> list[str]:
     problems += [
         f"{process.name} failed: {process.error!r}"
         for process in world.processes
-        if process.error is not None and not isinstance(process.error, actors.GivenUp)
+        if process.error is not None and not isinstance(process.error, GivenUp)
     ]
     return problems
 

@@ -1,7 +1,7 @@
 """A world in which every next step is a choice: who goes on, and what the store does to what he asked for.
 
 The choices alone decide an execution. What state a choice leads to is known without going there, because the
-digest of an actor's answers stands for his inner state (`spark_eos.testing.explored_actor`).
+digest of an actor's answers stands for his inner state (`spark_eos.testing.explorer.actor`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from spark_eos.errors import ObjectExistsError, OutcomeUnknownError, StoreUnavailableError
 from spark_eos.log.names import LOG
 from spark_eos.protocol.state import State
-from spark_eos.testing.explored_actor import Actor, Call, ExploredStore, Object, Role, digest, effect
+from spark_eos.testing.explorer.actor import Actor, Call, ExploredStore, Object, Role, digest, effect
 
 __all__ = ["Late", "NondeterministicActorError", "Start", "Step", "World"]
 

@@ -27,7 +27,7 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from spark_eos.errors import IllegalStateError
-from spark_eos.testing.disk_model import FileNode, Folder, Images, load
+from spark_eos.testing.disk.model import FileNode, Folder, Images, load
 
 __all__ = ["Disk", "PowerCut"]
 

@@ -9,7 +9,7 @@ from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer import Producer
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import TransactionState
-from spark_eos.testing.explored_actor import (
+from spark_eos.testing.explorer.actor import (
     COMMITTED,
     REFUSED,
     Actor,
@@ -17,7 +17,7 @@ from spark_eos.testing.explored_actor import (
     FrozenClock,
     Role,
 )
-from spark_eos.testing.explored_bodies import (
+from spark_eos.testing.explorer.bodies import (
     ID,
     SOURCE,
     TOPIC,
@@ -31,8 +31,8 @@ from spark_eos.testing.explored_bodies import (
     run,
     transactional,
 )
-from spark_eos.testing.explored_history import Chain
-from spark_eos.testing.explored_world import Start
+from spark_eos.testing.explorer.history import Chain
+from spark_eos.testing.explorer.world import Start
 
 __all__ = ["SCENARIOS", "Scenario"]
 

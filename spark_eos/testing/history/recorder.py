@@ -1,4 +1,4 @@
-"""Histories: what clients asked of a log and what they were told, for `spark_eos.testing.checker`.
+"""Histories: what clients asked of a log and what they were told, for `spark_eos.testing.history.checker`.
 
 A history is a list of `Event` in the order of real time. A simulator builds it with a `Recorder` and its own
 clock; processes that may be killed give the recorder a file each, which is merged afterwards::

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from spark_eos.clients.admin_groups import GroupAdmin, GroupDescription, GroupPartition, MemberDescription
-from spark_eos.clients.admin_settings import Expired, LogDescription, SettingsAdmin
-from spark_eos.clients.admin_topics import PartitionDescription, TopicAdmin, TopicDescription
-from spark_eos.clients.admin_transactions import (
+from spark_eos.clients.admin.groups import GroupAdmin, GroupDescription, GroupPartition, MemberDescription
+from spark_eos.clients.admin.settings import Expired, LogDescription, SettingsAdmin
+from spark_eos.clients.admin.topics import PartitionDescription, TopicAdmin, TopicDescription
+from spark_eos.clients.admin.transactions import (
     HangingTransaction,
     ProducerDescription,
     TransactionAdmin,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_eos.clients.admin_base import WRITER, AdminBase
+from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.log.settings import LOG_CONFIGS, check_log_config
 from spark_eos.protocol.actions import (
     Action,

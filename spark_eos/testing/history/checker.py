@@ -3,7 +3,7 @@
     report = check(recorder.history, partitions_read_fully={t0: [(0, "a"), (1, "b")]})
     assert report.ok, str(report)
 
-What is checked: `spark_eos.testing.report.ANOMALIES`. All of it is forbidden; only G0, G1c, int-send-skip and
+What is checked: `spark_eos.testing.history.report.ANOMALIES`. All of it is forbidden; only G0, G1c, int-send-skip and
 torn are allowed where they come from a streamed transaction. Every anomaly that is reported as forbidden is
 one: where a history leaves it open whether something is wrong (an offset that was never learned, an outcome
 that nobody knows), nothing is reported. So the more a history records, the more is found.
@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.testing.history import Event, Kind
-from spark_eos.testing.operations import Facts, FinalReads
-from spark_eos.testing.reads import (
+from spark_eos.testing.history.operations import Facts, FinalReads
+from spark_eos.testing.history.reads import (
     aborted_reads,
     misplaced_values,
     precommitted_reads,
     read_order,
     torn_reads,
 )
-from spark_eos.testing.report import ANOMALIES, Anomaly, Report
-from spark_eos.testing.serial import Order, serial_order
-from spark_eos.testing.writes import conservation, lost_writes, send_order, unseen_writes
+from spark_eos.testing.history.recorder import Event, Kind
+from spark_eos.testing.history.report import ANOMALIES, Anomaly, Report
+from spark_eos.testing.history.serial import Order, serial_order
+from spark_eos.testing.history.writes import conservation, lost_writes, send_order, unseen_writes
 
 __all__ = ["ANOMALIES", "Anomaly", "Report", "check"]
 

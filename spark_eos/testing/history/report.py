@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_eos.testing.history import Event
+from spark_eos.testing.history.recorder import Event
 
 __all__ = ["ANOMALIES", "TOLERABLE", "Anomaly", "Report"]
 

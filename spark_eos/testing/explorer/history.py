@@ -20,7 +20,7 @@ from spark_eos.protocol.invariants import InvariantError, check_step
 from spark_eos.protocol.rules import Accepted, apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
-from spark_eos.testing.explored_actor import COMMITTED, REFUSED, Actor, ExploredStore, Object
+from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, Actor, ExploredStore, Object
 
 __all__ = ["Chain", "Chains", "contradictions"]
 

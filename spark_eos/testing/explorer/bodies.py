@@ -42,7 +42,7 @@ from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
 from spark_eos.protocol.state import Member, State
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
-from spark_eos.testing.explored_actor import (
+from spark_eos.testing.explorer.actor import (
     COMMITTED,
     REFUSED,
     TRIES,

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.testing.history import Kind, Send
-from spark_eos.testing.operations import Facts, Fate, Operation
-from spark_eos.testing.reads import Run, at, evidence
-from spark_eos.testing.report import Anomaly
+from spark_eos.testing.history.operations import Facts, Fate, Operation
+from spark_eos.testing.history.reads import Run, at, evidence
+from spark_eos.testing.history.recorder import Kind, Send
+from spark_eos.testing.history.report import Anomaly
 
 __all__ = ["conservation", "lost_writes", "send_order", "unseen_writes"]
 

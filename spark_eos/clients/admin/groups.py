@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from immutables import Map
 
-from spark_eos.clients.admin_base import WRITER, AdminBase, places
+from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.offset_resets import Reset, at_time, chosen_offset, offsets_at
 from spark_eos.errors import ConfigError, GroupIdNotFoundError, GroupNotEmptyError
 from spark_eos.log.plan import partition_of

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.testing.history import Event, Kind, Poll
-from spark_eos.testing.operations import Facts, Fate, Key, Operation
-from spark_eos.testing.report import Anomaly
+from spark_eos.testing.history.operations import Facts, Fate, Key, Operation
+from spark_eos.testing.history.recorder import Event, Kind, Poll
+from spark_eos.testing.history.report import Anomaly
 
 __all__ = ["Run", "aborted_reads", "misplaced_values", "precommitted_reads", "read_order", "torn_reads"]
 

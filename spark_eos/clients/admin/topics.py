@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_eos.clients.admin_base import WRITER, AdminBase, places
+from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import new_id
 from spark_eos.log.layout import evolve_check, normalise_schema, serialise_schema

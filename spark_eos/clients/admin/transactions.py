@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from spark_eos.clients.admin_base import WRITER, AdminBase
+from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.log import Log
 from spark_eos.log.plan import partition_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from spark_eos.testing.cycles import Edge, Graph
-from spark_eos.testing.history import Kind
-from spark_eos.testing.operations import Facts, Fate, Operation
-from spark_eos.testing.reads import evidence
-from spark_eos.testing.report import Anomaly
+from spark_eos.testing.history.cycles import Edge, Graph
+from spark_eos.testing.history.operations import Facts, Fate, Operation
+from spark_eos.testing.history.reads import evidence
+from spark_eos.testing.history.recorder import Kind
+from spark_eos.testing.history.report import Anomaly
 
 __all__ = ["Order", "serial_order"]
 

@@ -1,0 +1,46 @@
+"""Histories of what clients asked and were told, and the check of them for every anomaly that is known."""
+
+from __future__ import annotations
+
+from spark_eos.testing.history.checker import check
+from spark_eos.testing.history.recorder import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Action,
+    Event,
+    Isolation,
+    Kind,
+    Poll,
+    Recorder,
+    Send,
+    Token,
+    dump_event,
+    load_event,
+    merge,
+    read_history,
+    write_history,
+)
+from spark_eos.testing.history.report import ANOMALIES, TOLERABLE, Anomaly, Report
+
+__all__ = [
+    "ANOMALIES",
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "TOLERABLE",
+    "Action",
+    "Anomaly",
+    "Event",
+    "Isolation",
+    "Kind",
+    "Poll",
+    "Recorder",
+    "Report",
+    "Send",
+    "Token",
+    "check",
+    "dump_event",
+    "load_event",
+    "merge",
+    "read_history",
+    "write_history",
+]

@@ -1,0 +1,79 @@
+"""What the actors of a simulated world have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from spark_eos.errors import RetriableError
+from spark_eos.log.clock import Retry
+from spark_eos.log.log import Log
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.testing.history import Recorder
+from spark_eos.testing.simulator.clock import SimulatedClock
+from spark_eos.testing.simulator.store import SimulatedStore
+from spark_eos.testing.simulator.world import Process, World
+
+__all__ = ["INPUT", "OUTPUT", "SHARED", "GivenUp", "Stage"]
+
+T = TypeVar("T")
+
+INPUT, OUTPUT, SHARED = "input", "output", "shared"
+"""Copiers read the first and write the second; everybody writes to the third."""
+
+
+DAYS_S = 200_000.0
+"""How long a world lasts at most, in its own time."""
+
+
+class GivenUp(Exception):  # noqa: N818  (the application's own end, not an error of the log)
+    """The application has tried for long enough."""
+
+
+class Stage:
+    """What the actors of one world have in common."""
+
+    def __init__(self, world: World, store: SimulatedStore, operations: int) -> None:
+        self.world = world
+        self.store = store
+        self.recorder = Recorder(lambda: world.now)
+        self.operations = operations
+        self.chance = world.random
+        self._values = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is still time to begin something."""
+        return self.world.operations < self.operations and self.world.now < DAYS_S
+
+    def open(self, process: Process) -> Log:
+        """The log, as this process sees it; tried for as long as it takes."""
+        return self.patiently(
+            process,
+            lambda: Log.open(
+                self.store, SimulatedClock(process), Retry(deadline_s=self.chance.choice([0, 10]))
+            ),
+        )
+
+    def patiently(self, process: Process, call: Callable[[], T]) -> T:
+        """Call again after a `RetriableError`, as applications do."""
+        for _ in range(400):
+            try:
+                return call()
+            except RetriableError:
+                process.wait(self.chance.choice([0.05, 1.0]))
+        raise GivenUp
+
+    def value(self, process: Process) -> str:
+        """Text that nobody else sends."""
+        self._values += 1
+        return f"{process.name}:{self._values}"
+
+    def partition(self, topic: str = SHARED) -> TopicPartition:
+        """One that is there from the beginning."""
+        return TopicPartition(topic, self.chance.randrange({INPUT: 2, OUTPUT: 3, SHARED: 2}[topic]))
+
+    def dawdle(self, process: Process) -> None:
+        """Take some time, now and then more than any timeout allows."""
+        if self.chance.random() < 0.3:
+            process.wait(self.chance.choice([0.01, 0.3, 3.0, 80.0]))
