@@ -41,7 +41,7 @@ _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 class Producer:
     """Writes records. Safe to share between threads; transactions belong to the producer, not to a thread.
 
-    ``config`` has Kafka's keys (docs: configuration). Without ``transactional.id`` records are sent in the
+    ``config`` has Kafka's keys (docs/clients.md). Without ``transactional.id`` records are sent in the
     background, in order and without duplicates; with it, between `begin_transaction` and
     `commit_transaction`, and nothing is seen before the commit. Raises `ConfigError`.
 

@@ -93,6 +93,8 @@ class Committer:
         self._waiting: list[_Ticket] = []
         self._slots: dict[bytes, int] = {}
         """The slot that each watched request was last sent to."""
+        self._durable = -1
+        """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
         """Put the proposed actions into the log, all or none.
@@ -139,6 +141,7 @@ class Committer:
             return  # It was refused, or found done, on a state that is not the newest: ask again.
         for ticket, verdict in refused:
             if not isinstance(verdict, BaseException):
+                self._settle_entry(state.seq)
                 ticket.result = verdict
             elif self._slots.get(ticket.request_id, -1) > state.seq:
                 # An earlier try may still land in its slot, behind others that it depended on.
@@ -202,6 +205,7 @@ class Committer:
             except ObjectExistsError:
                 # Somebody's, or our own from a try whose reply was lost: the body tells.
                 self._await_slot(entry.seq, deadline)
+                self._durable = entry.seq
                 self._answer_found(draft.tickets)
                 for ticket in draft.tickets:
                     self._forget(ticket)  # The slot is another's: ours can never land.
@@ -233,6 +237,7 @@ class Committer:
 
     def _succeed(self, draft: _Draft, entry: Entry) -> None:
         state = replace(draft.state, seq=entry.seq)
+        self._durable = entry.seq
         self._tail.advance(state)
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
             ticket.result = Committed(entry.seq, results, state, ticket.request_id)
@@ -271,9 +276,16 @@ class Committer:
             if isinstance(outcome, Rejected):
                 ticket.error = outcome.error
             else:
+                self._settle_entry(seq)
                 ticket.result = Committed(seq, outcome.results, self._tail.state, ticket.request_id)
             self._forget(ticket)
         return any_found
+
+    def _settle_entry(self, seq: int) -> None:
+        """Before "it is done" rests on an entry that was only read: its writer may have died before it synced."""
+        if seq > self._durable:
+            self._store.settle(names.entry(seq))
+            self._durable = seq
 
     def _follow(self) -> State:
         """Follow the tail, patiently: a read may be repeated at will."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from spark_eos.errors import (
+    CorruptRecordError,
     LogExistsError,
     NotALogError,
     ObjectNotFoundError,
@@ -61,6 +62,7 @@ class Log:
                 f"{store.url} is not a log: it has no {names.entry(0)}. Reading never creates a log; check the "
                 "path, or write to it first"
             )
+        _check_end(store, tail, clock, retry or Retry())
         return cls(store, tail, clock, retry)
 
     @classmethod
@@ -238,6 +240,32 @@ class Log:
     ) -> tuple[int, int] | None:
         """The first visible record at or after a time, as (offset, timestamp in ms)."""
         return offset_for_time(self.store, self.state, at, timestamp_ms, isolation)
+
+
+def _check_end(store: Store, tail: Tail, clock: Clock, retry: Retry) -> None:
+    """Raise `CorruptRecordError` if entries go on behind the end: one of the chain has been removed.
+
+    The one next to the gap says nothing: a power cut can leave it (docs/design/0002). Behind that one there
+    is none whose writer did not see the missing one made durable.
+    """
+    deadline, attempt = clock.monotonic() + retry.deadline_s, 0
+    while True:
+        end = tail.state.seq
+        beyond = names.entry(end + 3)
+        try:
+            store.size(beyond)
+        except ObjectNotFoundError:
+            return
+        if tail.follow().seq != end:
+            continue
+        if clock.monotonic() >= deadline:
+            raise CorruptRecordError(
+                f"{store.url}/{names.entry(end + 1)} is missing, though {beyond} is there: somebody has removed it, "
+                "and what it held is lost. Put it back from a copy; nothing was changed"
+            )
+        # Network file systems remember for a while what was not there.
+        clock.sleep(retry.wait_s(attempt, clock))
+        attempt += 1
 
 
 def _foreign(store: Store) -> str | None:

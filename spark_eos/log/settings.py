@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from spark_eos.errors import ConfigError
 from spark_eos.protocol.rules.settings import LOG_CONFIGS as _DEFAULTS
+from spark_eos.protocol.rules.settings import is_setting
 
 __all__ = ["LOG_CONFIGS", "check_log_config"]
 
@@ -23,7 +24,7 @@ def check_log_config(config: Mapping[str, object]) -> dict[str, str]:
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(LOG_CONFIGS)}"
             raise ConfigError(f"unknown setting of a log {name!r}; {hint}")
         text = str(value)
-        if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= 1):
+        if not is_setting(text):
             raise ConfigError(f"{name} must be a whole number from 1 up, not {value!r}")
         checked[name] = text
     return checked

@@ -64,9 +64,8 @@ class Sweeper:
             if overdue:
                 done += self._end(lambda newest: [one for one in overdue if expiry.is_open(newest, one)])
             if old:
-                now_ms = (
-                    self._clock.now_ms()
-                )  # Before the request has its timestamp, which the rule looks at.
+                # Taken before the request has its timestamp, which is what the rule looks at.
+                now_ms = self._clock.now_ms()
                 done += self._end(lambda newest: list(expiry.due(newest, now_ms)))
         except EosLogError as error:
             if everything:

@@ -217,6 +217,12 @@ class PosixStore(Store):
             finally:
                 os.close(file)
 
+    def settle(self, name: str) -> None:
+        """As `Store.settle`: who linked the name may not have lived to sync its folder."""
+        folder = os.path.dirname(self._path(name))
+        with _translated("sync", folder):
+            sync_folder(folder)
+
     def size(self, name: str) -> int:
         path = self._path(name)
         self._settle_doubt(path)

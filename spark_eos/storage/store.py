@@ -87,6 +87,13 @@ class Store(ABC):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """The objects whose names start with ``prefix``, in no particular order. Never part of a commit."""
 
+    def settle(self, name: str) -> None:  # noqa: B027  (most stores have nothing to do)
+        """Return only when ``name``, which somebody has read, would survive a power cut, whoever made it.
+
+        Raises `StoreUnavailableError` or another `StorageError` if that is not sure. Does nothing here: most
+        stores show only what is durable.
+        """
+
     @abstractmethod
     def delete(self, name: str) -> None:
         """Remove the object; no error if it is not there."""

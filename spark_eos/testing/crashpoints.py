@@ -82,7 +82,7 @@ class Trouble(Enum):
         return self in {Trouble.CRASH_BEFORE, Trouble.CRASH_AFTER}
 
 
-_READING = frozenset({"read", "size", "list"})
+_READING = frozenset({"read", "size", "list", "settle"})
 _IN_DOUBT = frozenset({Trouble.REPLY_LOST, Trouble.REQUEST_LOST})
 """Of changes only: who reads and hears nothing knows as much as before."""
 

@@ -19,7 +19,7 @@ __all__ = ["Call", "Fault", "FaultyStore"]
 T = TypeVar("T")
 
 _CHANGING = frozenset({"create", "upload", "delete", "overwrite"})
-_READING = frozenset({"read", "size", "list"})
+_READING = frozenset({"read", "size", "list", "settle"})
 
 
 class Fault(Enum):

@@ -236,6 +236,11 @@ class StoreContract(UploadContract):
             expected = {name: size for name, size in sizes.items() if name.startswith(prefix)}
             assert contents(store, prefix) == expected
 
+    def test_settle_keeps_an_object_as_it_is(self, store: Store) -> None:
+        store.create("a/b", b"123")
+        store.settle("a/b")
+        assert store.read("a/b") == b"123"
+
     def test_list_gives_names_and_sizes(self, store: Store) -> None:
         store.create("a/b", b"123")
         assert [*store.list("")] == [ObjectInfo("a/b", 3)]

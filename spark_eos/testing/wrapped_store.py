@@ -55,6 +55,9 @@ class WrappedStore(Store):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
 
+    def settle(self, name: str) -> None:
+        self._call("settle", name, lambda: self.inner.settle(name))
+
     def delete(self, name: str) -> None:
         self._call("delete", name, lambda: self.inner.delete(name))
 

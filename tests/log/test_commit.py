@@ -204,6 +204,46 @@ def test_a_store_that_stays_away_says_no_and_nothing_is_in(log, store):
     assert len(entries(store)) == 1
 
 
+# -- Durable before it is answered -----------------------------------------------------------------------
+
+
+def unless_there(state):
+    return () if "t" in state.topics else create("t")(state)
+
+
+def test_nothing_to_do_rests_on_what_would_survive_a_power_cut(log, store, other):
+    """Whoever wrote the entry that says so may have died before it was synced."""
+    other.follow()
+    other.commit(create("t"))
+    log.follow()
+    log.commit(unless_there)
+    log.commit(unless_there)
+    assert store.count("settle") == store.count("settle", names.entry(1)) == 1
+    log.commit(create("u"))
+    log.commit(unless_there)
+    assert store.count("settle") == 1, "a create has synced it"
+
+
+def test_an_own_entry_that_was_only_read_is_settled(log, store):
+    store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
+    store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        log.commit(create("a"))
+    store.heal()
+    log.commit(create("a"), request_id=unknown.value.request_id)
+    assert store.count("settle", names.entry(1)) == 1
+
+
+def test_what_cannot_be_made_durable_is_not_answered(log, store, other):
+    other.follow()
+    other.commit(create("t"))
+    log.follow()
+    store.inject(StoreUnavailableError("away"), "settle")
+    with pytest.raises(StoreUnavailableError, match="away"):
+        log.commit(unless_there)
+    assert log.commit(unless_there).seq == 1
+
+
 # -- Unknown --------------------------------------------------------------------------------------------
 
 

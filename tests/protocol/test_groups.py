@@ -195,6 +195,15 @@ def test_a_static_member_that_wants_something_else_is_a_new_one(log):
     assert len(held(log, "m2")) == 6
 
 
+@pytest.mark.parametrize("instance", ["i", None])
+def test_a_member_does_not_become_another_instance(log, instance):
+    join(log, "m", instance="i")
+    join(log, "n", instance="j")
+    with pytest.raises(InvalidRequestError, match=r"member n of group 'g' has .* 'j' and cannot change"):
+        join(log, "n", instance=instance)
+    assert join(log, "n", instance="j") == 2
+
+
 @pytest.mark.conformance("group/generation")
 def test_a_new_subscription_is_a_new_generation_and_the_same_one_is_not(log):
     join(log, "m")

@@ -552,6 +552,24 @@ def test_a_commit_in_doubt_is_answered_only_when_it_is_durable(tmp_path: Path, *
     assert doubts
 
 
+def test_that_nothing_is_left_to_do_is_answered_only_when_that_is_durable(tmp_path: Path) -> None:
+    """A writer dies between link and sync; the next one finds the work done, and is believed."""
+    disk = Disk(tmp_path / "disk", samples=1)
+    with disk.recording():
+        ours = make_log(disk)
+        theirs = open_log(PosixStore(Path(disk.root, PLACE)))
+        append(ours, 0)
+        theirs.follow()
+        disk.cuts.clear()
+        disk.fail(errno.EIO, call="fsync", path="*/_log")
+        assert append(ours, 1) is not None
+        theirs.follow()
+        theirs.commit(lambda state: () if state.seq == ours.state.seq + 1 else (CreateTopic("no", "no", 1),))
+        assert "no" not in theirs.state.topics
+        disk.note(0), disk.note(1)
+    assert problems(disk, tmp_path / "after", problems_of_log) == []
+
+
 def test_what_was_built_on_a_lost_entry_is_whole_or_absent(tmp_path: Path) -> None:
     """If a disk keeps the later of two names and loses the earlier, nothing that was acknowledged is harmed.
 

@@ -56,6 +56,12 @@ def join(state: State, action: JoinGroup) -> tuple[State, int]:
         action.client_id,
     )
     before = group.members.get(action.member_id)
+    if before is not None and before.instance_id != action.instance_id:
+        # Else it could become an instance that another member is.
+        raise InvalidRequestError(
+            f"member {action.member_id} of group {action.group!r} has group.instance.id {before.instance_id!r} and "
+            f"cannot change it to {action.instance_id!r}: leave the group and join it as a new member"
+        )
     members = group.members
     if before is None and (old := _holder_of_instance(group, action.instance_id)) is not None:
         members = members.delete(old.member_id)

@@ -10,7 +10,7 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions import AlterLog
 from spark_eos.protocol.state import State
 
-__all__ = ["LOG_CONFIGS", "alter", "setting"]
+__all__ = ["LOG_CONFIGS", "alter", "is_setting", "setting"]
 
 LOG_CONFIGS: dict[str, int] = {
     "offsets.retention.minutes": 10_080,
@@ -26,6 +26,12 @@ def setting(state: State, name: str) -> int:
     return LOG_CONFIGS[name] if text is None else int(text)
 
 
+def is_setting(text: str) -> bool:
+    """Whether ``text`` is a whole number from 1 up, as all settings are."""
+    # Not int() alone: it takes signs, spaces, underscores and the digits of other scripts.
+    return text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= 1
+
+
 def alter(state: State, action: AlterLog) -> tuple[State, None]:
     """Replace all settings; what is not named has its default again."""
     for name, value in action.config:
@@ -33,7 +39,6 @@ def alter(state: State, action: AlterLog) -> tuple[State, None]:
             raise InvalidRequestError(
                 f"unknown setting of a log {name!r}; known are {', '.join(LOG_CONFIGS)}"
             )
-        # Not int(): it takes signs, spaces, underscores and the digits of other scripts.
-        if not (value.isascii() and value.isdigit() and 1 <= len(value) <= 18 and int(value) >= 1):
+        if not is_setting(value):
             raise InvalidRequestError(f"{name} must be a whole number from 1 up, not {value!r}")
     return replace(state, config=Map(action.config)), None
