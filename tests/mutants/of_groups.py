@@ -130,6 +130,14 @@ MUTANTS = (
         _OF_GROUPS,
     ),
     Mutant(
+        "another-instance",
+        _GROUPS,
+        "    if before is not None and before.instance_id != action.instance_id:",
+        "    if False:",
+        "a member takes the instance id that another member has",
+        _OF_GROUPS,
+    ),
+    Mutant(
         "static-predecessor-unknown",
         _GROUPS,
         "        if successor is not None:\n            raise Fenced",

@@ -37,6 +37,22 @@ MUTANTS = (
         _OF_COMMIT,
     ),
     Mutant(
+        "done-before-it-is-durable",
+        _COMMIT,
+        "            self._store.settle(names.entry(seq))\n",
+        "",
+        "an answer rests on an entry whose dead writer did not sync it",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "gap-not-seen",
+        _LOG,
+        "        _check_end(store, tail, clock, retry or Retry())\n",
+        "",
+        "a log from whose middle an entry was removed ends there",
+        ("tests/corruption/test_single_bytes.py",),
+    ),
+    Mutant(
         "own-entry-not-recognised",
         _COMMIT,
         "                self._answer_found(draft.tickets)\n                for",

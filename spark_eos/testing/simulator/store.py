@@ -33,7 +33,7 @@ class SimulatedStore(WrappedStore):
         return iter(found)
 
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
-        reading = operation in {"read", "size", "list"}
+        reading = operation in {"read", "size", "list", "settle"}
         return (self._read if reading else self._change)(operation, name, effect)
 
     # -- Trouble ----------------------------------------------------------------------------------------
