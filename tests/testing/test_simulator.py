@@ -13,16 +13,63 @@ from pathlib import Path
 
 import pytest
 
+from spark_eos.errors import StorageError
 from spark_eos.log import plan as planning
-from spark_eos.protocol.rules import microbatch
+from spark_eos.log.commit import Committer
+from spark_eos.protocol.rules import expiry, groups, microbatch
+from spark_eos.protocol.rules import producers as producing
 from spark_eos.protocol.state import Partition
 from spark_eos.testing.simulator.campaign import campaign, story
-from spark_eos.testing.simulator.scenario import Plan, simulate
+from spark_eos.testing.simulator.scenario import OTHERS, Plan, simulate
 from spark_eos.testing.simulator.shrink import shrink
 from spark_eos.testing.simulator.world import Weather
 
 ROOT = Path(__file__).parents[2]
-RUNS = int(os.environ.get("SPARK_EOS_SIMULATIONS", "25"))
+RUNS = int(os.environ.get("SPARK_EOS_SIMULATIONS", "120"))
+
+OCCURS = {
+    *("commits", "aborts", "aborts by a successor", "aborts by timeout", "aborted offsets", "takeovers"),
+    *(
+        "micro-batches",
+        "replays",
+        "generations",
+        "offset commits",
+        "repeated batches",
+        "repeated ends",
+        "rejected requests in entries",
+    ),
+    *("joins", "leaves", "evictions", "syncs", "deleted topics", "deleted records", "deleted offsets"),
+    *("expired producers", "expired transactional ids", "expired offsets"),
+}
+"""What some log of a campaign must have in it: else the campaign has become tame."""
+
+REFUSED = {
+    *("ProducerFencedError", "InvalidTxnStateError", "OutOfOrderSequenceError", "InvalidPidMappingError"),
+    *("CheckpointMismatchError", "IllegalGenerationError", "UnknownMemberIdError", "InvalidRequestError"),
+    *("StoreUnavailableError", "unknown, in", "unknown, not in"),
+    *("killed before the answer, in", "killed before the answer, not in"),
+}
+"""What somebody must have been told, and what unknown outcomes must have turned out to be."""
+
+KEPT = {
+    "two drivers of one checkpoint plan the next batch at the same time": Plan(
+        61,
+        Weather(kill=0.01, freeze=0.02, jump=0.1),
+        ("feeder-0", "administrator-1", "feeder-2", "query-0", "query-zombie"),
+    ),
+    "whoever was told no asks again, is killed, and the request gets in": Plan(
+        85,
+        Weather(lost=0.05, delayed=0.04, doubled=0.06, busy=0.04, kill=0.02, freeze=0.03),
+        ("producer-0", "producer-1", "administrator-1", "feeder-3", "copier-0", "copier-zombie"),
+        settings=(("producer.id.expiration.ms", "1"), ("transactional.id.expiration.ms", "100000")),
+    ),
+    "a topic goes and comes under those who write to it, read it and hold transactions open in it": Plan(
+        144,
+        Weather(lost=0.02, reply_lost=0.02, delayed=0.02, kill=0.01),
+        ("forger-0", "forger-1", "administrator-1", "administrator-2", "onlooker-3", "sweeper-4", "copier-0"),
+    ),
+}
+"""Casts and weather in which something was found or misjudged once, whatever seeds mean today: a bug adds its own."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +92,7 @@ def test_one_seed_is_one_run_in_any_process():
     """Also where strings hash otherwise: nothing in the product may depend on the order of a hash map."""
     code = (
         "import hashlib, logging; logging.disable(50)\n"
-        "from spark_eos.testing.simulator.scenario import Plan, simulate\n"
+        "from spark_eos.testing.simulator.scenario import OTHERS, Plan, simulate\n"
         "for seed in range(3):\n"
         "    print(hashlib.sha256('\\n'.join(simulate(Plan.of(seed)).trace).encode()).hexdigest())\n"
     )
@@ -69,32 +116,75 @@ def test_nothing_breaks(first, capsys):
         print(f"\nsimulated seeds {first} to {first + RUNS - 1}: {tally}")  # noqa: T201
     assert tally.runs == RUNS
     assert not tally.failures, f"{tally.failures}\n\n{story(tally.failures[0].seed)}"
-    assert tally.operations >= 1000 * RUNS
+    assert tally.fewest >= 1000
     assert set(tally.faults) > {"kill", "freeze", "jump", "lost", "busy"}
+    if first == 0 and RUNS >= 120:
+        assert OCCURS - set(tally.events) == set()
+        assert REFUSED - set(tally.answers) == set()
+
+
+@pytest.mark.parametrize("plan", KEPT.values(), ids=KEPT)
+def test_what_was_found_once(plan):
+    assert simulate(plan).problems == []
 
 
 def test_everybody_plays_a_part():
     played = {role.partition("-")[0] for seed in range(60) for role in Plan.of(seed).cast}
-    assert played >= {"producer", "zombie", "idempotent", "administrator", "members", "copier", "query"}
-    assert {"query-amnesiac", "query-restored", "query-zombie"} <= {
+    assert played >= {*OTHERS} - {"foreign-query"} | {"foreign", "producer", "members", "copier", "query"}
+    assert played >= {"committed", "uncommitted"}
+    assert {"query-amnesiac", "query-restored", "query-zombie", "copier-zombie"} <= {
         role for seed in range(100) for role in Plan.of(seed).cast
     }
+    assert {bool(Plan.of(seed).settings) for seed in range(20)} == {True, False}
+
+
+def test_what_is_remembered_changes_no_run():
+    for seed in range(4):
+        plan = Plan.of(seed)
+        told = [digest(simulate(replace(plan, memory=memory))) for memory in (True, False)]
+        assert told[0] == told[1]
+
+
+def test_a_campaign_says_what_it_tried():
+    tally = list(campaign(range(3)))[-1]
+    assert tally.runs == 3
+    assert tally.fewest >= 1000
+    assert f"| operations of the store | {tally.operations:,}, at least {tally.fewest:,} in each run |" in (
+        tally.table()
+    )
+    assert f"{tally.events['commits']:,} commits" in tally.table()
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "broken"),
+    ("where", "name", "broken", "says"),
     [
-        (planning, "_is_hidden", lambda _partition, row, _isolation: row.file is None),
-        (Partition, "last_stable_offset", property(lambda self: self.end)),
-        (microbatch, "_check_sources", lambda *_, **__: None),
+        (planning, "_is_hidden", lambda _partition, row, _isolation: row.file is None, ""),
+        (Partition, "last_stable_offset", property(lambda self: self.end), ""),
+        (microbatch, "_continues", lambda *_: True, "the last one ended at"),
+        (groups, "check_committer", lambda *_: None, "commits for"),
+        (producing, "require_epoch", lambda state, stamp: state.producers[stamp.producer_id], "is at"),
+        (expiry, "_require_idle", lambda *_: None, "expired after"),
+        (
+            Committer,
+            "_unknown",
+            lambda _self, _ticket, cause: StorageError(str(cause)),
+            "was told StorageError",
+        ),
     ],
-    ids=["aborted rows shown", "LSO is the end", "no continuity"],
+    ids=[
+        "aborted rows shown",
+        "LSO is the end",
+        "no continuity",
+        "anybody commits",
+        "no fence",
+        "forgotten in use",
+        "unknown is no",
+    ],
 )
-def test_a_broken_rule_is_seen(monkeypatch, where, name, broken):
-    if name == "_check_sources":
-        monkeypatch.setattr(microbatch, "_check_groups", lambda state, _action: state.offsets)
+def test_a_broken_rule_is_seen(monkeypatch, where, name, broken, says):
     monkeypatch.setattr(where, name, broken)
-    assert any(simulate(Plan.of(seed)).problems for seed in range(60))
+    found = (problem for seed in range(60) for problem in simulate(Plan.of(seed)).problems)
+    assert any(says in problem for problem in found)
 
 
 def test_a_failing_run_is_made_small(monkeypatch):

@@ -1,29 +1,79 @@
-"""Somebody who changes topics, ends transactions and sweeps, at any time."""
+"""Somebody who changes topics, settings and groups, and ends what others left, at any time; and sweepers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from spark_eos.clients.admin import Admin
+from spark_eos.clients.producer import Producer
 from spark_eos.errors import EosLogError
-from spark_eos.testing.simulator.stage import INPUT, Stage
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.testing.simulator.stage import AUTO, INPUT, RAW, SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
-__all__ = ["administrator"]
+__all__ = ["administrator", "feeder", "sweeper"]
+
+RESET = "reset"
+"""A group that nobody reads for: its offsets are put here and there."""
 
 
 def administrator(stage: Stage) -> Callable[[Process], None]:
-    """Makes, changes and deletes topics, looks at transactions and ends some, sweeps."""
+    """Makes, changes and deletes topics and groups, looks at transactions and ends some, sweeps."""
 
     def body(process: Process) -> None:
-        admin = _Administrator(stage, process)
-        verbs = [admin.create, admin.delete, admin.sweep, admin.end_transactions, admin.grow, admin.look]
+        try:
+            admin = _Administrator(stage, process)
+        except GivenUp:
+            return
+        verbs = [admin.create, admin.delete, admin.sweep, admin.end_transactions, admin.fence, admin.grow]
+        verbs += [admin.look, admin.reset, admin.forget, admin.recreate, admin.shorten, admin.evict]
+        verbs += [admin.reset, admin.reset]
         while stage.goes_on:
-            process.wait(stage.chance.choice([0.5, 5.0, 60.0]))
+            process.wait(stage.chance.choice([0.2, 2.0, 30.0]))
             try:
                 stage.chance.choice(verbs)()
             except EosLogError as error:
                 stage.world.note(f"was refused: {error}")
+
+    return body
+
+
+def sweeper(stage: Stage) -> Callable[[Process], None]:
+    """Watches for as long as it lives, and ends what is over."""
+
+    def body(process: Process) -> None:
+        try:
+            log = stage.open(process)
+        except GivenUp:
+            return
+        pause = stage.chance.choice([0.3, 1.0, 10.0])
+        while stage.goes_on:
+            process.wait(pause)
+            try:
+                if stage.chance.random() < 0.7:
+                    log.follow()
+                log.sweep(everything=stage.chance.random() < 0.2)
+            except EosLogError as error:
+                stage.world.note(f"was refused: {error}")
+
+    return body
+
+
+def feeder(stage: Stage) -> Callable[[Process], None]:
+    """Goes on writing what is to be copied."""
+
+    def body(process: Process) -> None:
+        try:
+            producer = Producer(stage.open(process))
+            while stage.goes_on:
+                at = stage.partition(INPUT)
+                future = producer.send(INPUT, stage.value(process), partition=at.partition)
+                producer.flush()
+                if (error := future.exception(0)) is not None:
+                    stage.world.note(f"was refused: {error}")
+                process.wait(stage.chance.choice([0.3, 5.0, 60.0]))
+        except (GivenUp, EosLogError) as error:
+            stage.world.note(f"gives up: {error}")
 
     return body
 
@@ -44,6 +94,18 @@ class _Administrator:
         if extra := [name for name in self.admin.list_topics() if name.startswith("extra")]:
             self.admin.delete_topic(self.chance.choice(extra))
 
+    def recreate(self) -> None:
+        """The topic of those who keep no rules goes, and comes again as another."""
+        if RAW in self.admin.list_topics():
+            self.admin.delete_topic(RAW)
+        self.admin.create_topic(RAW, self.chance.choice([2, 2, 3]))
+
+    def shorten(self) -> None:
+        """Its first records go."""
+        at = TopicPartition(RAW, 0)
+        partition = self.admin.describe_topic(RAW).partitions[0]
+        self.admin.delete_records({at: self.chance.choice([-1, partition.start, partition.end // 2])})
+
     def sweep(self) -> None:
         self.log.follow()
         self.log.sweep(everything=True)
@@ -53,11 +115,31 @@ class _Administrator:
             if found.state == "Ongoing" and self.chance.random() < 0.3:
                 self.admin.abort_transaction(found.transactional_id)
 
+    def fence(self) -> None:
+        known = [found.transactional_id for found in self.admin.list_transactions()]
+        if known and self.chance.random() < 0.5:
+            self.admin.fence_producers([self.chance.choice(known)])
+
     def grow(self) -> None:
         count = len(self.admin.describe_topic(INPUT).partitions)
         if count < 4 and self.chance.random() < 0.2:
             self.admin.alter_topic(INPUT, partitions=count + 1)
 
+    def reset(self) -> None:
+        how = self.chance.choice(["to_earliest", "to_latest", "to_current"])
+        self.admin.reset_group_offsets(RESET, [SHARED, RAW], **{how: True})  # type: ignore[arg-type]
+
+    def forget(self) -> None:
+        if self.chance.random() < 0.5:
+            self.admin.delete_group(RESET)
+        else:
+            self.admin.delete_group_offsets(RESET, [TopicPartition(SHARED, 0)])
+
+    def evict(self) -> None:
+        if self.chance.random() < 0.3:
+            self.admin.remove_members_from_group(AUTO)
+
     def look(self) -> None:
         self.admin.list_groups()
         self.admin.list_transactions()
+        self.admin.describe_groups()

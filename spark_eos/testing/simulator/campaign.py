@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,9 +14,12 @@ from typing import NamedTuple
 from spark_eos.testing.simulator.scenario import Outcome, Plan, simulate
 from spark_eos.testing.simulator.shrink import shrink
 
-__all__ = ["Failure", "Tally", "campaign", "story"]
+__all__ = ["Failure", "Report", "Tally", "campaign", "story"]
 
 STORY_LINES = 120
+
+_TASKS = 100
+"""Pieces of work (of four seeds) after which a process of a campaign is replaced."""
 
 
 class Failure(NamedTuple):
@@ -25,40 +29,90 @@ class Failure(NamedTuple):
     problems: list[str]
 
 
+class Report(NamedTuple):
+    """What one run came to, as far as a campaign counts it."""
+
+    seed: int
+    problems: list[str]
+    operations: int
+    entries: int
+    faults: dict[str, int]
+    events: dict[str, int]
+    answers: dict[str, int]
+
+
 @dataclass
 class Tally:
-    """What a campaign has tried."""
+    """What a campaign has tried.
+
+    ``events`` is what came to be in the logs, ``answers`` what was refused or stayed unknown, by kind.
+    """
 
     runs: int = 0
     operations: int = 0
+    fewest: int = 0
+    """Operations of the shortest run."""
     entries: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
 
+    def add(self, report: Report) -> None:
+        """One more run."""
+        self.fewest = min(self.fewest, report.operations) if self.runs else report.operations
+        self.runs += 1
+        self.operations += report.operations
+        self.entries += report.entries
+        self.faults.update(report.faults)
+        self.events.update(report.events)
+        self.answers.update(report.answers)
+        if report.problems:
+            self.failures.append(Failure(report.seed, report.problems))
+
     def __str__(self) -> str:
-        faults = ", ".join(f"{count:,} {name}" for name, count in sorted(self.faults.items()))
         return (
-            f"{self.runs:,} runs, {self.operations:,} store operations, {self.entries:,} entries, "
-            f"{sum(self.faults.values()):,} faults ({faults}): {len(self.failures)} failed; {self.seconds:.0f} s"
+            f"{self.runs:,} runs, {self.operations:,} store operations (at least {self.fewest:,} in each), "
+            f"{self.entries:,} entries, {sum(self.faults.values()):,} faults: {len(self.failures)} failed; "
+            f"{self.seconds:.0f} s"
         )
+
+    def table(self) -> str:
+        """All of it, for a page of the docs."""
+        rows = {
+            "runs": f"{self.runs:,}",
+            "runs that broke a promise": f"{len(self.failures):,}",
+            "operations of the store": f"{self.operations:,}, at least {self.fewest:,} in each run",
+            "entries": f"{self.entries:,}",
+            "faults": _listed(self.faults),
+            "in the logs": _listed(self.events),
+            "refused, or unknown": _listed(self.answers),
+            "seconds": f"{self.seconds:,.0f}",
+        }
+        return "\n".join(["| what | how many |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows.items())])
 
 
 def campaign(seeds: Iterable[int], *, jobs: int = 1, minutes: float | None = None) -> Iterator[Tally]:
-    """Simulate the seeds, or as many of them as ``minutes`` allow. Yields the tally so far after each run."""
+    """Simulate the seeds, or as many of them as ``minutes`` allow. Yields the tally so far after each run.
+
+    Runs are counted in the order of their seeds, so that a campaign that was stopped can go on behind the
+    last one that was counted.
+    """
     tally, began = Tally(), time.monotonic()
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        for seed, problems, operations, entries, faults in pool.imap_unordered(_run, seeds, chunksize=4):
-            tally.runs += 1
-            tally.operations += operations
-            tally.entries += entries
-            tally.faults.update(faults)
-            if problems:
-                tally.failures.append(Failure(seed, problems))
+    context = multiprocessing.get_context("fork")
+    # Processes are replaced now and then, so that whatever a run leaves behind in memory goes.
+    with context.Pool(jobs, initializer=_begin, maxtasksperchild=_TASKS) as pool:
+        for report in pool.imap(_run, seeds, chunksize=4):
+            tally.add(report)
             tally.seconds = time.monotonic() - began
             yield tally
             if minutes is not None and tally.seconds >= 60 * minutes:
                 return
+
+
+def _listed(counts: Counter[str]) -> str:
+    return f"{sum(counts.values()):,}: " + ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
 
 
 def story(seed: int, *, smaller: bool = True) -> str:
@@ -79,10 +133,22 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     yield from outcome.trace[-STORY_LINES:]
 
 
-def _run(seed: int) -> tuple[int, list[str], int, int, dict[str, int]]:
+def _begin() -> None:
     logging.disable(logging.CRITICAL)  # Trouble is what is wanted here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Who is interrupted at the keyboard is the parent.
+
+
+def _run(seed: int) -> Report:
     try:
         outcome = simulate(Plan.of(seed))
     except Exception as error:  # noqa: BLE001  (a seed that breaks the simulator itself is a failure as well)
-        return seed, [f"the simulation itself failed: {error!r}"], 0, 0, {}
-    return seed, outcome.problems, outcome.operations, outcome.entries, outcome.faults
+        return Report(seed, [f"the simulation itself failed: {error!r}"], 0, 0, {}, {}, {})
+    return Report(
+        seed,
+        outcome.problems,
+        outcome.operations,
+        outcome.entries,
+        outcome.faults,
+        outcome.events,
+        outcome.answers,
+    )

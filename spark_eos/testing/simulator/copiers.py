@@ -19,6 +19,7 @@ from spark_eos.errors import (
 )
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Send
+from spark_eos.testing.simulator.followers import beat
 from spark_eos.testing.simulator.producers import commit
 from spark_eos.testing.simulator.stage import INPUT, OUTPUT, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
@@ -44,6 +45,7 @@ class _Copier:
         self.consumer = Consumer(
             log,
             {
+                **({"group.instance.id": name} if subscribes and chance.random() < 0.3 else {}),
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -71,7 +73,7 @@ class _Copier:
                 places = [TopicPartition(INPUT, number) for number in range(2)]
                 stage.patiently(self.process, lambda: consumer.assign(places))
             while until():
-                self._beat()
+                beat(consumer)
                 try:
                     records = consumer.poll(100)
                 except (RetriableError, CommitFailedError):
@@ -84,12 +86,6 @@ class _Copier:
             stage.world.note(f"gives up: {error}")
         with suppress(EosLogError):
             consumer.close()
-
-    def _beat(self) -> None:
-        """What a thread of the consumer does between its polls."""
-        rebalance = self.consumer._rebalance  # noqa: SLF001  (threads do not run in a simulated world)
-        if rebalance is not None:
-            rebalance.beats.step()
 
     def _copy(self, records: list[ConsumerRecord]) -> None:
         stage, producer, chance = self.stage, self.producer, self.stage.chance
@@ -104,6 +100,8 @@ class _Copier:
                 producer.flush()
             owner = self.consumer.group_metadata() if self.subscribes else self.group
             producer.send_offsets_to_transaction(after, owner)
+            if chance.random() < 0.3:
+                producer.flush()  # With the offsets, which wait in the log now.
             stage.dawdle(self.process)
             if chance.random() < 0.15:
                 stage.patiently(self.process, producer.abort_transaction)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.stage import stage_rows
 from spark_eos.protocol.state import Topic
 from spark_eos.spark import checkpoint
+from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.scan import ScanTask
 from spark_eos.spark.schema import kafka_schema
@@ -34,7 +35,8 @@ from spark_eos.spark.sink import EosLogStreamWriter
 from spark_eos.spark.source import EosLogStreamReader
 from spark_eos.spark.task import TaskMessage
 from spark_eos.testing.simulator.clock import SimulatedClock
-from spark_eos.testing.simulator.stage import INPUT, OUTPUT, GivenUp, Stage
+from spark_eos.testing.simulator.memory import remembering
+from spark_eos.testing.simulator.stage import INPUT, OUTPUT, Done, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process, World
 
 __all__ = ["Files", "query", "surroundings"]
@@ -90,11 +92,11 @@ class _TaskStage(NamedTuple):
 
 
 @contextmanager
-def surroundings(world: World) -> Iterator[None]:
+def surroundings(world: World, *, memory: bool) -> Iterator[None]:
     """Puts the simulated world in place of what source, sink and clients look for.
 
     They get the log and the checkpoint of whoever is running. No threads are started: actors do by turns
-    what those would do.
+    what those would do. With ``memory`` an entry is decoded and applied once and not by every process.
     """
 
     def shared(_url: object, *, create: bool = False) -> Log:  # noqa: ARG001
@@ -112,6 +114,7 @@ def surroundings(world: World) -> Iterator[None]:
         mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
         mock.patch.object(sender, "threading", _Threading),
         mock.patch.object(heartbeat, "threading", _Threading),
+        remembering() if memory else nullcontext(),
     ):
         yield
 
@@ -171,8 +174,14 @@ class Run:
         self.log = stage.open(process)
 
     def begin(self, group: str) -> None:
-        """What Spark does when a query starts."""
-        source = {"path": URL, "subscribe": INPUT, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "7"}
+        """What Spark does when a query starts. How much it reads at a time may be another than before."""
+        limit = self.stage.chance.choice(["3", "5", "20"])
+        source = {
+            "path": URL,
+            "subscribe": INPUT,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": limit,
+        }
         sink = {
             "path": URL,
             "topic": OUTPUT,
@@ -193,8 +202,8 @@ class Run:
         if last > files.newest("commits"):
             begin = files.offsets(last - 1) if last else self._initial(files.offsets(0))
             self._batch(last, begin, files.offsets(last))
+        # From here on a driver goes by what it remembers: it does not look whether others have written since.
         while until():
-            last = files.newest("offsets")
             patiently = self.stage.patiently
             start = files.offsets(last) if last >= 0 else patiently(self.process, self.reader.initialOffset)
             end = patiently(
@@ -205,7 +214,8 @@ class Run:
                 self.process.wait(0.5)
                 continue
             self._add(f"offsets/{last + 1}", "v1\n{}\n" + json.dumps(end))
-            self._batch(last + 1, start, end)
+            last += 1
+            self._batch(last, start, end)
 
     def _initial(self, end: dict[str, Any]) -> dict[str, Any]:
         """Spark does not write down where batch 0 began: it asks again."""
@@ -215,7 +225,13 @@ class Run:
         # A failed task is tried again; a failed commit ends the run.
         messages = self.stage.patiently(self.process, lambda: self._tasks(start, end))
         self.process.breathe()
+        self.stage.dawdle(self.process)
+        late = f"commits/{number}" in self.files.files
         self.writer.commit(messages, number)
+        ended = SourceOffset.from_json_dict(end).positions
+        self.stage.done.append(
+            Done(self.files.query_id, self.run_id, number, dict(ended), self.stage.world.now, late)
+        )
         self.process.breathe()
         self._add(f"commits/{number}", "v1\n{}")
         self.stage.world.note(f"batch {number} done")

@@ -5,74 +5,107 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer import Producer
-from spark_eos.errors import EosLogError, ObjectNotFoundError
-from spark_eos.log import names
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, end_offset, plan
-from spark_eos.log.read import read
 from spark_eos.log.tail import Tail
-from spark_eos.protocol.codec import decode_entry
-from spark_eos.protocol.invariants import InvariantError, check_step
-from spark_eos.protocol.rules import apply_entry
-from spark_eos.protocol.state import EMPTY, State
-from spark_eos.protocol.types import TopicPartition
-from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event, check
-from spark_eos.testing.simulator.administrator import administrator
+from spark_eos.protocol.state import State
+from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
+from spark_eos.testing.simulator.administrator import administrator, feeder, sweeper
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.copiers import copier
+from spark_eos.testing.simulator.followers import follower, onlooker
+from spark_eos.testing.simulator.foreign import foreign_query
+from spark_eos.testing.simulator.forgers import forger, usurper
+from spark_eos.testing.simulator.judge import judge
 from spark_eos.testing.simulator.producers import idempotent, transactional
 from spark_eos.testing.simulator.queries import Files, query, surroundings
 from spark_eos.testing.simulator.readers import reader
-from spark_eos.testing.simulator.stage import INPUT, OUTPUT, SHARED, GivenUp, Stage
+from spark_eos.testing.simulator.referee import Referee
+from spark_eos.testing.simulator.stage import COPIERS, INPUT, PARTITIONS, GivenUp, Stage
 from spark_eos.testing.simulator.store import SimulatedStore
+from spark_eos.testing.simulator.told import listening
 from spark_eos.testing.simulator.world import Process, Weather, World
 
 __all__ = ["Outcome", "Plan", "simulate"]
 
-RECORDS = 40
-LIVES = 6
+RECORDS = 30
+"""What is there to be copied from the beginning."""
+
 FINISHING = 3000
 """Calls of the store in which whoever comes last, in calm weather, finishes what was to be copied: at most."""
+
+OTHERS = (
+    *("zombie", "idempotent", "administrator", "sweeper", "follower", "onlooker", "foreign-query", "usurper"),
+    *("forger", "forger", "feeder", "feeder"),
+)
+"""Of these some are drawn, now and then two of one kind."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a run depends on."""
+    """All that a run depends on. ``settings`` are those of the whole log."""
 
     seed: int
     weather: Weather
     cast: tuple[str, ...]
     operations: int = 1000
     """Calls of the store in bad weather; afterwards it is calm, and everybody comes to an end."""
+    settings: tuple[tuple[str, str], ...] = ()
+    memory: bool = True
+    """Whether processes share what they have read of the log (`spark_eos.testing.simulator.memory`)."""
 
     @staticmethod
     def of(seed: int) -> Plan:
         """A plan drawn by the seed."""
         chance = random.Random(f"plan {seed}")
-        cast = [f"producer-{number}" for number in range(chance.randint(1, 3))]
-        cast += chance.sample(["zombie", "idempotent", "administrator"], chance.randint(0, 3))
-        cast += ["committed-reader", "uncommitted-reader"]
+        cast = [f"producer-{number}" for number in range(chance.choice([0, 1, 1, 2, 3]))]
+        others = chance.sample(OTHERS, chance.randint(2, 5))
+        cast += [f"{role}-{number}" for number, role in enumerate(others)]
+        cast += chance.sample(["committed-reader", "uncommitted-reader"], chance.choice([0, 1, 2]))
         copying = chance.choice(["members", "members", "copier", "query", "query"])
-        cast += [
-            f"{copying}-{number}" for number in range(1 if copying != "members" else chance.randint(1, 3))
-        ]
+        if copying == "members":
+            cast += [f"members-{number}" for number in range(chance.randint(1, 3))]
+        else:
+            cast.append(f"{copying}-0")
         if copying == "query" and chance.random() < 0.5:
             cast.append("query-zombie")
         if copying == "query" and chance.random() < 0.5:
-            cast.append(chance.choice(["query-amnesiac", "query-restored"]))
+            cast.append(chance.choice(["query-amnesiac", "query-restored", "query-restored"]))
         if copying == "copier" and chance.random() < 0.5:
             cast.append("copier-zombie")
-        return Plan(seed, Weather.of(chance), tuple(cast))
+        settings = _settings(chance, copying)
+        if settings:
+            cast.append("sweeper-of-all")
+        if len(settings) > 2:
+            cast.append("administrator-of-all")
+        weather, memory = Weather.of(chance), chance.random() < 0.9
+        return Plan(seed, weather, tuple(cast), settings=settings, memory=memory)
+
+
+def _settings(chance: random.Random, copying: str) -> tuple[tuple[str, str], ...]:
+    """Now and then things expire within a run. Offsets only if nobody has to rely on them."""
+    if chance.random() < 0.6:
+        return ()
+    chosen = [
+        ("producer.id.expiration.ms", str(chance.choice([1, 1000, 60_000]))),
+        ("transactional.id.expiration.ms", str(chance.choice([1, 5000, 100_000]))),
+    ]
+    if copying == "query":
+        chosen.append(("offsets.retention.minutes", "1"))
+    return tuple(sorted(chosen))
 
 
 class Outcome(NamedTuple):
-    """What came of a run; no ``problems`` if all that was promised held."""
+    """What came of a run; no ``problems`` if all that was promised held.
+
+    ``events`` is what is in the log, by kind, ``answers`` what was refused or stayed unknown, by error.
+    """
 
     plan: Plan
     problems: list[str]
@@ -81,6 +114,8 @@ class Outcome(NamedTuple):
     operations: int
     entries: int
     faults: dict[str, int]
+    events: dict[str, int]
+    answers: dict[str, int]
     state: State
 
 
@@ -92,58 +127,79 @@ class _Run:
     files: Files
     copies: list[Files] = field(default_factory=list)
 
+    @property
+    def copying(self) -> str | None:
+        """Who finishes what is to be copied, if anybody copies."""
+        copiers = (role for role in self.plan.cast if role.startswith(("members", "copier", "query-0")))
+        return next(copiers, None)
 
-def simulate(plan_: Plan) -> Outcome:
+
+def simulate(plan: Plan) -> Outcome:
     """Run the plan. The same plan gives the same outcome, byte for byte."""
-    world = World(plan_.seed, plan_.weather)
+    world = World(plan.seed, plan.weather)
     store = SimulatedStore(world)
-    stage = Stage(world, store, plan_.operations)
-    run = _Run(plan_, world, stage, Files("query-id"))
-    with surroundings(world):
+    stage = Stage(world, store, plan.operations)
+    run = _Run(plan, world, stage, Files("query-id"))
+    with ExitStack() as stack:
+        stack.enter_context(surroundings(world, memory=plan.memory))
+        stack.enter_context(listening(world, stage.told.append))
         world.calm = True
-        world.start("setup", lambda process: _set_up(process, stage))
+        world.start("setup", lambda process: _set_up(process, run))
         world.run(1e9)
         world.calm = False
-        for role in plan_.cast:
+        for role in plan.cast:
             _employ(run, role)
         problems = _play(run)
-    state, entries = _replay(store, problems)
-    if entries:
-        _judge(run, state, problems)
+    referee = Referee(store)
+    referee.replay()
+    problems += referee.problems
+    answers: Counter[str] = Counter()
+    if referee.entries:
+        answers = judge(stage, referee, problems, copying=run.copying is not None)
+    events = referee.book.events + Counter({"rejected requests in entries": referee.rejected})
     return Outcome(
-        plan_, problems, world.trace, stage.recorder.history, world.operations, entries, world.faults, state
+        plan,
+        problems,
+        world.trace,
+        stage.recorder.history,
+        world.operations,
+        referee.entries,
+        world.faults,
+        {name: count for name, count in sorted(events.items()) if count},
+        dict(sorted(answers.items())),
+        referee.state,
     )
 
 
-def _set_up(process: Process, stage: Stage) -> None:
-    log = Log.create(stage.store, SimulatedClock(process))
+def _set_up(process: Process, run: _Run) -> None:
+    log = Log.create(run.stage.store, SimulatedClock(process))
     admin = Admin(log)
-    for topic, partitions in ((INPUT, 2), (OUTPUT, 3), (SHARED, 2)):
+    for topic, partitions in PARTITIONS.items():
         admin.create_topic(topic, partitions)
+    if run.plan.settings:
+        admin.alter_log(dict(run.plan.settings))
     producer = Producer(log)
     for number in range(RECORDS):
-        producer.send(INPUT, f"record {number}", partition=number % 2)
+        producer.send(INPUT, f"record {number}", partition=number % PARTITIONS[INPUT])
     producer.flush()
 
 
 def _employ(run: _Run, role: str) -> None:
-    """An actor who is replaced when he dies, a few times."""
+    """An actor who is replaced when he dies, or gives up, for as long as the world goes on."""
     world, chance = run.world, run.world.random
     lives = 0
 
     def live() -> None:
         nonlocal lives
+        if lives and not run.stage.goes_on:
+            return
         lives += 1
-        if lives <= LIVES:
-            process = world.start(
-                f"{role}#{lives}",
-                _part(run, role, until=lambda: run.stage.goes_on),
-                chance.choice([0.01, 1, 5]),
-            )
-            process.on_death = live
+        body = _part(run, role, until=lambda: run.stage.goes_on)
+        process = world.start(f"{role}#{lives}", body, chance.choice([0.01, 1, 5]))
+        process.on_end = live
 
     live()
-    if role.endswith("zombie") or chance.random() < 0.2:
+    if "zombie" in role or chance.random() < 0.2:
         live()  # Two at once: the one who comes second does not know of the first.
 
 
@@ -151,21 +207,28 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
     stage, chance = run.stage, run.world.random
     kind, _, number = role.partition("-")
     if kind in {"producer", "zombie"}:
-        return transactional(stage, f"tx-{number or 0}", streams=chance.random() < 0.5)
-    if kind == "idempotent":
-        return idempotent(stage)
-    if kind == "administrator":
-        return administrator(stage)
-    if kind == "committed":
-        return reader(stage, READ_COMMITTED)
-    if kind == "uncommitted":
-        return reader(stage, READ_UNCOMMITTED)
+        name = f"tx-{number if kind == 'producer' else 0}"
+        return transactional(stage, name, streams=chance.random() < 0.5)
     if kind == "members":
-        return copier(stage, f"copier-{number}", group="group", subscribes=True, until=until)
+        return copier(stage, f"copier-{number}", group=COPIERS, subscribes=True, until=until)
     if kind == "copier":
-        return copier(stage, "copier", group="group", subscribes=False, until=until)
-    assert kind == "query", role
-    return query(stage, partial(_checkpoint, run, number), group="group", until=until)
+        return copier(stage, "copier", group=COPIERS, subscribes=False, until=until)
+    if kind == "query":
+        return query(stage, partial(_checkpoint, run, number), group=COPIERS, until=until)
+    parts: dict[str, Callable[[], Callable[[Process], None]]] = {
+        "idempotent": lambda: idempotent(stage),
+        "administrator": lambda: administrator(stage),
+        "sweeper": lambda: sweeper(stage),
+        "feeder": lambda: feeder(stage),
+        "committed": lambda: reader(stage, READ_COMMITTED),
+        "uncommitted": lambda: reader(stage, READ_UNCOMMITTED),
+        "follower": lambda: follower(stage, role),
+        "onlooker": lambda: onlooker(stage),
+        "forger": lambda: forger(stage, "forged"),
+        "usurper": lambda: usurper(stage),
+        "foreign": lambda: foreign_query(stage),
+    }
+    return parts[kind]()
 
 
 def _checkpoint(run: _Run, how: str) -> Files | None:
@@ -175,7 +238,10 @@ def _checkpoint(run: _Run, how: str) -> Files | None:
     if how == "amnesiac":
         return Files("another-query-id")  # It was lost, and the query began anew.
     if how == "restored":
-        run.copies.append(run.files.put_back(run.world.random.randint(0, run.files.newest("offsets") + 1)))
+        newest, chance = run.files.newest("commits"), run.world.random
+        run.copies.append(
+            run.files.put_back(chance.choice([newest, newest, newest + 1, chance.randint(0, newest)]))
+        )
         return run.copies[-1]
     # A copy that is not behind may have gone on in its place: whoever comes next takes the newest.
     return max([run.files, *run.copies], key=lambda files: files.newest("commits"))
@@ -189,19 +255,17 @@ def _play(run: _Run) -> list[str]:
     world.calm = True
     world.run(1e6)
     problems = [f"{process.name} never came to an end" for process in world.processes if not process.ended]
-    copying = next(
-        (role for role in run.plan.cast if role.startswith(("members", "copier", "query-0"))), None
+    if world.operations < stage.operations:
+        problems.append(f"the world stood still after {world.operations} operations")
+    end = world.operations + FINISHING
+    tail = Tail(stage.store.inner)
+    world.start(
+        "finish",
+        lambda process: _finish(
+            run, process, lambda: world.operations < end and not _is_copied(tail.follow())
+        ),
     )
-    if copying is not None:
-        end = world.operations + FINISHING
-        tail = Tail(stage.store.inner)
-        world.start(
-            "finish",
-            lambda process: _finish(
-                run, process, copying, lambda: world.operations < end and not _is_copied(tail.follow())
-            ),
-        )
-        world.run(1e7)
+    world.run(1e7)
     problems += [
         f"{process.name} failed: {process.error!r}"
         for process in world.processes
@@ -214,73 +278,17 @@ def _is_copied(state: State) -> bool:
     """Whether the group has committed the ends of its input."""
     topic = state.topics[INPUT]
     for number in range(topic.partitions):
-        known, end = state.offset_of("group", INPUT, number), state.partitions[topic.topic_id, number].end
+        known, end = state.offset_of(COPIERS, INPUT, number), state.partitions[topic.topic_id, number].end
         if end and (known is None or known.offset < end):
             return False
     return True
 
 
-def _finish(run: _Run, process: Process, copying: str, until: Callable[[], bool]) -> None:
+def _finish(run: _Run, process: Process, until: Callable[[], bool]) -> None:
     log = run.stage.open(process)
     log.sweep()
     process.wait(901)  # Longer than any transaction may be open.
     log.follow()
     log.sweep()
-    _part(run, copying, until)(process)
-
-
-def _replay(store: SimulatedStore, problems: list[str]) -> tuple[State, int]:
-    """All entries once more, each step against the invariants."""
-    state, seq = EMPTY, 0
-    while True:
-        try:
-            data = store.inner.read(names.entry(seq))
-        except ObjectNotFoundError:
-            return state, seq
-        before = state
-        try:
-            state, _ = apply_entry(before, decode_entry(data, seq, names.entry(seq)))
-            check_step(before, state)
-        except (EosLogError, InvariantError) as error:
-            problems.append(f"entry {seq}: {error!r}")
-            return state, seq
-        seq += 1
-
-
-def _judge(run: _Run, state: State, problems: list[str]) -> None:
-    if state.open_transactions:
-        problems.append(f"transactions of producers {sorted(state.open_transactions)} stayed open")
-    copying = any(role.startswith(("members", "copier", "query")) for role in run.plan.cast)
-    if copying:
-        copies = Counter(value for _, value in _values(run, state, OUTPUT))
-        wanted = {f"record {number}" for number in range(RECORDS)}
-        if lost := wanted - set(copies):
-            problems.append(f"not copied: {sorted(lost)}")
-        if twice := {value: count for value, count in copies.items() if count > 1}:
-            problems.append(f"copied more than once: {twice}")
-    _check_promises(run, state, problems)
-
-
-def _values(
-    run: _Run, state: State, topic: str, isolation: Isolation = Isolation.READ_COMMITTED
-) -> list[tuple[tuple[int, int], str]]:
-    """((partition, offset), value) of everything that can be read."""
-    known = state.topics[topic]
-    found = []
-    for number in range(known.partitions):
-        at = TopicPartition(topic, number)
-        partition = state.partitions[known.topic_id, number]
-        for fetch in plan(state, at, partition.start, end_offset(partition, isolation), isolation):
-            rows = read(run.stage.store.inner, known, fetch).column("value").to_pylist()
-            found += [((number, fetch.offset + place), row.decode()) for place, row in enumerate(rows)]
-    return found
-
-
-def _check_promises(run: _Run, state: State, problems: list[str]) -> None:
-    final: dict[TopicPartition, list[tuple[int, str]]] = {
-        TopicPartition(SHARED, number): [] for number in range(2)
-    }
-    for (number, offset), value in _values(run, state, SHARED):
-        final[TopicPartition(SHARED, number)].append((offset, value))
-    report = check(run.stage.recorder.history, partitions_read_fully=final)
-    problems += [str(anomaly) for anomaly in report.forbidden]
+    if run.copying is not None:
+        _part(run, run.copying, until)(process)

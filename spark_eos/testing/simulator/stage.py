@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from spark_eos.errors import RetriableError
 from spark_eos.log.clock import Retry
@@ -12,18 +12,38 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Recorder
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.store import SimulatedStore
+from spark_eos.testing.simulator.told import Told
 from spark_eos.testing.simulator.world import Process, World
 
-__all__ = ["INPUT", "OUTPUT", "SHARED", "GivenUp", "Stage"]
+__all__ = ["AUTO", "COPIERS", "INPUT", "OUTPUT", "PARTITIONS", "RAW", "SHARED", "Done", "GivenUp", "Stage"]
 
 T = TypeVar("T")
 
-INPUT, OUTPUT, SHARED = "input", "output", "shared"
-"""Copiers read the first and write the second; everybody writes to the third."""
+INPUT, OUTPUT, SHARED, RAW = "input", "output", "shared", "raw"
+"""Copiers read the first and write the second; everybody writes to the third.
+
+The fourth is for those who keep no rules; it is deleted and created again, and its records are.
+"""
+
+COPIERS, AUTO = "group", "auto"
+"""The group that copies, and one of plain consumers with auto-commit."""
 
 
-DAYS_S = 200_000.0
-"""How long a world lasts at most, in its own time."""
+PARTITIONS = {INPUT: 2, OUTPUT: 3, SHARED: 2, RAW: 2}
+
+
+class Done(NamedTuple):
+    """A micro-batch that a driver was told is done, ``at`` the world's time (s).
+
+    ``late``: another run had noted it as done before this one asked.
+    """
+
+    query_id: str
+    run_id: str
+    batch_id: int
+    end: dict[TopicPartition, int]
+    at: float
+    late: bool
 
 
 class GivenUp(Exception):  # noqa: N818  (the application's own end, not an error of the log)
@@ -39,12 +59,16 @@ class Stage:
         self.recorder = Recorder(lambda: world.now)
         self.operations = operations
         self.chance = world.random
+        self.told: list[Told] = []
+        self.done: list[Done] = []
+        self.delivered: set[tuple[int, int]] = set()
+        """(partition, offset) of what the consumers with auto-commit were given of the shared topic."""
         self._values = 0
 
     @property
     def goes_on(self) -> bool:
         """Whether there is still time to begin something."""
-        return self.world.operations < self.operations and self.world.now < DAYS_S
+        return self.world.operations < self.operations
 
     def open(self, process: Process) -> Log:
         """The log, as this process sees it; tried for as long as it takes."""
@@ -71,7 +95,7 @@ class Stage:
 
     def partition(self, topic: str = SHARED) -> TopicPartition:
         """One that is there from the beginning."""
-        return TopicPartition(topic, self.chance.randrange({INPUT: 2, OUTPUT: 3, SHARED: 2}[topic]))
+        return TopicPartition(topic, self.chance.randrange(PARTITIONS[topic]))
 
     def dawdle(self, process: Process) -> None:
         """Take some time, now and then more than any timeout allows."""

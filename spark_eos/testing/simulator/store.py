@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import TypeVar
 
 from spark_eos.errors import EosLogError, OutcomeUnknownError, StoreUnavailableError
+from spark_eos.log import names
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.storage.store import ObjectInfo
+from spark_eos.storage.store import Data, ObjectInfo
 from spark_eos.testing.simulator.world import Killed, World
 from spark_eos.testing.wrapped_store import WrappedStore
 
@@ -26,6 +27,19 @@ class SimulatedStore(WrappedStore):
         self.is_local = False
         self._world = world
         self._busy_until = -1.0
+        self.landed: dict[str, float] = {}
+        """When each entry came to be, in the world's time (s)."""
+
+    def create(self, name: str, data: Data) -> None:
+        def effect() -> None:
+            self.inner.create(name, data)
+            if name.startswith(names.LOG):
+                self.landed[name] = self._world.now
+
+        self._call("create", name, effect)
+
+    def settle(self, name: str) -> None:
+        """Nothing: what is in memory is as durable as it gets."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         found = [*super().list(prefix)]

@@ -1,0 +1,175 @@
+"""The log of a simulated world once more, entry by entry, when all is over: what it says, and what it must not.
+
+Each request is applied by the rules, held against the invariants and the second book, and every step of the
+copying group against the rows that became visible in the same step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spark_eos.errors import EosLogError, ObjectNotFoundError
+from spark_eos.log import names
+from spark_eos.log.plan import Fetch, Isolation, end_offset, plan
+from spark_eos.log.read import read
+from spark_eos.protocol import actions as a
+from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.index import Kind
+from spark_eos.protocol.invariants import InvariantError, check_step
+from spark_eos.protocol.rules import Rejected, apply, apply_entry
+from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.testing.simulator.book import Book, Rows
+from spark_eos.testing.simulator.stage import COPIERS, INPUT, OUTPUT
+from spark_eos.testing.simulator.store import SimulatedStore
+from spark_eos.testing.simulator.told import Told
+
+__all__ = ["Referee"]
+
+_ENOUGH = 5
+"""Problems after which a log is not read on: one mistake brings many."""
+
+
+class Referee:
+    """Reads the whole log of a world. ``state`` is its end, ``accepted`` where each request went."""
+
+    def __init__(self, store: SimulatedStore) -> None:
+        self.state: State = EMPTY
+        self.entries = 0
+        self.problems: list[str] = []
+        self.accepted: dict[bytes, tuple[int, tuple[Any, ...]]] = {}
+        self.book = Book(self._say)
+        self.rejected = 0
+        self._store = store
+        self._values: dict[Rows, list[str]] = {}
+        self._seq = -1
+
+    def replay(self) -> None:
+        """All entries, until the end or until too much is wrong."""
+        while len(self.problems) < _ENOUGH:
+            self._seq = self.state.seq + 1
+            name = names.entry(self._seq)
+            try:
+                data = self._store.inner.read(name)
+            except ObjectNotFoundError:
+                return
+            before = self.state
+            try:
+                entry = decode_entry(data, self._seq, name)
+                after, _ = apply_entry(before, entry)
+                check_step(before, after)
+            except (EosLogError, InvariantError) as error:
+                self._say(repr(error))
+                return
+            stepwise = before
+            for request in entry.requests:
+                stepwise = self._request(stepwise, request, self._landed(self._seq))
+            if replace(stepwise, seq=self._seq) != after:
+                self._say("its requests one by one come to something else")
+            self.state, self.entries = after, self.entries + 1
+
+    def _request(self, before: State, request: a.Request, now: float) -> State:
+        after, outcome = apply(before, request)
+        if isinstance(outcome, Rejected):
+            self.rejected += 1
+            if after is not before and after != before:
+                self._say(f"a rejected request changed something: {request.actions}")
+            return after
+        if request.request_id in self.accepted:
+            self._say(f"request {request.request_id.hex()} of {request.writer} is in the log twice")
+        self.accepted[request.request_id] = (self._seq, outcome.results)
+        stood = {at: offset for at, offset in self.book.offsets.get(COPIERS, {}).items() if at[0] == INPUT}
+        self.book.enter(before, request, outcome.results, after, now)
+        self._check_copies(stood, after)
+        return after
+
+    def _check_copies(self, stood: dict[tuple[str, int], int], state: State) -> None:
+        """What the copying group has moved over is what became visible in the output, in the same request."""
+        if INPUT not in state.topics or OUTPUT not in state.topics:
+            return
+        stands = {at: to for at, to in self.book.offsets.get(COPIERS, {}).items() if at[0] == INPUT}
+        output_id = state.topics[OUTPUT].topic_id
+        shown = [rows for rows in self.book.visible if rows[0] == output_id]
+        if stands == stood and not shown:
+            return
+        read_: Counter[str] = Counter()
+        for at, offset in stands.items():
+            since = stood.get(at, 0)
+            if offset < since:
+                self._say(f"the copiers' group went back from {since} to {offset} of {at}")
+            read_.update(self._between(state, at, since, offset))
+        written = Counter(value for rows in shown for value in self._rows(state, OUTPUT, rows))
+        if read_ != written:
+            self._say(
+                f"the copiers' group went from {stood} to {stands}; not copied: {sorted(read_ - written)}; "
+                f"copied besides: {sorted(written - read_)}"
+            )
+
+    def _between(self, state: State, at: tuple[str, int], first: int, end: int) -> Iterable[str]:
+        topic_id = state.topics[at[0]].topic_id
+        partition = state.partitions[topic_id, at[1]]
+        for row in partition.index:
+            if row.kind is Kind.DATA and first < row.next_offset and row.base_offset < end:
+                values = self._rows(state, at[0], (topic_id, at[1], row.base_offset))
+                yield from values[max(first - row.base_offset, 0) : end - row.base_offset]
+
+    def _rows(self, state: State, topic: str, rows: Rows) -> list[str]:
+        if rows not in self._values:
+            index = state.partitions[rows[:2]].index
+            row = index[index.find(rows[2])]
+            assert row.file is not None
+            assert row.batch is not None
+            fetch = Fetch(topic, rows[1], row.base_offset, row.count, 0, row.file, row.batch)
+            self._values[rows] = _texts(self._store, state, fetch)
+        return self._values[rows]
+
+    def everything(self, topic: str) -> dict[int, list[tuple[int, str]]]:
+        """(offset, value) of all that can be read in the end under read_committed, by partition."""
+        known = self.state.topics[topic]
+        found: dict[int, list[tuple[int, str]]] = {}
+        for number in range(known.partitions):
+            partition = self.state.partitions[known.topic_id, number]
+            end = end_offset(partition, Isolation.READ_COMMITTED)
+            at, rows = TopicPartition(topic, number), found.setdefault(number, [])
+            for fetch in plan(self.state, at, partition.start, end, Isolation.READ_COMMITTED):
+                values = _texts(self._store, self.state, fetch)
+                rows += [(fetch.offset + place, value) for place, value in enumerate(values)]
+        return found
+
+    def compare(self, answers: Sequence[Told]) -> Counter[str]:
+        """What everybody was told, against what is in the log; what unknown outcomes turned out to be."""
+        outcomes: Counter[str] = Counter()
+        last = {told.request_id: told for told in answers}
+        for told in answers:
+            found = self.accepted.get(told.request_id)
+            if told.unknown and (told.error or last[told.request_id] is told):
+                kind = "unknown" if told.error else "killed before the answer"
+                outcomes[f"{kind}, {'not in' if found is None else 'in'}"] += 1
+            elif told.error and not told.unknown:
+                outcomes[told.error] += 1
+                # The same request may be asked again, and get in then.
+                if found is not None and (last[told.request_id] is told or self._landed(found[0]) <= told.at):
+                    self._complain(f"{told.writer!r} was told {told.error}, and entry {found[0]} has it")
+            elif told.results and found != (told.seq, told.results):
+                self._complain(
+                    f"{told.writer!r} was told {told.results} in entry {told.seq}; there is {found}"
+                )
+        return outcomes
+
+    def _landed(self, seq: int) -> float:
+        return self._store.landed.get(names.entry(seq), 0.0)
+
+    def _say(self, what: str) -> None:
+        self.problems.append(f"entry {self._seq}: {what}")
+
+    def _complain(self, what: str) -> None:
+        if len(self.problems) < _ENOUGH:
+            self.problems.append(what)
+
+
+def _texts(store: SimulatedStore, state: State, fetch: Fetch) -> list[str]:
+    table = read(store.inner, state.topics[fetch.topic], fetch)
+    return [value.decode() for value in table.column("value").to_pylist()]
