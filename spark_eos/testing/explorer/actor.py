@@ -3,40 +3,40 @@
 Nothing is left to chance: ids are counters, the wall clock stands still, the actor's own clock moves only when
 it sleeps or waits in vain. So what an actor does next is a function of the answers it got, and their digest
 stands for all of its inner state.
+
+An actor is a process. It may have several threads, one greenlet each, that share one log; they give way at calls
+of the store, and wherever they take one of the locks of the commit loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+from unittest import mock
 
 import greenlet
-import pyarrow as pa
 
-from spark_eos.errors import CommitOutcomeUnknownError, ObjectExistsError, ObjectNotFoundError, RetriableError
+from spark_eos.errors import CommitOutcomeUnknownError, RetriableError
+from spark_eos.log import commit, tail
 from spark_eos.log.commit import Committed, Propose
 from spark_eos.log.log import Log
 from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
 from spark_eos.protocol.state import State
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import gathered
+from spark_eos.storage.store import Store
+from spark_eos.testing.explorer.store import Asking, Call, digest
 
 __all__ = [
     "COMMITTED",
     "REFUSED",
+    "TRIES",
     "UNKNOWN",
     "Actor",
     "Body",
-    "Call",
-    "ExploredStore",
     "FrozenClock",
     "Killed",
-    "Object",
     "Role",
-    "digest",
+    "Told",
 ]
 
 T = TypeVar("T")
@@ -57,84 +57,59 @@ class Killed(BaseException):
     """The actor is dead: raised in it where it stands, and by whatever it still tries."""
 
 
-class Object(NamedTuple):
-    """What the store holds under a name."""
-
-    body: pa.Buffer
-    digest: bytes
-
-
-class Call(NamedTuple):
-    """A call of the store that waits for its answer."""
-
-    operation: str
-    name: str
-    body: Object | None
-    offset: int
-    length: int | None
-    digest: bytes
-    """Stands for the call."""
-
-    @staticmethod
-    def of(
-        operation: str, name: str, body: Object | None = None, offset: int = 0, length: int | None = None
-    ) -> Call:
-        """A call, with its digest."""
-        content = b"" if body is None else body.digest
-        stands = digest(f"{operation} {name} {offset} {length}".encode(), content)
-        return Call(operation, name, body, offset, length, stands)
-
-
 Body = Callable[["Actor"], None]
 
 
 class Role(NamedTuple):
-    """Somebody who takes part; when he is killed he begins anew, until he had so many ``lives``."""
+    """Somebody who takes part; when he is killed he begins anew, until he had so many ``lives``.
+
+    With ``others`` he has further threads, one for each body.
+    """
 
     name: str
     body: Body
     lives: int = 1
-
-
-def digest(*parts: bytes) -> bytes:
-    """16 bytes that stand for ``parts``."""
-    hashed = blake2b(digest_size=16)
-    for part in parts:
-        hashed.update(len(part).to_bytes(4, "big"))
-        hashed.update(part)
-    return hashed.digest()
+    others: tuple[Body, ...] = ()
 
 
 class Actor:
-    """One who takes part, in his present life."""
+    """One life of one who takes part."""
 
-    def __init__(self, number: int, role: Role, store: ExploredStore, state: State) -> None:
-        self.number = number
+    def __init__(self, role: Role, life: int, store: Store, state: State, told: Told) -> None:
         self.name = role.name
-        self.life = 0
-        self.call: Call | None = None
-        """What he waits for; None once he has ended."""
-        self.digest = b""
-        self.told: dict[str, str] = {}
+        self.life = life
+        self.told = dict(told.told)
         """What he was told of everything he asked for: of requests by their id, of the rest by its name."""
-        self.slots: dict[str, int] = {}
+        self.slots = dict(told.slots)
         """The slots in which he was told that requests are."""
         self.error: BaseException | None = None
         self.story: list[str] = []
-        self.clock = FrozenClock(self.name)
+        self.clock = FrozenClock(f"{self.name}/{life}")
         self.store = store
         self.state = state
-        self._role = role
-        self._answer: object = None
+        self._log: ExploredLog | None = None
         self._dead = False
         self._hub = greenlet.getcurrent()
-        self._greenlet = greenlet.greenlet(self._run)
+        bodies = (role.body, *role.others)
+        self._threads = [Thread(self, number, body) for number, body in enumerate(bodies)]
+        for thread in self._threads:
+            thread.switch()
 
     # -- For bodies -------------------------------------------------------------------------------------
 
     def open(self) -> ExploredLog:
-        """The log as it was when everything began."""
-        return ExploredLog(self)
+        """The log as it was when everything began. All threads share it."""
+        if self._log is None:
+            if len(self._threads) == 1:
+                self._log = ExploredLog(self)
+            else:
+                # The lock of the tail is only ever taken by who has the turn: it is no place to give way.
+                with (
+                    mock.patch.object(commit, "threading", _Threading("commit", yields=True)),
+                    mock.patch.object(tail, "threading", _Threading("tail", yields=False)),
+                ):
+                    self._log = ExploredLog(self)
+        return self._log
 
     def note(self, name: str, told: str) -> None:
         """What the application was told of something that has this name in the log."""
@@ -152,74 +127,114 @@ class Actor:
 
     # -- For the world ----------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """A new life: run to the first call."""
-        self.life += 1
-        self.clock = FrozenClock(f"{self.name}/{self.life}")
-        self._dead = False
-        self._hub = greenlet.getcurrent()
-        self._greenlet = _Greenlet(self._run)
-        self._greenlet.actor = self
-        self.digest = self._standing(b"begins")
-        self._go(None)
+    def calls(self) -> tuple[tuple[int, Call], ...]:
+        """What his threads wait for, and which thread; without those who wait for a lock that is taken."""
+        return tuple(
+            (thread.number, thread.call)
+            for thread in self._threads
+            if thread.call is not None and not (thread.lock is not None and thread.lock.held)
+        )
 
-    def take(self, answer: object, *, waited: bool, so_far: bytes) -> None:
-        """Give him the answer, and let him run to his next call. ``so_far`` stands for all he was answered."""
-        self.digest = so_far
+    @property
+    def is_over(self) -> bool:
+        """Whether all threads have ended."""
+        return all(thread.dead for thread in self._threads)
+
+    def take(self, thread: int, answer: object, *, waited: bool) -> None:
+        """Give a thread its answer, and let it run to its next call."""
         if waited:
             self.clock.now += WAITED_IN_VAIN_S
-        self._go(answer)
-
-    def kill(self) -> None:
-        """He does nothing any more; if he has lives left, the next one begins."""
-        self.end()
-        if self.life < self._role.lives:
-            self.begin()
+        chosen = self._threads[thread]
+        self._hub = greenlet.getcurrent()
+        chosen.parent = self._hub
+        chosen.answer, chosen.call = answer, None
+        chosen.switch()
 
     def end(self) -> None:
         """Unwind what he was about to do."""
         self._dead = True
-        if not self._greenlet.dead:
-            self._greenlet.throw(Killed)
-        self.call, self.digest = None, self.digest_dead()
+        for thread in self._threads:
+            if not thread.dead:
+                thread.parent = greenlet.getcurrent()
+                thread.throw(Killed)
 
-    def digest_dead(self) -> bytes:
-        """Stands for him after a death now: of all he knew only what he was told matters."""
-        return self._standing(b"ended")
-
-    def ask(self, call: Call) -> object:
-        """Wait for an answer. Called in his greenlet."""
+    def ask(self, call: Call, lock: Lock | None = None) -> object:
+        """Wait for an answer. Called in a thread's greenlet."""
         if self._dead:
             raise Killed
-        self.call = call
-        self._answer = None
+        thread = greenlet.getcurrent()
+        assert isinstance(thread, Thread)
+        thread.call, thread.lock, thread.answer = call, lock, None
         self._hub.switch()
-        if isinstance(self._answer, BaseException):
-            raise self._answer
-        return self._answer
+        if isinstance(thread.answer, BaseException):
+            raise thread.answer
+        return thread.answer
 
-    def _go(self, answer: object) -> None:
-        self._answer = answer
-        self.call = None
-        self._greenlet.switch()
-        if self.call is None:
-            self.digest = self.digest_dead()
 
-    def _run(self) -> None:
+class Told(NamedTuple):
+    """What an actor was told so far, in all his lives. Outlives him."""
+
+    told: Mapping[str, str] = {}
+    slots: Mapping[str, int] = {}
+
+
+class Thread(Asking):
+    """One thread of an actor, and the call that it waits for."""
+
+    def __init__(self, actor: Actor, number: int, body: Body) -> None:
+        super().__init__(self._go)
+        self.actor = actor
+        self.number = number
+        self.call: Call | None = None
+        self.lock: Lock | None = None
+        self.answer: object = None
+        self._body = body
+
+    def ask(self, call: Call) -> object:
+        return self.actor.ask(call)
+
+    def _go(self) -> None:
         try:
-            self._role.body(self)
+            self._body(self.actor)
         except Killed:
             pass
         except BaseException as error:  # noqa: BLE001  (whoever explores reports it)
-            self.error = error
-
-    def _standing(self, how: bytes) -> bytes:
-        told = repr((self.name, self.life, sorted(self.told.items()), sorted(self.slots.items())))
-        return digest(how, told.encode())
+            self.actor.error = error
 
 
-class _Greenlet(greenlet.greenlet):
-    actor: Actor
+class Lock:
+    """`threading.Lock` for threads of an actor.
+
+    With ``yields`` whoever wants it gives way first, else only if it is taken.
+    """
+
+    def __init__(self, name: str, *, yields: bool) -> None:
+        self.held = False
+        self._yields = yields
+        self._call = Call.of("lock", name)
+
+    def __enter__(self) -> None:
+        if self._yields or self.held:
+            thread = greenlet.getcurrent()
+            assert isinstance(thread, Thread)
+            thread.actor.ask(self._call, self)
+        assert not self.held
+        self.held = True
+
+    def __exit__(self, *_: object) -> None:
+        self.held = False
+
+
+class _Threading:
+    """The module, as the commit loop and the tail use it."""
+
+    def __init__(self, name: str, *, yields: bool) -> None:
+        self._name, self._yields = name, yields
+        self._locks = 0
+
+    def Lock(self) -> Lock:  # noqa: N802  (the name it has in the module)
+        self._locks += 1
+        return Lock(f"{self._name} {self._locks}", yields=self._yields)
 
 
 class FrozenClock:
@@ -275,82 +290,3 @@ class ExploredLog(Log):
             del actor.told[key]  # There was nothing to do.
         actor.story.append(f"request {key[:6]}: told committed at {committed.seq}")
         return committed
-
-
-class ExploredStore(Store):
-    """What the actors share. Outside of them it just works."""
-
-    url = "explored://"
-    is_local = True
-
-    def __init__(self, objects: dict[str, Object]) -> None:
-        self.objects = objects
-
-    def create(self, name: str, data: Data) -> None:
-        body = bytes(data)
-        self._ask(Call.of("create", name, Object(pa.py_buffer(body), digest(body))))
-
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
-        return gathered(lambda body: self.create(name, body))
-
-    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
-        found = self._ask(Call.of("read", name, None, offset, length))
-        assert isinstance(found, Object)
-        return found.body
-
-    def size(self, name: str) -> int:
-        found = self._ask(Call.of("size", name))
-        assert isinstance(found, int)
-        return found
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        found: Any = self._ask(Call.of("list", prefix))
-        return iter(found)
-
-    def delete(self, name: str) -> None:
-        self._ask(Call.of("delete", name))
-
-    def overwrite(self, name: str, data: Data) -> None:
-        raise NotImplementedError("nothing that is explored overwrites")
-
-    def _ask(self, call: Call) -> object:
-        running = greenlet.getcurrent()
-        if isinstance(running, _Greenlet):
-            return running.actor.ask(call)
-        put, drop, answer = effect(self.objects, call)
-        if put is not None:
-            self.objects[put[0]] = put[1]
-        if drop is not None:
-            del self.objects[drop]
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-
-Effect = tuple[tuple[str, Object] | None, str | None, object]
-"""What a call puts into the store, what it takes out, and its answer (raised if it is an exception)."""
-
-
-def effect(objects: dict[str, Object], call: Call) -> Effect:
-    """What a call does that nothing goes wrong with."""
-    there = objects.get(call.name)
-    if call.operation == "list":
-        found = sorted(name for name in objects if name.startswith(call.name))
-        return None, None, [ObjectInfo(name, objects[name].body.size) for name in found]
-    if call.operation == "create":
-        if there is not None:
-            return None, None, ObjectExistsError(f"{call.name} exists")
-        assert call.body is not None
-        return (call.name, call.body), None, None
-    if call.operation == "delete":
-        return None, call.name if there is not None else None, None
-    if there is None:
-        return None, None, ObjectNotFoundError(f"there is no {call.name}")
-    if call.operation == "size":
-        return None, None, int(there.body.size)
-    if call.offset == 0 and call.length is None:
-        return None, None, there
-    start = min(call.offset, there.body.size)
-    rest = there.body.size - start
-    body = there.body.slice(start, rest if call.length is None else min(call.length, rest))
-    return None, None, Object(body, digest(body))

@@ -62,7 +62,9 @@ __all__ = [
     "idempotent",
     "member",
     "plain",
+    "producer_of",
     "repeating",
+    "request",
     "run",
     "transactional",
 ]
@@ -79,12 +81,17 @@ class _ThreadlessProducer(Producer):
     def _wake(self, waiting: int) -> None: ...
 
 
+def producer_of(log: Log, transactional_id: str = ID) -> Producer:
+    """A transactional producer."""
+    return Producer(log, {"transactional.id": transactional_id, "transaction.timeout.ms": 1000})
+
+
 def transactional(*, flushes: bool = False, partitions: int = 1) -> Body:
     """One transaction of a real producer, repeated where the answer allows, else given back."""
 
     def body(actor: Actor) -> None:
         log = actor.open()
-        producer = Producer(log, {"transactional.id": ID, "transaction.timeout.ms": 1000})
+        producer = producer_of(log)
         value = f"{actor.name}{actor.life}"
         names = [f"value {value}/{number}" for number in range(partitions + flushes)]
         for name in names:
@@ -173,7 +180,7 @@ def repeating(actor: Actor) -> None:
         batches = tuple(batch._replace(base_sequence=0) for batch in staged.batches)
         append = AppendBatches(stamp, _topics(log), (staged._replace(batches=batches),))
         for _ in range(2):
-            _request(actor, log, lambda _state: (append,))
+            request(actor, log, lambda _state: (append,))
     except RetriableError:
         return
     except EosLogError:
@@ -193,7 +200,7 @@ def plain(*, repeats: bool = True) -> Body:
             files = _staged(log, name.removeprefix("value "))
             append = AppendBatches(NO_PRODUCER, _topics(log), files)
             if repeats:
-                _request(actor, log, lambda _state: (append,))
+                request(actor, log, lambda _state: (append,))
             else:
                 log.commit(lambda _state: (append,), writer=actor.name)
         except CommitOutcomeUnknownError:
@@ -216,7 +223,7 @@ def _topics(log: Log) -> tuple[tuple[str, str], ...]:
     return ((TOPIC, log.topic(TOPIC).topic_id),)
 
 
-def _request(actor: Actor, log: Log, wanted: Propose) -> Committed:
+def request(actor: Actor, log: Log, wanted: Propose) -> Committed:
     """One request, the same one again after an answer that allows it."""
     request_id = log.clock.unique()
     return actor.patiently(lambda: log.commit(wanted, writer=actor.name, request_id=request_id))
@@ -244,7 +251,7 @@ def ender(*, commit: bool) -> Body:
         assert producer is not None
         end = EndTransaction(producer.stamp, commit=commit)
         try:
-            _request(actor, log, lambda _state: (end,))
+            request(actor, log, lambda _state: (end,))
         except RetriableError:
             actor.told[f"commit={commit}"] = UNKNOWN
         except FatalError:
@@ -262,13 +269,13 @@ def member(actor: Actor) -> None:
     """Joins, lets go when others come, and commits offsets of what it holds; one commit comes too late (KIP-447)."""
     log, me = actor.open(), f"{actor.name}{actor.life}"
     with suppress(RetriableError):
-        _request(actor, log, lambda _state: (JoinGroup(GROUP, me, (TOPIC,), ("range",), 10_000),))
+        request(actor, log, lambda _state: (JoinGroup(GROUP, me, (TOPIC,), ("range",), 10_000),))
         before = log.state.groups[GROUP].members[me]
         _offsets(actor, log, before)
         group = log.follow().groups[GROUP]
         if group.members[me].generation != group.generation:
             with suppress(AbortableError):
-                _request(actor, log, lambda _state: (SyncGroup(GROUP, me, group.generation),))
+                request(actor, log, lambda _state: (SyncGroup(GROUP, me, group.generation),))
             now = log.state.groups[GROUP].members[me]
             _offsets(actor, log, replace(before, held=now.held))
             _offsets(actor, log, now)
@@ -280,7 +287,7 @@ def _offsets(actor: Actor, log: Log, known: Member) -> None:
     commit = CommitOffsets(GROUP, places, None, Membership(known.member_id, known.generation))
     if places:
         with suppress(AbortableError):
-            _request(actor, log, lambda _state: (commit,))
+            request(actor, log, lambda _state: (commit,))
 
 
 # -- Spark ----------------------------------------------------------------------------------------------
@@ -356,7 +363,7 @@ def cleaner(actor: Actor) -> None:
     log = actor.open()
     try:
         floor = log.follow().seq + 1
-        _request(actor, log, lambda _state: (RaiseStagingFloor(floor),))
+        request(actor, log, lambda _state: (RaiseStagingFloor(floor),))
         state = log.state
         kept = {
             row.file.name for one in state.partitions.values() for row in one.index if row.file is not None

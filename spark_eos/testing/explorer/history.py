@@ -17,17 +17,19 @@ from spark_eos.log.read import read
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.invariants import InvariantError, check_step
-from spark_eos.protocol.rules import Accepted, apply_entry
+from spark_eos.protocol.rules import Accepted, apply, apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
-from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, Actor, ExploredStore, Object
+from spark_eos.testing.explorer.actor import COMMITTED, REFUSED
+from spark_eos.testing.explorer.positions import Position
+from spark_eos.testing.explorer.store import ExploredStore, Object
 
 __all__ = ["Chain", "Chains", "contradictions"]
 
 
 @dataclass
 class Chain:
-    """All entries of a log, and what came of them. Immutable once it is made."""
+    """All entries of a log, and what came of them. Does not change, but for what it remembers."""
 
     state: State = EMPTY
     requests: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -42,6 +44,8 @@ class Chain:
     """The data files that are listed."""
     values: Counter[str] | None = None
     """The committed values, once somebody asked."""
+    judged: dict[Position, tuple[str, ...]] = field(default_factory=dict)
+    """What is wrong with this log for who stands there, once somebody asked."""
 
     def after(self, data: Object) -> Chain:
         """This chain, and one entry more."""
@@ -80,10 +84,10 @@ class Chain:
         new.problems = tuple(problems)
         return new
 
-    def committed(self, objects: dict[str, Object]) -> Counter[str]:
-        """Every value that a reader of committed records gets, and how often."""
+    def committed(self, objects: Mapping[str, Object]) -> Counter[str]:
+        """Every value that a reader of committed records gets, and how often, once nothing is open any more."""
         if self.values is None:
-            self.values = Counter(_values(self.state, ExploredStore(objects)))
+            self.values = Counter(_values(_swept(self.state), ExploredStore(dict(objects))))
         return self.values
 
 
@@ -91,26 +95,31 @@ class Chains:
     """Every chain that came up, judged once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, ...], Chain] = {(): Chain()}
+        self._known: dict[tuple[int, str, bytes], Chain] = {}
+        self._empty = Chain()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._known) + 1
 
-    def of(self, objects: dict[str, Object]) -> Chain:
+    def of(self, objects: Mapping[str, Object]) -> Chain:
         """The chain of these objects."""
-        entries: list[Object] = []
-        while (found := objects.get(names.entry(len(entries)))) is not None:
-            entries.append(found)
-        chain = self._of(entries)
-        if any(name.startswith(names.LOG) and name > names.entry(len(entries)) for name in objects):
-            return Chain(chain.state, problems=(f"slot {len(entries)} was left empty",))
+        chain = self._empty
+        for name in sorted(name for name in objects if name.startswith(names.LOG)):
+            chain = self.after(chain, name, objects[name])
         return chain
 
-    def _of(self, entries: list[Object]) -> Chain:
-        key = tuple(one.digest for one in entries)
+    def after(self, chain: Chain, name: str, data: Object) -> Chain:
+        """The chain with one entry more."""
+        if chain.problems:
+            return chain
+        key = (id(chain), name, data.digest)
         if (known := self._known.get(key)) is None:
-            before = self._of(entries[:-1])
-            known = self._known[key] = before if before.problems else before.after(entries[-1])
+            following = chain.state.seq + 1
+            if name == names.entry(following):
+                known = chain.after(data)
+            else:
+                known = Chain(chain.state, problems=(f"slot {following} was left empty",))
+            self._known[key] = known
         return known
 
 
@@ -162,6 +171,8 @@ class _Reader:
         chain.epochs[producer_id] = action.epoch
         if producer_id in self._before.open_transactions:
             chain.decisions[producer_id, self._before.producers[producer_id].number] = False
+            if producer_id in chain.state.open_transactions:
+                yield f"the transaction of producer {producer_id} is still open behind epoch {action.epoch}"
         if action.run_id is not None and action.transactional_id is not None:
             runs = chain.runs.get(action.transactional_id, ())
             if action.run_id in runs:
@@ -202,35 +213,47 @@ class _Reader:
                     yield f"{member} committed an offset of partition {at.partition}, which {other.member_id} holds"
 
 
-def contradictions(actors: Sequence[Actor], chain: Chain, objects: dict[str, Object]) -> Iterator[str]:
-    """What is wrong with a state: in the log itself, or between the log and what the actors were told."""
+def contradictions(
+    positions: Sequence[Position], chain: Chain, objects: Mapping[str, Object]
+) -> Iterator[str]:
+    """What is wrong with a moment: in the log itself, or between the log and what the actors were told."""
     if chain.problems:
         yield from chain.problems
         return
-    if gone := sorted(chain.files - objects.keys()):
+    if gone := sorted(name for name in chain.files if name not in objects):
         yield f"listed and not there: {', '.join(gone)}"
         return
-    over = True
-    for actor in actors:
-        over = over and actor.call is None
-        if actor.error is not None:
-            yield f"{actor.name} failed: {type(actor.error).__name__}: {actor.error}"
-        for key, told in actor.told.items():
-            if len(key) != _REQUEST_ID:
-                continue
-            slots = chain.requests.get(key, ())
-            if told == COMMITTED and slots != (actor.slots[key],):
-                yield f"{actor.name} was told that request {key[:6]} is entry {actor.slots[key]}; it is at {slots}"
-            if told == REFUSED and slots:
-                yield f"{actor.name} was told that request {key[:6]} is refused; it is entry {slots}"
-    if over:
-        yield from _promises(actors, chain, objects)
+    for position in positions:
+        known = chain.judged.get(position)
+        if known is None:
+            known = chain.judged[position] = tuple(_broken(position, chain))
+        yield from known
+    if all(one.is_over for one in positions):
+        yield from _promises(positions, chain, objects)
+
+
+def _broken(position: Position, chain: Chain) -> Iterator[str]:
+    """Answers to requests that the log does not keep, whatever comes."""
+    if position.error is not None:
+        yield f"{position.name} failed: {type(position.error).__name__}: {position.error}"
+    for key, told in position.told.items():
+        if key.startswith(_TOPIC) and key.removeprefix(_TOPIC) not in chain.state.topics:
+            yield f"{position.name} was told that {key} is there"
+        if len(key) != _REQUEST_ID:
+            continue
+        slots = chain.requests.get(key, ())
+        if told == COMMITTED and slots != (position.slots[key],):
+            slot = position.slots[key]
+            yield f"{position.name} was told that request {key[:6]} is entry {slot}; it is at {slots}"
+        if told == REFUSED and slots:
+            yield f"{position.name} was told that request {key[:6]} is refused; it is entry {slots}"
 
 
 _REQUEST_ID = 32
+_TOPIC = "topic "
 
 
-def _promises(actors: Sequence[Actor], chain: Chain, objects: dict[str, Object]) -> Iterator[str]:
+def _promises(actors: Sequence[Position], chain: Chain, objects: Mapping[str, Object]) -> Iterator[str]:
     """At the end: every value is in as often as its writer was told."""
     found = chain.committed(objects)
     for actor in actors:
@@ -241,6 +264,15 @@ def _promises(actors: Sequence[Actor], chain: Chain, objects: dict[str, Object])
             wanted = {COMMITTED: (1,), REFUSED: (0,)}.get(told, (0, 1))
             if times not in wanted:
                 yield f"{actor.name} was told that {name} is {told}; it is {times} times in the log"
+
+
+def _swept(state: State) -> State:
+    """The state behind the timeouts of all open transactions: readers wait for those."""
+    expired = [
+        a.ExpireTransaction(producer.stamp, producer.timeout_ms)
+        for producer in (state.producers[producer_id] for producer_id in state.open_transactions)
+    ]
+    return apply(state, a.Request(b"", 0, tuple(expired)))[0] if expired else state
 
 
 def _values(state: State, store: ExploredStore) -> Iterator[str]:

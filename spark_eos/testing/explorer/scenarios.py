@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from immutables import Map
+
 from spark_eos.clients.admin import Admin
-from spark_eos.clients.producer import Producer
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import TransactionState
 from spark_eos.testing.explorer.actor import (
     COMMITTED,
     REFUSED,
-    Actor,
-    ExploredStore,
+    UNKNOWN,
     FrozenClock,
     Role,
 )
+from spark_eos.testing.explorer.applications import (
+    SEEN,
+    asking,
+    copier,
+    heir,
+    impatient,
+    recovering,
+    wanting,
+)
 from spark_eos.testing.explorer.bodies import (
+    GROUP,
     ID,
     SOURCE,
     TOPIC,
@@ -27,20 +37,23 @@ from spark_eos.testing.explorer.bodies import (
     idempotent,
     member,
     plain,
+    producer_of,
     repeating,
     run,
     transactional,
 )
 from spark_eos.testing.explorer.history import Chain
-from spark_eos.testing.explorer.world import Start
+from spark_eos.testing.explorer.positions import Position
+from spark_eos.testing.explorer.store import ExploredStore
+from spark_eos.testing.explorer.world import Start, World
 
 __all__ = ["SCENARIOS", "Scenario"]
 
-Check = Callable[[Sequence[Actor], Chain], Iterator[str]]
+Check = Callable[[Sequence[Position], Chain], Iterator[str]]
 """What must hold when nobody has anything left to do, beyond what always must."""
 
 
-def _nothing_else(_actors: Sequence[Actor], _chain: Chain) -> Iterator[str]:
+def _nothing_else(_actors: Sequence[Position], _chain: Chain) -> Iterator[str]:
     yield from ()
 
 
@@ -53,6 +66,8 @@ class Scenario:
     roles: tuple[Role, ...]
     faults: int = 1
     partitions: int = 1
+    deletes: bool = False
+    """Whether somebody looks at data files of others."""
     before: Callable[[Log], None] = lambda _log: None
     check: Check = _nothing_else
 
@@ -62,11 +77,15 @@ class Scenario:
         log = Log.create(store, FrozenClock("before"))
         Admin(log).create_topic(TOPIC, self.partitions)
         self.before(log)
-        return Start(store.objects, log.follow())
+        return Start(dict(store.objects), log.follow())
+
+    def world(self) -> World:
+        """All executions of this cast."""
+        return World(self.roles, self.start(), deletes=self.deletes)
 
 
 def _open_transaction(log: Log) -> None:
-    producer = Producer(log, {"transactional.id": ID, "transaction.timeout.ms": 1000})
+    producer = producer_of(log)
     producer.init_transactions()
     producer.begin_transaction()
     producer.send(TOPIC, "open", partition=0)
@@ -77,7 +96,7 @@ def _source(log: Log) -> None:
     Admin(log).create_topic(SOURCE)
 
 
-def _one_end(actors: Sequence[Actor], chain: Chain) -> Iterator[str]:
+def _one_end(actors: Sequence[Position], chain: Chain) -> Iterator[str]:
     """Who wanted what was decided is told so, however late; who wanted the opposite is refused."""
     producer = chain.state.producer_of(ID)
     assert producer is not None
@@ -92,7 +111,7 @@ def _one_end(actors: Sequence[Actor], chain: Chain) -> Iterator[str]:
                 yield f"{actor.name} wanted commit={commit} and was told {told}, but it is {end}"
 
 
-def _batches_once(actors: Sequence[Actor], chain: Chain) -> Iterator[str]:
+def _batches_once(actors: Sequence[Position], chain: Chain) -> Iterator[str]:
     """As many rows as batches, and each starts where the one before it ended."""
     rows = sum(partition.end for partition in chain.state.partitions.values())
     if rows != 2 * len(chain.batches):  # Each with its control batch.
@@ -105,6 +124,30 @@ def _batches_once(actors: Sequence[Actor], chain: Chain) -> Iterator[str]:
         for name in actor.told:
             if name.startswith("batch ") and name not in there:
                 yield f"{actor.name} was told that {name} is in the log; there are {sorted(there)}"
+
+
+def _nothing_changes(actors: Sequence[Position], chain: Chain) -> Iterator[str]:
+    """What somebody saw who took the id over is what there is at the end, unless that was taken over as well."""
+    offset, producer = chain.state.offset_of(GROUP, TOPIC, 0), chain.state.producer_of(ID)
+    now = f"{-1 if producer is None else producer.epoch} {-1 if offset is None else offset.offset}"
+    for actor in actors:
+        for name in actor.told:
+            kind, _, seen = name.partition(" ")
+            if kind == SEEN and seen.split()[0] == now.split(maxsplit=1)[0] and seen != now:
+                yield f"{actor.name} took over, and saw (epoch, offset) {seen}; now it is {now}"
+
+
+def _offsets_with_values(actors: Sequence[Position], chain: Chain) -> Iterator[str]:
+    """Offsets are in with the records they belong to, or neither."""
+    wanted = set()
+    for actor in actors:
+        for name, told in actor.told.items():
+            if name.startswith("value ") and told == COMMITTED:
+                wanted.add(int(name[-1]) + 1)
+    found = {one.offset for one in chain.state.offsets.get(GROUP, Map()).values()}
+    certain = not any(told == UNKNOWN for actor in actors for told in actor.told.values())
+    if certain and not found <= wanted:
+        yield f"offsets {sorted(found)} are in, of values that are not: {sorted(wanted)}"
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -121,6 +164,7 @@ SCENARIOS: dict[str, Scenario] = {
             "streamed-zombies",
             "the same, but each flushes inside of its transaction",
             (Role("A", transactional(flushes=True)), Role("B", transactional(flushes=True))),
+            faults=1,
         ),
         Scenario(
             "idempotent",
@@ -147,7 +191,7 @@ SCENARIOS: dict[str, Scenario] = {
                 Role("B", ender(commit=True)),
                 Role("C", ender(commit=False)),
             ),
-            faults=2,
+            faults=3,
             before=_open_transaction,
             check=_one_end,
         ),
@@ -156,6 +200,7 @@ SCENARIOS: dict[str, Scenario] = {
             "two members of a group join, sync, and commit offsets of two partitions",
             (Role("A", member), Role("B", member)),
             partitions=2,
+            faults=2,
         ),
         Scenario(
             "same-batch",
@@ -163,6 +208,7 @@ SCENARIOS: dict[str, Scenario] = {
             (Role("A", run((0, 0, 5), (1, 5, 9)), lives=2), Role("B", run((0, 0, 5)), lives=2)),
             before=_source,
             check=_batches_once,
+            faults=2,
         ),
         Scenario(
             "other-batch",
@@ -170,16 +216,79 @@ SCENARIOS: dict[str, Scenario] = {
             (Role("A", run((0, 0, 5), (1, 5, 9)), lives=2), Role("B", run((0, 0, 7)), lives=2)),
             before=_source,
             check=_batches_once,
+            faults=2,
         ),
         Scenario(
             "floor",
             "a writer whose staged file is old when it commits, and who deletes such files",
             (Role("A", plain()), Role("C", cleaner), Role("B", plain(repeats=False))),
+            deletes=True,
+            faults=2,
         ),
         Scenario(
             "appenders",
             "three writers of plain rows, one partition; one of them never repeats a request",
             (Role("A", plain()), Role("B", plain(repeats=False)), Role("C", plain())),
+            faults=2,
+        ),
+        Scenario(
+            "undecided",
+            "a one-shot commit in doubt, whose application then wants to abort, and who takes the id over",
+            (Role("A", impatient(flushes=False, by_hand=False)), Role("B", heir)),
+            faults=2,
+            check=_nothing_changes,
+        ),
+        Scenario(
+            "undecided-streamed",
+            "the same, but it flushed before",
+            (Role("A", impatient(flushes=True, by_hand=False)), Role("B", heir)),
+            faults=2,
+            check=_nothing_changes,
+        ),
+        Scenario(
+            "both-ways",
+            "a one-shot commit in doubt, whose application then asks the log for the opposite",
+            (Role("A", impatient(flushes=False, by_hand=True)), Role("B", heir)),
+            faults=2,
+            check=_nothing_changes,
+        ),
+        Scenario(
+            "both-ways-streamed",
+            "the same, but it flushed before",
+            (Role("A", impatient(flushes=True, by_hand=True)), Role("B", heir)),
+            faults=2,
+            check=_nothing_changes,
+        ),
+        Scenario(
+            "recovery",
+            "who does not know whether his commit is in begins anew and finds out, beside a plain writer",
+            (Role("A", recovering(flushes=False), lives=2), Role("B", plain(repeats=False))),
+            faults=2,
+        ),
+        Scenario(
+            "recovery-streamed",
+            "the same, but it flushes before it commits",
+            (Role("A", recovering(flushes=True), lives=2), Role("B", plain(repeats=False))),
+            faults=1,
+        ),
+        Scenario(
+            "copiers",
+            "two members of a group that copy, each with a transactional id of its own",
+            (Role("A", copier), Role("B", copier)),
+            partitions=2,
+            check=_offsets_with_values,
+        ),
+        Scenario(
+            "threads",
+            "two threads of one process that may share a slot, and another process",
+            (Role("A", asking("a"), others=(asking("b"),)), Role("B", asking("c"))),
+            faults=1,
+        ),
+        Scenario(
+            "threads-at-odds",
+            "two threads of one process and another process that want the same topic, whoever creates it",
+            (Role("A", wanting("x", "0"), others=(wanting("x", "1"),)), Role("B", wanting("x", "0"))),
+            faults=2,
         ),
     )
 }

@@ -1,21 +1,25 @@
 """A world in which every next step is a choice: who goes on, and what the store does to what he asked for.
 
-The choices alone decide an execution. What state a choice leads to is known without going there, because the
-digest of an actor's answers stands for his inner state (`spark_eos.testing.explorer.actor`).
+The choices alone decide an execution. A moment of it holds what is in the store, what is under way, and the position
+of every actor (`spark_eos.testing.explorer.positions`); a step leads to another moment and changes none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from spark_eos.errors import ObjectExistsError, OutcomeUnknownError, StoreUnavailableError
-from spark_eos.log.names import LOG
-from spark_eos.protocol.state import State
-from spark_eos.testing.explorer.actor import Actor, Call, ExploredStore, Object, Role, digest, effect
+from immutables import Map
 
-__all__ = ["Late", "NondeterministicActorError", "Start", "Step", "World"]
+from spark_eos.errors import ObjectExistsError, OutcomeUnknownError, StoreUnavailableError
+from spark_eos.log.names import DATA, LOG
+from spark_eos.protocol.state import State
+from spark_eos.testing.explorer.actor import Role
+from spark_eos.testing.explorer.history import Chain, Chains
+from spark_eos.testing.explorer.positions import Cast, Position, Transition
+from spark_eos.testing.explorer.store import Call, Object, digest, effect
+
+__all__ = ["Late", "Moment", "SharedNameError", "Start", "Step", "World"]
 
 _MISFORTUNES: Mapping[str, tuple[str, ...]] = {
     "create": ("refused", "unheard", "delayed", "doubled"),
@@ -27,8 +31,8 @@ _LATE = "-late"
 _CHANGES = frozenset({"create", "delete"})
 
 
-class NondeterministicActorError(AssertionError):
-    """The same answers led an actor to different calls: their digest does not stand for his state."""
+class SharedNameError(AssertionError):
+    """Something is deleted or looked at by others than who wrote it, and the scenario does not say so."""
 
 
 class Late(NamedTuple):
@@ -45,9 +49,41 @@ class Start(NamedTuple):
     state: State
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One choice, and all it changes. ``fault`` if it is a misfortune: their number is limited.
+class Moment:
+    """What the store holds, what is under way, and where everybody stands. Is never changed."""
+
+    __slots__ = ("chain", "key", "late", "objects", "positions", "sum")
+
+    def __init__(
+        self,
+        objects: Map[str, Object],
+        total: int,
+        late: tuple[Late, ...],
+        positions: tuple[Position, ...],
+        chain: Chain,
+    ) -> None:
+        self.objects = objects
+        self.sum = total
+        """Stands for the objects."""
+        self.late = late
+        self.positions = positions
+        self.chain = chain
+        pending = sorted(_differs(*one) for one in late) if late else ()
+        self.key = digest(
+            total.to_bytes(16, "big"),
+            b"".join([one.digest for one in positions]),
+            b"".join([one.to_bytes(16, "big") for one in pending]),
+        )
+        """Stands for the moment."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody has anything left to do; something delayed may still happen."""
+        return all(one.is_over for one in self.positions)
+
+
+class Step(NamedTuple):
+    """One choice, and where it leads. ``fault`` if it is a misfortune: their number is limited.
 
     The part of ``token`` before the dot says who goes on, the rest what happens to his call: ``done``,
     ``refused`` (certainly not done), ``unheard`` (done, and the reply is lost), ``delayed`` (may be done at any
@@ -59,197 +95,172 @@ class Step:
     token: str
     who: int
     fault: bool
-    late: tuple[Late, ...]
-    put: tuple[str, Object] | None = None
-    drop: str | None = None
-    answer: object = None
-    waited: bool = False
-    dies: bool = False
-    digest: bytes = b""
-    """Of the actor, behind this step."""
+    moment: Moment
+    story: tuple[str, ...]
+    takes_back: bool
 
 
 class World:
-    """One execution: what the store holds, what is under way, and where every actor stands.
+    """All executions of a cast. ``deletes``: some actors look at data files of others, to delete them."""
 
-    ``next_calls`` is shared by all executions of an exploration: it finds out actors that are not deterministic.
-    """
-
-    def __init__(
-        self, roles: tuple[Role, ...], start: Start, next_calls: dict[bytes, bytes] | None = None
-    ) -> None:
-        self.objects = dict(start.objects)
-        self.late: tuple[Late, ...] = ()
-        self.story: list[str] = []
-        self._sum = 0
-        self._next_calls: dict[bytes, bytes] = {} if next_calls is None else next_calls
-        store = ExploredStore(self.objects)
-        self.actors = [Actor(number, role, store, start.state) for number, role in enumerate(roles)]
-        for actor in self.actors:
-            actor.begin()
+    def __init__(self, roles: Sequence[Role], start: Start, *, deletes: bool = False) -> None:
+        self.cast = Cast(roles, start.objects, start.state)
+        self.chains = Chains()
+        self._deletes = deletes
+        self._users: dict[str, tuple[int, int]] = {}
+        """Who uses a data file: the number of the actor, and his life."""
+        positions = tuple(one.position for one in self.cast.first())
+        self.start = Moment(Map(start.objects), 0, (), positions, self.chains.of(start.objects))
 
     # -- Choices ----------------------------------------------------------------------------------------
 
-    def steps(self, *, faults: bool, last: int = -1) -> Iterator[Step]:
-        """What can happen next, misfortunes last; first of all that ``last`` goes on."""
-        waiting = [(actor, actor.call) for actor in self.actors if actor.call is not None]
-        waiting.sort(key=lambda one: one[0].number != last)
-        for actor, call in waiting:
-            yield self._answered(actor, call, "done")
-        for number in range(len(self.late)):
-            yield self._landed(number)
-        if faults:
-            for actor, call in waiting:
-                for kind in self._kinds(call):
-                    yield self._answered(actor, call, kind)
+    def steps(
+        self, moment: Moment, *, faults: bool, last: int = -1, positions: Sequence[Position] | None = None
+    ) -> Iterator[Step]:
+        """What can happen next, misfortunes last; first of all that ``last`` goes on.
 
-    def step(self, token: str) -> Step:
+        Only what can happen to those of ``positions``, if they are given.
+        """
+        chosen = moment.positions if positions is None else positions
+        waiting = [(one, thread, call) for one in chosen for thread, call in one.calls]
+        waiting.sort(key=lambda one: one[0].number != last)
+        for position, thread, call in waiting:
+            yield self._answered(moment, position, thread, call, "done")
+        if positions is None:
+            for number in range(len(moment.late)):
+                yield self._landed(moment, number)
+        if faults:
+            for position, thread, call in waiting:
+                for kind in _kinds(moment, call):
+                    yield self._answered(moment, position, thread, call, kind)
+
+    def step(self, moment: Moment, token: str) -> Step:
         """The step of that name. Raises `ValueError` if it is not possible now."""
         who, _, kind = token.partition(".")
-        if who == "late" and kind.isdigit() and int(kind) < len(self.late):
-            return self._landed(int(kind))
-        for actor in self.actors:
-            if (
-                actor.name == who
-                and actor.call is not None
-                and (kind == "done" or kind in self._kinds(actor.call))
-            ):
-                return self._answered(actor, actor.call, kind)
-        possible = ", ".join(one.token for one in self.steps(faults=True))
+        if who == "late" and kind.isdigit() and int(kind) < len(moment.late):
+            return self._landed(moment, int(kind))
+        for position in moment.positions:
+            for thread, call in position.calls:
+                if position.label(thread) == who and (kind == "done" or kind in _kinds(moment, call)):
+                    return self._answered(moment, position, thread, call, kind)
+        possible = ", ".join(one.token for one in self.steps(moment, faults=True))
         raise ValueError(f"{token!r} is not possible at this point; possible are {possible or 'no steps'}")
 
-    def _kinds(self, call: Call) -> Iterator[str]:
-        """The misfortunes that can befall the call now."""
-        taken = call.operation == "create" and call.name in self.objects
-        for kind in _MISFORTUNES.get(call.operation, ("refused",)):
-            if taken and kind in {"delayed", "doubled"}:
-                continue  # It is void, now and later.
-            yield kind
-            if kind != "doubled":
-                yield kind + _LATE
-        yield "killed"
-        if call.operation in _CHANGES and not taken:
-            yield "killed-after"
+    def alone(self, moment: Moment, position: Position) -> bool:
+        """Whether nothing that others do can change what his next steps do, nor be changed by it.
 
-    def _landed(self, number: int) -> Step:
-        name, body = self.late[number]
-        rest = self.late[:number] + self.late[number + 1 :]
-        put = None if name in self.objects else (name, body)
-        return Step(f"late.{number}", -1, fault=False, late=self._possible(rest, put), put=put)
+        So is a thread that takes a lock of its process, an answer that cannot be another one any more (entries, and
+        notes of a checkpoint, are never deleted), and what becomes of a data file that nobody else looks at.
+        """
+        return bool(position.calls) and all(self._is_alone(moment, call) for _, call in position.calls)
 
-    def _answered(self, actor: Actor, call: Call, token: str) -> Step:
+    def _is_alone(self, moment: Moment, call: Call) -> bool:
+        if call.operation == "lock":
+            return True
+        there = call.name in moment.objects
+        if not call.name.startswith(DATA):
+            return there and call.operation in {"create", "read", "size"}
+        if self._deletes or moment.late:
+            return False  # What is under way may be this file, or an entry that lists it.
+        return call.operation in _CHANGES or (there and call.operation in {"read", "size"})
+
+    def _landed(self, moment: Moment, number: int) -> Step:
+        name, body = moment.late[number]
+        rest = moment.late[:number] + moment.late[number + 1 :]
+        put = None if name in moment.objects else (name, body)
+        then = self._then(moment, moment.positions, put, None, rest)
+        what = f"create {name} takes effect" if put else "void"
+        return Step(f"late.{number}", -1, False, then, (f"late.{number}: {what}",), False)
+
+    def _answered(self, moment: Moment, position: Position, thread: int, call: Call, token: str) -> Step:
         kind = token.removesuffix(_LATE)
-        waited = kind != token
-        put, drop, late = None, None, self.late
+        put, drop, late = None, None, moment.late
         answer: object = None
         what = f"{call.operation} {call.name}"
+        if call.operation != "lock":
+            self._check_user(position, call)
         if kind == "refused":
             answer = StoreUnavailableError(f"{what}: busy")
         elif kind == "delayed":
             assert call.body is not None
             late = (*late, Late(call.name, call.body))
             answer = OutcomeUnknownError(f"{what}: no answer")
-        elif kind != "killed":
-            put, drop, answer = effect(self.objects, call)
+        elif kind != "killed" and call.operation != "lock":
+            put, drop, answer = effect(moment.objects, call)
             if kind == "unheard":
                 answer = OutcomeUnknownError(f"{what}: the reply was lost")
             elif kind == "doubled":
                 answer = ObjectExistsError(f"{what}: it exists")
-        dies = kind.startswith("killed")
-        so_far = actor.digest_dead() if dies else digest(actor.digest, call.digest, _heard(answer, waited))
-        return Step(
-            f"{actor.name}.{token}",
-            actor.number,
-            fault=kind != "done",
-            late=self._possible(late, put),
-            put=put,
-            drop=drop,
-            answer=answer,
-            waited=waited,
-            dies=dies,
-            digest=so_far,
-        )
-
-    def _possible(self, late: tuple[Late, ...], put: tuple[str, Object] | None) -> tuple[Late, ...]:
-        """Without creates that are void: entries are never deleted, so a taken slot stays taken."""
-        if not late:
-            return late
-        new = None if put is None else put[0]
-        return tuple(
-            one
-            for one in late
-            if not (one.name.startswith(LOG) and (one.name == new or one.name in self.objects))
-        )
-
-    # -- Going on ---------------------------------------------------------------------------------------
-
-    def take(self, step: Step) -> None:
-        """Let it happen; whoever got an answer runs on to his next call."""
-        self._sum ^= self._difference(step)
-        self.late = step.late
-        if step.put is not None:
-            self.objects[step.put[0]] = step.put[1]
-        if step.drop is not None:
-            del self.objects[step.drop]
-        if step.who < 0:
-            self.story.append(f"{step.token}: {f'create {step.put[0]} takes effect' if step.put else 'void'}")
-            return
-        actor = self.actors[step.who]
-        assert actor.call is not None
-        answer = f" -> {type(step.answer).__name__}" if isinstance(step.answer, Exception) else ""
-        self.story.append(f"{step.token}: {actor.call.operation} {actor.call.name}{answer}")
-        if step.dies:
-            actor.kill()
+        reached: Transition
+        if kind.startswith("killed"):
+            reached = self.cast.killed(position)
         else:
-            actor.take(step.answer, waited=step.waited, so_far=step.digest)
-        self.story += [f"    {actor.name} {line}" for line in actor.story]
-        actor.story.clear()
-        call = b"" if actor.call is None else actor.call.digest
-        if self._next_calls.setdefault(actor.digest, call) != call:
-            raise NondeterministicActorError(f"{actor.name} does not do the same every time: {actor.call}")
+            reached = self.cast.after(position, thread, answer, waited=kind != token)
+        positions = moment.positions
+        number = position.number
+        positions = (*positions[:number], reached.position, *positions[number + 1 :])
+        then = self._then(moment, positions, put, drop, late)
+        label = f"{position.label(thread)}.{token}"
+        told = f" -> {type(answer).__name__}" if isinstance(answer, Exception) else ""
+        story = (f"{label}: {what}{told}", *(f"    {position.name} {line}" for line in reached.story))
+        return Step(label, number, kind != "done", then, story, reached.takes_back)
 
-    def key(self) -> bytes:
-        """Stands for the state."""
-        return self._key(self._sum, self.late, [actor.digest for actor in self.actors])
+    def _then(
+        self,
+        moment: Moment,
+        positions: tuple[Position, ...],
+        put: tuple[str, Object] | None,
+        drop: str | None,
+        late: tuple[Late, ...],
+    ) -> Moment:
+        objects, total, chain = moment.objects, moment.sum, moment.chain
+        if put is not None:
+            objects, total = objects.set(*put), total ^ _differs(*put)
+            if put[0].startswith(LOG):
+                chain = self.chains.after(chain, *put)
+        if drop is not None:
+            if not drop.startswith(DATA):
+                raise SharedNameError(f"{drop} is deleted: only data files ever are")
+            total ^= _differs(drop, objects[drop])
+            objects = objects.delete(drop)
+        if late:  # Entries are never deleted, so a taken slot stays taken: a create there is void.
+            late = tuple(one for one in late if not (one.name.startswith(LOG) and one.name in objects))
+        return Moment(objects, total, late, positions, chain)
 
-    def key_after(self, step: Step) -> bytes:
-        """Stands for the state behind the step."""
-        digests = [actor.digest for actor in self.actors]
-        if step.who >= 0:
-            digests[step.who] = step.digest
-        return self._key(self._sum ^ self._difference(step), step.late, digests)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nobody has anything left to do; something delayed may still happen."""
-        return all(actor.call is None for actor in self.actors)
-
-    def close(self) -> None:
-        """End whoever is still there."""
-        for actor in self.actors:
-            actor.end()
-
-    def _difference(self, step: Step) -> int:
-        changed = [step.put] if step.put is not None else []
-        if step.drop is not None:
-            changed.append((step.drop, self.objects[step.drop]))
-        total = 0
-        for name, body in changed:
-            total ^= int.from_bytes(digest(name.encode(), body.digest), "big")
-        return total
-
-    @staticmethod
-    def _key(objects: int, late: tuple[Late, ...], actors: list[bytes]) -> bytes:
-        pending = sorted(digest(one.name.encode(), one.object.digest) for one in late)
-        return digest(objects.to_bytes(16, "big"), *actors, *pending)
+    def _check_user(self, position: Position, call: Call) -> None:
+        """See that a data file is the business of one life of one actor alone, if nobody deletes."""
+        if self._deletes or not call.name.startswith(DATA):
+            return
+        if call.operation == "list" or (
+            self._users.setdefault(call.name, (position.number, position.life))
+            != (position.number, position.life)
+        ):
+            raise SharedNameError(f"{position.name} uses {call.name} ({call.operation}), as others do")
 
 
-def _heard(answer: object, waited: bool) -> bytes:
-    """Stands for an answer."""
-    if isinstance(answer, Object):
-        told = answer.digest
-    elif isinstance(answer, BaseException):
-        told = type(answer).__name__.encode()
-    else:
-        told = repr(answer).encode()
-    return digest(told, b"late" if waited else b"")
+def _kinds(moment: Moment, call: Call) -> Iterator[str]:
+    """The misfortunes that can befall the call now."""
+    if call.operation == "lock":
+        return  # Death of a process is seen at its calls of the store: nothing outside changes meanwhile.
+    taken = call.operation == "create" and call.name in moment.objects
+    for kind in _MISFORTUNES.get(call.operation, ("refused",)):
+        if taken and kind in {"delayed", "doubled"}:
+            continue  # It is void, now and later.
+        yield kind
+        if kind != "doubled":
+            yield kind + _LATE
+    yield "killed"
+    if call.operation in _CHANGES and not taken:
+        yield "killed-after"
+
+
+_differences: dict[tuple[str, bytes], int] = {}
+
+
+def _differs(name: str, body: Object) -> int:
+    """What an object adds to the sum that stands for all of them."""
+    known = _differences.get((name, body.digest))
+    if known is None:
+        known = int.from_bytes(digest(name.encode(), body.digest), "big")
+        _differences[name, body.digest] = known
+    return known

@@ -1,0 +1,141 @@
+"""What the actors of an exploration share: objects, and calls that wait until they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import greenlet
+import pyarrow as pa
+
+from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
+from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.uploads import gathered
+
+__all__ = ["Asking", "Call", "ExploredStore", "Object", "digest", "effect"]
+
+
+def digest(*parts: bytes) -> bytes:
+    """16 bytes that stand for ``parts``."""
+    hashed = blake2b(digest_size=16)
+    for part in parts:
+        hashed.update(len(part).to_bytes(4, "big"))
+        hashed.update(part)
+    return hashed.digest()
+
+
+class Object(NamedTuple):
+    """What the store holds under a name."""
+
+    body: pa.Buffer
+    digest: bytes
+
+
+class Call(NamedTuple):
+    """A call of the store that waits for its answer."""
+
+    operation: str
+    name: str
+    body: Object | None
+    offset: int
+    length: int | None
+    digest: bytes
+    """Stands for the call."""
+
+    @staticmethod
+    def of(
+        operation: str, name: str, body: Object | None = None, offset: int = 0, length: int | None = None
+    ) -> Call:
+        """A call, with its digest."""
+        content = b"" if body is None else body.digest
+        stands = digest(f"{operation} {name} {offset} {length}".encode(), content)
+        return Call(operation, name, body, offset, length, stands)
+
+
+class Asking(greenlet.greenlet):
+    """A greenlet that is told what its calls come to by somebody else."""
+
+    def ask(self, call: Call) -> object:
+        """Wait for the answer to a call of the store."""
+        raise NotImplementedError
+
+
+class ExploredStore(Store):
+    """What the actors share. Outside of them it just works."""
+
+    url = "explored://"
+    is_local = True
+
+    def __init__(self, objects: MutableMapping[str, Object]) -> None:
+        self.objects = objects
+
+    def create(self, name: str, data: Data) -> None:
+        body = bytes(data)
+        self._ask(Call.of("create", name, Object(pa.py_buffer(body), digest(body))))
+
+    def upload(self, name: str) -> AbstractContextManager[Upload]:
+        return gathered(lambda body: self.create(name, body))
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        found = self._ask(Call.of("read", name, None, offset, length))
+        assert isinstance(found, Object)
+        return found.body
+
+    def size(self, name: str) -> int:
+        found = self._ask(Call.of("size", name))
+        assert isinstance(found, int)
+        return found
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        found: Any = self._ask(Call.of("list", prefix))
+        return iter(found)
+
+    def delete(self, name: str) -> None:
+        self._ask(Call.of("delete", name))
+
+    def overwrite(self, name: str, data: Data) -> None:
+        raise NotImplementedError("nothing that is explored overwrites")
+
+    def _ask(self, call: Call) -> object:
+        running = greenlet.getcurrent()
+        if isinstance(running, Asking):
+            return running.ask(call)
+        put, drop, answer = effect(self.objects, call)
+        if put is not None:
+            self.objects[put[0]] = put[1]
+        if drop is not None:
+            del self.objects[drop]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+Effect = tuple[tuple[str, Object] | None, str | None, object]
+"""What a call puts into the store, what it takes out, and its answer (raised if it is an exception)."""
+
+
+def effect(objects: Mapping[str, Object], call: Call) -> Effect:
+    """What a call does that nothing goes wrong with."""
+    there = objects.get(call.name)
+    if call.operation == "list":
+        found = sorted(name for name in objects if name.startswith(call.name))
+        return None, None, [ObjectInfo(name, objects[name].body.size) for name in found]
+    if call.operation == "create":
+        if there is not None:
+            return None, None, ObjectExistsError(f"{call.name} exists")
+        assert call.body is not None
+        return (call.name, call.body), None, None
+    if call.operation == "delete":
+        return None, call.name if there is not None else None, None
+    if there is None:
+        return None, None, ObjectNotFoundError(f"there is no {call.name}")
+    if call.operation == "size":
+        return None, None, int(there.body.size)
+    if call.offset == 0 and call.length is None:
+        return None, None, there
+    start = min(call.offset, there.body.size)
+    rest = there.body.size - start
+    body = there.body.slice(start, rest if call.length is None else min(call.length, rest))
+    return None, None, Object(body, digest(body))
