@@ -290,5 +290,12 @@ def _finish(run: _Run, process: Process, until: Callable[[], bool]) -> None:
     process.wait(901)  # Longer than any transaction may be open.
     log.follow()
     log.sweep()
-    if run.copying is not None:
+    if run.copying is None:
+        return
+    if not run.copying.startswith("query"):
         _part(run, run.copying, until)(process)
+        return
+    # Two copies may be level, and one of them have got its next batch in before it was killed: the log takes that
+    # one alone, and people find out which by trying.
+    for files in sorted([run.files, *run.copies], key=lambda one: -one.newest("commits")):
+        query(run.stage, lambda files=files: files, group=COPIERS, until=until)(process)  # type: ignore[misc]
