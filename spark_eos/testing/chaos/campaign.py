@@ -1,0 +1,409 @@
+"""One campaign: everything is started, struck for a while, left to come to rest, and compared."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_eos.log.log import Log
+from spark_eos.protocol.state import State
+from spark_eos.testing.chaos import programs
+from spark_eos.testing.chaos.actors import FENCED, Actor
+from spark_eos.testing.chaos.checkpoints import REFUSED, LostCheckpoints
+from spark_eos.testing.chaos.cluster import Cluster
+from spark_eos.testing.chaos.comparison import Comparison, struck
+from spark_eos.testing.chaos.disk import SmallDisk
+from spark_eos.testing.chaos.mischief import Mischief, Scene
+from spark_eos.testing.chaos.notes import CONCURRENT
+from spark_eos.testing.chaos.processes import RUN, marked, send
+from spark_eos.testing.chaos.readers import Visible, Watcher, consumed, partition, places
+from spark_eos.testing.chaos.table import Line
+from spark_eos.testing.chaos.workloads import DRIVERS, INPUTS, LOGS, Query, Workload
+from spark_eos.testing.history import merge, read_history
+
+__all__ = ["Campaign", "Options", "Outcome"]
+
+PROGRAMS = Path(programs.__file__).parent
+SLICE = 2_000
+STUCK_S = 900.0
+"""Nothing moved for so long, though nobody is struck any more: it will not come to rest."""
+_TICK_S = 0.1
+_TELL_S = 15.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to do, and for how long."""
+
+    seed: int
+    workloads: tuple[Workload, ...]
+    seconds: float | None = None
+    """Mischief ends after so long; None: not before ``kills`` and ``freezes`` are reached."""
+    kills: int | None = None
+    freezes: int | None = None
+    pause_s: float = 4.0
+    """Between two deeds, on average."""
+    deeds: tuple[str, ...] = ()
+    """Only these of `spark_eos.testing.chaos.mischief.DEEDS`."""
+
+
+@dataclass
+class Outcome:
+    """The end of a campaign."""
+
+    lines: list[Line] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+    """What else there is to say, one sentence each."""
+
+    @property
+    def exact(self) -> bool:
+        """Nothing lost, nothing doubled, nothing seen that must not be, and all came to rest."""
+        return not self.problems and all(line.rows.exact for line in self.lines)
+
+
+class Campaign:
+    """Everything that `run` starts is in ``folder`` and ends with it."""
+
+    def __init__(self, options: Options, folder: Path, say: Callable[[str], None]) -> None:
+        self._options = options
+        self._folder = folder
+        self._say = say
+        self._run_id = uuid.uuid4().hex
+        self._began = time.monotonic()
+        self._told = 0.0
+        self._urls: dict[str, str] = {}
+        self._logs: dict[str, Log] = {}
+        self._watchers: dict[str, Watcher] = {}
+        self._actors: list[Actor] = []
+        self._histories: dict[str, list[Path]] = {}
+        self._disk: SmallDisk | None = None
+        self._cluster: Cluster | None = None
+        self._checkpoints: LostCheckpoints | None = None
+        self._stop = folder / "stop"
+        self._settling: dict[str, Visible] = {}
+
+    # -- the course of things -----------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Start, strike, settle, compare."""
+        with ExitStack() as stack:
+            stack.callback(self._clean)
+            self._set_up()
+            self._settled(lambda: all(self._begun(one) for one in self._options.workloads), "the first rows")
+            mischief = self._mischief()
+            self._strike(mischief)
+            mischief.end()
+            self._say(f"{self._clock()} mischief is over: all comes to rest")
+            self._stop.touch()
+            for actor in self._actors:
+                if "-plain" in actor.name or "-tx" in actor.name:
+                    actor.wanted = False
+            drained = self._settled(self._at_rest, "the end of all input")
+            return self._compare(mischief, drained=drained)
+
+    def _set_up(self) -> None:
+        for name in ("notes", "checkpoints"):
+            (self._folder / name).mkdir()
+        wanted = {workload.log for workload in self._options.workloads}
+        for name in LOGS:
+            if name in wanted:
+                self._open(name)
+        drivers = [name for name in DRIVERS if any(one.driver == name for one in self._options.workloads)]
+        if drivers:
+            self._cluster = Cluster(self._folder, self._run_id)
+            self._cluster.start()
+        for name, url in self._urls.items():
+            self._watchers[name] = Watcher(url, self._queries(name))
+            self._watchers[name].start()
+        self._set_up_programs(drivers)
+        self._say(
+            f"{self._clock()} started: logs {', '.join(self._urls)}; {len(self._actors)} programs; in {self._folder}"
+        )
+
+    def _open(self, name: str) -> None:
+        """A new log with its topics."""
+        self._urls[name] = str(self._folder / name)
+        if name == "small":
+            self._disk = SmallDisk(self._folder / "disk")
+            self._urls[name] = str(self._disk.folder / name)
+        log = self._logs[name] = Log.create(self._urls[name])
+        for topic, partitions in INPUTS.items():
+            log.ensure_topic(topic, partitions)
+        for query in self._queries(name):
+            log.ensure_topic(query.target, 2)
+        self._histories[name] = []
+
+    def _set_up_programs(self, drivers: Sequence[str]) -> None:
+        for name in self._urls:
+            for how in INPUTS:
+                self._add(f"{name}-{how}", "client", self._producer)
+        for workload in self._options.workloads:
+            if workload.driver is None:
+                for number in (1, 2):
+                    self._add(f"{workload.name}-{number}", "client", self._copier)
+        for name in drivers:
+            actor = self._add(name, "driver", self._driver)
+            if name == "lost":
+                self._checkpoints = LostCheckpoints(
+                    self._folder / "checkpoints", "lost", self._logs["fenced"]
+                )
+                actor.heard = self._checkpoints.heard
+
+    def _strike(self, mischief: Mischief) -> None:
+        options = self._options
+        began = time.monotonic()
+        next_at = began
+        while True:
+            enough = options.kills is not None or options.freezes is not None
+            if options.kills is not None and mischief.kills < options.kills:
+                enough = False
+            if options.freezes is not None and mischief.freezes < options.freezes:
+                enough = False
+            late = options.seconds is not None and time.monotonic() - began >= options.seconds
+            if (enough or late) and not mischief.under_way:
+                return
+            if not (enough or late) and time.monotonic() >= next_at:
+                only = None
+                if options.kills is not None and mischief.kills >= options.kills:
+                    only = "freeze"
+                done = mischief.strike(only)
+                if done:
+                    self._say(f"{self._clock()} {done}")
+                    next_at = time.monotonic() + options.pause_s * mischief.wait()
+            mischief.tick()
+            self._tick(f"{mischief.kills} kills, {mischief.freezes} freezes")
+
+    def _settled(self, condition: Callable[[], bool], what: str) -> bool:
+        """Wait for it as long as anything moves; False if nothing did for too long."""
+        seen: object = None
+        since = time.monotonic()
+        while not condition():
+            now = self._positions()
+            if now != seen:
+                seen, since = now, time.monotonic()
+            if time.monotonic() - since > STUCK_S:
+                self._say(f"{self._clock()} nothing moved for {STUCK_S:.0f} s: {what} does not come")
+                return False
+            self._tick(f"waiting for {what}")
+        return True
+
+    def _tick(self, about: str) -> None:
+        for actor in self._actors:
+            actor.tick()
+        if self._checkpoints is not None:
+            self._checkpoints.tick()
+        if time.monotonic() - self._told >= _TELL_S:
+            self._told = time.monotonic()
+            read = sum(watcher.read for watcher in self._watchers.values())
+            problems = self._found()
+            self._say(
+                f"{self._clock()} {about}; {read:,} rows read so far"
+                + (f"; {len(problems)} PROBLEMS, the first: {problems[0]}" if problems else "")
+            )
+        time.sleep(_TICK_S)
+
+    def _clean(self) -> None:
+        for actor in self._actors:
+            actor.end()
+        while left := marked(RUN, self._run_id):
+            send(left, signal.SIGKILL)
+            time.sleep(0.05)
+        for watcher in self._watchers.values():
+            if watcher.is_alive():
+                watcher.finish()
+        if self._disk is not None:
+            self._disk.remove()
+
+    # -- programs -----------------------------------------------------------------------------------
+
+    def _add(self, name: str, kind: str, start: Callable[[Actor, int], tuple[list[str], Path]]) -> Actor:
+        actor = Actor(name, kind, start, self._folder / "notes", self._run_id)
+        self._actors.append(actor)
+        return actor
+
+    def _producer(self, actor: Actor, number: int) -> tuple[list[str], Path]:
+        log, _, how = actor.name.rpartition("-")
+        notes = self._folder / "notes"
+        history = notes / f"{actor.name}-{number}.history.jsonl"
+        self._histories[log].append(history)
+        told = notes / f"{actor.name}-{number}.jsonl"
+        arguments = (
+            self._urls[log], how, how, INPUTS[how], f"{log}.{how}.{number}", history, told, self._stop,
+            f"{self._options.seed}-{actor.name}-{number}",
+        )  # fmt: skip
+        return _python("producer", *arguments), told
+
+    def _copier(self, actor: Actor, number: int) -> tuple[list[str], Path]:
+        workload = next(one for one in self._options.workloads if one.driver is None)
+        (query,) = workload.queries
+        told = self._folder / "notes" / f"{actor.name}-{number}.jsonl"
+        arguments = (
+            self._urls[workload.log], query.name, actor.name, ",".join(INPUTS), query.target, query.prefix, told,
+            f"{self._options.seed}-{actor.name}-{number}",
+        )  # fmt: skip
+        return _python("copier", *arguments), told
+
+    def _driver(self, actor: Actor, number: int) -> tuple[list[str], Path]:
+        queries = [
+            self._query(query, self._urls[workload.log])
+            for workload in self._options.workloads
+            if workload.driver == actor.name
+            for query in workload.queries
+        ]
+        ends = {"zombies": [FENCED, CONCURRENT], "lost": [REFUSED]}.get(actor.name, [])
+        notes = self._folder / "notes"
+        job, told = notes / f"{actor.name}-{number}.job.json", notes / f"{actor.name}-{number}.jsonl"
+        job.write_text(json.dumps({"name": actor.name, "queries": queries, "ends": ends}), encoding="utf-8")
+        assert self._cluster is not None
+        command = self._cluster.submit(PROGRAMS / "driver.py", job, told, cores=DRIVERS[actor.name])
+        return command, told
+
+    def _query(self, query: Query, url: str) -> dict[str, object]:
+        checkpoint, starting = self._folder / "checkpoints" / query.name, "earliest"
+        if self._checkpoints is not None and query.name == "lost":
+            checkpoint, starting = self._checkpoints.path, self._checkpoints.starting
+        return {
+            "name": query.name,
+            "kind": query.kind,
+            "url": url,
+            "sources": [*INPUTS],
+            "target": query.target,
+            "slow": query.slow,
+            "slice": SLICE,
+            "checkpoint": str(checkpoint),
+            "starting": starting,
+        }
+
+    def _mischief(self) -> Mischief:
+        lost = next((actor for actor in self._actors if actor.name == "lost"), None)
+        scene = Scene(
+            self._actors, self._cluster, self._checkpoints, lost, self._disk, self._logs.get("fenced")
+        )
+        return Mischief(scene, self._options.seed, self._options.deeds)
+
+    # -- how far it is ------------------------------------------------------------------------------
+
+    def _queries(self, log: str) -> list[Query]:
+        return [query for one in self._options.workloads if one.log == log for query in one.queries]
+
+    def _begun(self, workload: Workload) -> bool:
+        state = self._logs[workload.log].follow()
+        return all(state.offsets.get(query.name) for query in workload.queries)
+
+    def _positions(self) -> object:
+        """Whatever changes when anything moves."""
+        return [(actor.tally.starts, actor.heard_notes) for actor in self._actors], [
+            (name, group, sorted((at, known.offset) for at, known in offsets.items()))
+            for name, log in self._logs.items()
+            for group, offsets in sorted(log.follow().offsets.items())
+        ]
+
+    def _at_rest(self) -> bool:
+        """Producers have ended, no transaction is open, and all that there is has been read by all."""
+        for actor in self._actors:
+            if not actor.wanted and actor.runs:
+                return False
+        return all(
+            self._is_read(log.follow(), query)
+            for name, log in self._logs.items()
+            for query in self._queries(name)
+        )
+
+    def _is_read(self, state: State, query: Query) -> bool:
+        for topic in (*INPUTS, query.target):
+            if any(partition(state, at).open for at in places(state, topic)):
+                return False
+        there = sum(Visible().topic(state, topic) for topic in INPUTS)
+        return consumed(state, query.name, self._settling.setdefault(query.name, Visible())) == there
+
+    def _found(self) -> list[str]:
+        found = [problem for watcher in self._watchers.values() for problem in watcher.problems]
+        return found + ([] if self._checkpoints is None else self._checkpoints.problems)
+
+    def _clock(self) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
+        return f"{minutes:3}:{seconds:02}"
+
+    # -- verdict ------------------------------------------------------------------------------------
+
+    def _compare(self, mischief: Mischief, *, drained: bool) -> Outcome:
+        for actor in self._actors:
+            actor.end()
+        for watcher in self._watchers.values():
+            watcher.finish()
+        outcome = Outcome(problems=self._found())
+        if not drained:
+            outcome.problems.append("not everything came to rest: " + "; ".join(self._behind()))
+        for name, url in self._urls.items():
+            self._say(f"{self._clock()} comparing log {name}")
+            self._compare_log(name, Log.open(url), outcome)
+        outcome.facts.append(_counted(mischief.done))
+        outcome.facts += [fact for watcher in self._watchers.values() for fact in watcher.facts()]
+        outcome.facts += [fact for actor in self._actors for fact in actor.facts()]
+        return outcome
+
+    def _behind(self) -> list[str]:
+        found = []
+        for name, log in self._logs.items():
+            state = log.follow()
+            there = sum(Visible().topic(state, topic) for topic in INPUTS)
+            for query in self._queries(name):
+                read = consumed(state, query.name, Visible())
+                if read != there:
+                    found.append(f"{query.name} has read {read:,} of {there:,} rows")
+        return found or ["a producer did not end, or a transaction is open"]
+
+    def _compare_log(self, name: str, log: Log, outcome: Outcome) -> None:
+        """A fresh look at everything, from the store."""
+        comparison = Comparison(log)
+        histories = [read_history(path) for path in self._histories[name] if path.exists()]
+        rows, anomalies = comparison.inputs(merge(self._watchers[name].history, *histories))
+        outcome.problems += [f"{name}: {anomaly}" for anomaly in anomalies]
+        producers = [actor for actor in self._actors if actor.name in {f"{name}-{how}" for how in INPUTS}]
+        lines = [Line(f"producers of {name}", struck(producers), rows)]
+        first: dict[str, str] = {}
+        for workload in self._options.workloads:
+            if workload.log == name:
+                host = workload.driver or workload.name
+                shared = first.setdefault(host, workload.name)
+                lines.append(
+                    Line(
+                        workload.name,
+                        struck(self._hosts(workload)) if shared == workload.name else None,
+                        comparison.outputs(workload.queries),
+                        shared,
+                        self._note(workload),
+                    )
+                )
+        outcome.lines += lines
+        outcome.problems += [f"{line.name}: {example}" for line in lines for example in line.rows.examples]
+
+    def _hosts(self, workload: Workload) -> list[Actor]:
+        """The programs that do its work."""
+        if workload.driver is not None:
+            return [actor for actor in self._actors if actor.name == workload.driver]
+        return [actor for actor in self._actors if actor.name.startswith(f"{workload.name}-")]
+
+    def _note(self, workload: Workload) -> str:
+        if workload.name == "full" and self._disk is not None:
+            return f"filled {self._disk.fills} times" if self._disk.possible else "not possible here"
+        if workload.name == "lost" and self._checkpoints is not None:
+            return str(self._checkpoints)
+        return ""
+
+
+def _counted(deeds: Counter[str]) -> str:
+    return "done: " + ", ".join(f"{count} {name}" for name, count in sorted(deeds.items()))
+
+
+def _python(program: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", f"spark_eos.testing.chaos.programs.{program}", *map(str, arguments)]

@@ -1,0 +1,184 @@
+"""Processes to be killed and frozen, with all that they have started; found again by a mark in their environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pyspark
+
+import spark_eos
+
+__all__ = [
+    "SPARK_HOME",
+    "Process",
+    "command_line",
+    "descendants",
+    "environment",
+    "free_port",
+    "marked",
+    "send",
+    "spark_submit",
+]
+
+SPARK_HOME = Path(pyspark.__file__).parent
+ROOT = Path(spark_eos.__file__).resolve().parent.parent
+MARK = "EOS_CHAOS_PROCESS"
+RUN = "EOS_CHAOS_RUN"
+_OTHER_SPARK = {"SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYTHONPATH"}
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A short life: what the better compiler gains it would not earn back."""
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """For all programs: this Python, this package, the loopback address, and no other Spark's settings."""
+    return {
+        **{name: value for name, value in os.environ.items() if name not in _OTHER_SPARK},
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **more,
+    }
+
+
+def spark_submit(script: Path, *arguments: object, conf: Mapping[str, str]) -> list[str]:
+    """The command line of spark-submit for ``script``."""
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": _JAVA,
+        "spark.executor.extraJavaOptions": _JAVA,
+        "spark.executor.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        **conf,
+    }
+    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    return [str(SPARK_HOME / "bin" / "spark-submit"), *options, str(script), *map(str, arguments)]
+
+
+class Process:
+    """A program in a session of its own, whose output goes to a file."""
+
+    def __init__(self, command: Sequence[str], output: Path, run: str, **environ: str) -> None:
+        self.output = output
+        self._mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        marks = {MARK: self._mark, RUN: run, "SPARK_DAEMON_JAVA_OPTS": _JAVA}
+        with output.open("wb") as file:
+            self._popen = subprocess.Popen(  # noqa: S603  (our own programs)
+                [*command],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=environment({**marks, **environ}),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of the program itself."""
+        return self._popen.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended (a frozen one has not)."""
+        return self._popen.poll() is None
+
+    @property
+    def code(self) -> int | None:
+        """Its exit status, None while it runs."""
+        return self._popen.poll()
+
+    @property
+    def text(self) -> str:
+        """All it has said."""
+        return self.output.read_text("utf-8", "replace")
+
+    def family(self) -> list[int]:
+        """Itself and all that it has started, while they live."""
+        return sorted({*marked(MARK, self._mark), *([self.pid] if self.running else [])})
+
+    def kill(self) -> None:
+        """SIGKILL to all of the family."""
+        while family := self.family():
+            send(family, signal.SIGKILL)
+            self._popen.poll()
+            time.sleep(0.01)
+        self._popen.wait(30)
+
+    def kill_alone(self) -> None:
+        """SIGKILL to the program alone: what it has started finds out by itself, or goes on for a while."""
+        send([self.pid], signal.SIGKILL)
+        self._popen.wait(30)
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> int:
+    """A signal to each of them; how many were there."""
+    reached = 0
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+            reached += 1
+    return reached
+
+
+def _living() -> Iterator[tuple[int, int]]:
+    """Process and parent of all that are no zombies."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The second field, the command in brackets, may contain blanks.
+            state, parent = path.read_text("utf-8", "replace").rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                yield int(path.parent.name), int(parent)
+
+
+def marked(name: str, value: str) -> list[int]:
+    """Living processes with that in their environment."""
+    wanted, found = f"{name}={value}".encode(), []
+    for pid, _ in _living():
+        with suppress(OSError):
+            if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.append(pid)
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """All that the process has started, and they, and so on."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for process, parent in _living():
+        children[parent].append(process)
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        more = children[waiting.pop()]
+        found += more
+        waiting += more
+    return found
+
+
+def command_line(pid: int) -> str:
+    """Its command, "" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

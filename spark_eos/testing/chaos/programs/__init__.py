@@ -1,0 +1,1 @@
+"""The programs that chaos strikes: producers, consume-transform-produce, and Spark drivers."""

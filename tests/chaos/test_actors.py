@@ -1,0 +1,183 @@
+"""Those who are struck, with programs that do nothing, and the disk that can be filled."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from spark_eos import Producer
+from spark_eos.errors import StoreFullError
+from spark_eos.log.log import Log
+from spark_eos.testing.chaos.actors import Actor, Frozen
+from spark_eos.testing.chaos.disk import SmallDisk
+from spark_eos.testing.chaos.mischief import Mischief, Scene
+from spark_eos.testing.chaos.processes import RUN, Process, marked
+
+PROGRAM = """
+import json, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+with open(sys.argv[1], "a") as notes:
+    for what in sys.argv[2:]:
+        notes.write(what + "\\n")
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def actors(tmp_path):
+    """Makes actors; nothing of them is left behind."""
+    made = []
+    run_id = uuid.uuid4().hex
+
+    def make(name="client-1", kind="client", notes=('{"what": "ready"}',)):
+        def start(_, number):
+            told = tmp_path / f"{name}-{number}.jsonl"
+            return [sys.executable, "-c", PROGRAM, str(told), *notes], told
+
+        made.append(Actor(name, kind, start, tmp_path, run_id))
+        return made[-1]
+
+    make.run_id = run_id
+    yield make
+    for actor in made:
+        actor.end()
+    assert marked(RUN, run_id) == []
+
+
+def until(condition, actor=None):
+    end = time.monotonic() + 60
+    while not (found := condition()):
+        assert time.monotonic() < end
+        if actor is not None:
+            actor.tick()
+        time.sleep(0.02)
+    return found
+
+
+def stopped(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_program_that_was_killed_is_started_again(actors):
+    actor = actors()
+    (run,) = until(lambda: actor.ready, actor)
+    until(lambda: len(run.process.family()) == 2)
+    actor.kill(run)
+    assert run.process.family() == []
+    (again,) = until(lambda: actor.ready, actor)
+    assert again is not run
+    assert actor.tally.starts == 2
+    assert actor.tally.kills == {"client": 1}
+
+
+def test_killed_alone_it_leaves_its_children_until_it_is_buried(actors):
+    actor = actors()
+    (run,) = until(lambda: actor.ready, actor)
+    until(lambda: len(run.process.family()) == 2)
+    actor.kill(run, alone=True)
+    assert len(run.process.family()) == 1
+    actor.tick()
+    assert run.process.family() == []
+
+
+def test_a_frozen_program_is_not_replaced_and_goes_on(actors):
+    actor = actors()
+    (run,) = until(lambda: actor.ready, actor)
+    scene = Scene([actor], None, None, None, None, None)
+    mischief = Mischief(scene, 0)
+    assert until(lambda: mischief.strike("freeze client"))
+    until(lambda: stopped(run.process.pid))
+    assert actor.ready == []
+    for _ in range(3):
+        actor.tick()
+        mischief.tick()
+    assert actor.runs == [run]
+    assert mischief.under_way
+    mischief.end()
+    until(lambda: not stopped(run.process.pid))
+    assert actor.ready == [run]
+    assert mischief.freezes == 1
+
+
+def test_a_freeze_ends_by_its_condition_or_its_time():
+    now = time.monotonic()
+    assert not Frozen("driver", [], now + 600).is_over()
+    assert Frozen("driver", [], now - 1).is_over()
+    assert Frozen("driver", [], now + 600, lambda: True).is_over()
+    assert not Frozen("driver", [], now + 600, lambda: False).is_over()
+
+
+def test_the_same_seed_does_the_same(actors):
+    ready = [actors(f"client-{number}") for number in range(4)]
+    for actor in ready:
+        until(lambda actor=actor: actor.ready, actor)
+    told = []
+    for _ in range(2):
+        mischief = Mischief(Scene(ready, None, None, None, None, None), 5)
+        told.append([mischief.strike("freeze client") for _ in range(3)])
+        mischief.end()
+    assert told[0] == told[1]
+    other = Mischief(Scene(ready, None, None, None, None, None), 6)
+    assert [other.strike("freeze client") for _ in range(3)] != told[0]
+    other.end()
+
+
+def test_what_runs_tell_is_counted(actors):
+    notes = (
+        '{"what": "registered", "application": "app-1"}',
+        '{"what": "ready"}',
+        '{"what": "failed", "error": "ProducerFencedError", "text": ""}',
+        '{"what": "failed", "error": "CONCURRENT_STREAM_LOG_UPDATE", "text": ""}',
+        '{"what": "failed", "error": "StoreFullError", "text": ""}',
+    )
+    actor = actors("zombies", "driver", notes)
+    (run,) = until(lambda: actor.ready, actor)
+    actor.tick()
+    assert run.application == "app-1"
+    assert (actor.tally.fenced, actor.tally.stopped) == (1, 1)
+    assert actor.tally.errors == {"StoreFullError": 1}
+
+
+def test_a_program_that_does_not_start_is_told(tmp_path):
+    missing = tmp_path / "notes"
+    actor = Actor("broken", "client", lambda *_: ([sys.executable, "-c", "exit(7)"], missing), tmp_path, "r")
+    until(lambda: actor.tally.errors, actor)
+    assert actor.tally.errors == {"ended with status 7 before it was ready": 1}
+    actor.end()
+
+
+def test_what_a_program_says_and_its_end(tmp_path):
+    process = Process([sys.executable, "-c", "print('here')"], tmp_path / "out", "r")
+    until(lambda: not process.running)
+    assert process.code == 0
+    assert process.text == "here\n"
+
+
+def test_a_full_disk_refuses_and_goes_on_when_it_is_emptied(tmp_path):
+    disk = SmallDisk(tmp_path / "disk")
+    try:
+        if not disk.possible:
+            pytest.skip("only root may mount a file system")
+        url = str(disk.folder / "log")
+        Log.create(url).ensure_topic("t", 1)
+        with Producer(url, {"delivery.timeout.ms": 10_000}) as producer:
+            disk.fill(0)
+            assert disk.is_full
+            refused = producer.send("t", "1" * 9000)
+            producer.flush()
+            with pytest.raises(StoreFullError):
+                refused.result()
+            disk.free()
+            producer.send("t", "2")
+            producer.flush()
+        assert disk.fills == 1
+        state = Log.open(url).follow()
+        assert state.partitions[state.topics["t"].topic_id, 0].end == 1
+    finally:
+        disk.remove()
+    assert not os.path.ismount(disk.folder)
