@@ -224,6 +224,14 @@ def test_nothing_to_do_rests_on_what_would_survive_a_power_cut(log, store, other
     assert store.count("settle") == 1, "a create has synced it"
 
 
+def test_a_create_that_was_refused_has_synced_what_it_met(log, store, other):
+    other.follow()
+    other.commit(create("t"))
+    log.commit(unless_there)
+    assert store.count("create", names.entry(1)) == 1
+    assert store.count("settle") == 0
+
+
 def test_an_own_entry_that_was_only_read_is_settled(log, store):
     store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
     store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
