@@ -224,7 +224,7 @@ def _listed(state: State) -> set[str]:
     return {
         row.file.name
         for partition in state.partitions.values()
-        for row in partition.index
+        for row in partition.index.scan(0)
         if row.file is not None
     }
 

@@ -54,6 +54,7 @@ __all__ = [
     "RecordTooLargeError",
     "RetriableError",
     "SchemaMismatchError",
+    "SegmentsReplacedError",
     "StagedFileExpiredError",
     "StorageError",
     "StoreFullError",
@@ -107,6 +108,10 @@ class CommitOutcomeUnknownError(RetriableError):
 
 class UnstableOffsetCommitError(RetriableError):
     """Offsets of this group are part of a transaction that is still open (KIP-447)."""
+
+
+class SegmentsReplacedError(RetriableError):
+    """What was to be rolled or compacted is not there any more: somebody else was faster. Plan again."""
 
 
 # -- Abort the transaction --------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def _controls(
     if partition is None or partition is known:
         return
     since = 0 if known is None else known.end
-    for row in partition.index.since(since):
+    for row in partition.index.scan(since):
         if row.kind is not Kind.DATA and row.base_offset >= since:
             yield {
                 "kind": "control",

@@ -102,7 +102,7 @@ class Assigned:
         end = end_offset(partition, self._isolation)
         # Above the last stable offset there is nothing to read yet, but it is a place to wait.
         if self.position < end:
-            self._planned.extend(plan(state, self.at, self.position, end, self._isolation))
+            self._planned.extend(plan(state, self.at, self.position, end, self._isolation, self._log.load))
             self._planned_end = end
 
     def _skip(self) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spark_eos.errors import (
@@ -32,7 +32,8 @@ from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.tail import Tail
 from spark_eos.protocol.actions import Action, Entry, Request
 from spark_eos.protocol.codec import encode_entry
-from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.rules import Rejected, apply, behind
+from spark_eos.protocol.rules.evidence import Evidence, evidence, is_repeatable
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
@@ -80,6 +81,11 @@ class _Draft:
     results: list[tuple[Any, ...]] = field(default_factory=list)
 
 
+class _Sent(NamedTuple):
+    slot: int
+    actions: tuple[Action, ...]
+
+
 class Committer:
     """The only writer of entries in a process. Safe to share between threads."""
 
@@ -91,8 +97,8 @@ class Committer:
         self._turn = threading.Lock()
         self._queue = threading.Lock()
         self._waiting: list[_Ticket] = []
-        self._slots: dict[bytes, int] = {}
-        """The slot that each watched request was last sent to."""
+        self._sent: dict[bytes, _Sent] = {}
+        """What each watched request was when it was last sent, and to which slot."""
         self._durable = -1
         """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
@@ -134,7 +140,7 @@ class Committer:
         state = self._tail.state
         if any(self._tail.is_watched(ticket.request_id) for ticket in tickets):
             state = self._follow()  # An earlier try is in doubt: it may have landed since.
-            if self._answer_found(tickets):
+            if self._answer_found(tickets) or self._answer_lost(tickets, state):
                 return
         draft, refused = self._draft(state, tickets)
         if refused and self._follow().seq != state.seq:
@@ -143,12 +149,8 @@ class Committer:
             if not isinstance(verdict, BaseException):
                 self._settle_entry(state.seq)
                 ticket.result = verdict
-            elif self._slots.get(ticket.request_id, -1) > state.seq:
-                # An earlier try may still land in its slot, behind others that it depended on.
-                ticket.error = self._unknown(ticket, verdict)
             else:
-                ticket.error = verdict
-                self._forget(ticket)
+                self._refuse(ticket, verdict, state)
         if draft.requests:
             self._create(draft)
 
@@ -191,12 +193,12 @@ class Committer:
         except EosLogError:
             self._refuse_unwritable(draft)
             return
-        name = names.entry(entry.seq)
+        name = names.entry(entry.seq, draft.state.entries_per_folder)
         # A try of an earlier call may still land here, whatever the store says to this one.
-        doubted = {r.request_id for r in draft.requests if self._slots.get(r.request_id) == entry.seq}
+        doubted = {r.request_id for r in draft.requests if self._is_sent_to(r.request_id, entry.seq)}
         for request in draft.requests:
             self._tail.watch(request.request_id)
-            self._slots[request.request_id] = entry.seq
+            self._sent[request.request_id] = _Sent(entry.seq, request.actions)
         attempt = 0
         deadline = self._clock.monotonic() + self._retry.deadline_s
         while True:
@@ -233,10 +235,10 @@ class Committer:
             try:
                 encode_entry(Entry(0, (request,)))
             except EosLogError as error:
-                ticket.error = self._unknown(ticket, error) if ticket.request_id in self._slots else error
+                ticket.error = self._unknown(ticket, error) if ticket.request_id in self._sent else error
 
     def _succeed(self, draft: _Draft, entry: Entry) -> None:
-        state = replace(draft.state, seq=entry.seq)
+        state = behind(draft.state, entry.seq)
         self._durable = entry.seq
         self._tail.advance(state)
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
@@ -254,7 +256,7 @@ class Committer:
     def _forget(self, ticket: _Ticket) -> None:
         """The outcome of the request is known."""
         self._tail.unwatch(ticket.request_id)
-        self._slots.pop(ticket.request_id, None)
+        self._sent.pop(ticket.request_id, None)
 
     def _unknown(self, ticket: _Ticket, cause: BaseException) -> CommitOutcomeUnknownError:
         error = CommitOutcomeUnknownError(
@@ -281,10 +283,47 @@ class Committer:
             self._forget(ticket)
         return any_found
 
+    def _answer_lost(self, tickets: list[_Ticket], state: State) -> bool:
+        """Settle tickets whose slots were retired unread, as far as the state can tell; whether there were any.
+
+        The others are asked again, which recognises what was done: by sequence, transaction or batch number.
+        """
+        any_settled = False
+        for ticket in tickets:
+            if not self._tail.is_lost(ticket.request_id):
+                continue
+            sent = self._sent[ticket.request_id].actions
+            if evidence(state, sent) is Evidence.UNKNOWN and not is_repeatable(sent):
+                lost = StorageError("its entry was retired before this process had read it")
+                ticket.error = self._unknown(ticket, lost)
+                any_settled = True
+        return any_settled
+
+    def _refuse(self, ticket: _Ticket, verdict: BaseException, state: State) -> None:
+        """The rules say no; but an earlier try of the request may be in the log, or get there yet."""
+        sent = self._sent.get(ticket.request_id)
+        earlier = Evidence.NOT_APPLIED
+        if sent is not None and self._tail.is_lost(ticket.request_id):
+            earlier = evidence(state, sent.actions)
+        elif sent is not None and sent.slot > state.seq:
+            earlier = Evidence.UNKNOWN  # It may still land in its slot, behind others that it depended on.
+        if earlier is Evidence.UNKNOWN:
+            ticket.error = self._unknown(ticket, verdict)
+            return
+        if earlier is Evidence.APPLIED:
+            ticket.result = Committed(state.seq, (), state, ticket.request_id)
+        else:
+            ticket.error = verdict
+        self._forget(ticket)
+
+    def _is_sent_to(self, request_id: bytes, slot: int) -> bool:
+        sent = self._sent.get(request_id)
+        return sent is not None and sent.slot == slot
+
     def _settle_entry(self, seq: int) -> None:
         """Before "it is done" rests on an entry that was only read: its writer may have died before it synced."""
         if seq > self._durable:
-            self._store.settle(names.entry(seq))
+            self._store.settle(names.entry(seq, self._tail.state.entries_per_folder))
             self._durable = seq
 
     def _follow(self) -> State:
@@ -305,9 +344,10 @@ class Committer:
         attempt = 0
         while self._follow().seq < seq:
             if self._clock.monotonic() >= deadline:
+                name = names.entry(seq, self._tail.state.entries_per_folder)
                 raise StoreUnavailableError(
-                    f"{self._store.url}/{names.entry(seq)} exists but cannot be read: the store does not show its "
-                    "own objects. Look at its caching"
+                    f"{self._store.url}/{name} exists but cannot be read: the store does not show its own objects. "
+                    "Look at its caching"
                 )
             self._clock.sleep(self._retry.wait_s(attempt, self._clock))
             attempt += 1

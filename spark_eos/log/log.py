@@ -19,16 +19,20 @@ from spark_eos.errors import (
 from spark_eos.log import names
 from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit import Committed, Committer, Propose
+from spark_eos.log.pieces import Pieces
 from spark_eos.log.plan import Fetch, Isolation
 from spark_eos.log.read import offset_for_time, read
 from spark_eos.log.segments import SegmentWriter
+from spark_eos.log.snapshots import Snapshots
 from spark_eos.log.stage import BUFFER_BYTES, stage_rows
 from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
+from spark_eos.log.upkeep import Upkeep
 from spark_eos.protocol.actions import Action, CreateLog
 from spark_eos.protocol.codec import decode_entry
-from spark_eos.protocol.state import State, Topic
+from spark_eos.protocol.index import Piece, PieceContent
+from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import StagedFile, TopicPartition
 from spark_eos.storage import Store, open_store, probe
 
@@ -41,11 +45,17 @@ class Log:
     ``state`` is what was last seen; `follow` looks for news. Nothing needs to be closed.
     """
 
-    def __init__(self, store: Store, tail: Tail, clock: Clock = SYSTEM, retry: Retry | None = None) -> None:
+    def __init__(
+        self, store: Store, clock: Clock = SYSTEM, retry: Retry | None = None, *, state: State = EMPTY
+    ) -> None:
+        """Of a store that may not hold a log yet: use `open` or `create`. ``state`` is one seen before."""
         self.store = store
         self.clock = clock
-        self._tail = tail
-        self._committer = Committer(store, tail, clock, retry or Retry())
+        self._pieces = Pieces(store)
+        snapshots = Snapshots(store, self._pieces)
+        self._tail = Tail(store, state, snapshots.passed)
+        self._committer = Committer(store, self._tail, clock, retry or Retry())
+        self.upkeep = Upkeep(store, snapshots, clock)
         self._sweeper = Sweeper(self._committer.commit, clock)
 
     # -- open and create ----------------------------------------------------------------------------
@@ -56,25 +66,34 @@ class Log:
     ) -> Log:
         """Open a log that is there. Raises `NotALogError`, `UnsupportedVersionError`, `CorruptRecordError`."""
         store = url if isinstance(url, Store) else open_store(url)
-        tail = Tail(store)
-        if tail.follow().seq < 0:
+        log = cls(store, clock, retry)
+        if log.follow().seq < 0:
             raise NotALogError(
                 f"{store.url} is not a log: it has no {names.entry(0)}. Reading never creates a log; check the "
                 "path, or write to it first"
             )
-        _check_end(store, tail, clock, retry or Retry())
-        return cls(store, tail, clock, retry)
+        _check_end(log, retry or Retry())
+        return log
 
     @classmethod
     def create(
-        cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None
+        cls,
+        url: str | os.PathLike[str] | Store,
+        clock: Clock = SYSTEM,
+        retry: Retry | None = None,
+        *,
+        snapshot_interval: int = 1000,
+        entries_per_folder: int = 100_000,
     ) -> Log:
         """Create a log, after a probe that the store keeps its word.
+
+        A snapshot may be taken behind every ``snapshot_interval`` entries; a folder holds
+        ``entries_per_folder`` of them (0: all). Both are for ever.
 
         Raises `LogExistsError`, `NotALogError` if something else is there, `UnsupportedStoreError`.
         """
         store = url if isinstance(url, Store) else open_store(url)
-        log = cls(store, Tail(store), clock, retry)
+        log = cls(store, clock, retry)
         if log.follow().seq >= 0:
             raise LogExistsError(f"{store.url} holds a log already")
         foreign = _foreign(store)
@@ -85,7 +104,8 @@ class Log:
             )
         probe(store, clock.unique())
         log_id = new_id(clock)
-        log.commit(lambda state: () if state.log_id else (CreateLog(log_id),), writer="create")
+        action = CreateLog(log_id, snapshot_interval, entries_per_folder)
+        log.commit(lambda state: () if state.log_id else (action,), writer="create")
         if log.state.log_id != log_id:
             raise LogExistsError(f"{store.url} was created by somebody else at the same time")
         return log
@@ -157,8 +177,10 @@ class Log:
     # -- write --------------------------------------------------------------------------------------
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
-        """See `spark_eos.log.commit.Committer.commit`."""
-        return self._committer.commit(propose, writer=writer, request_id=request_id)
+        """See `spark_eos.log.commit.Committer.commit`. A share of the log's upkeep may follow (`upkeep`)."""
+        committed = self._committer.commit(propose, writer=writer, request_id=request_id)
+        self.upkeep.share(committed.state)
+        return committed
 
     def sweep(self, *, everything: bool = False) -> tuple[Action, ...]:
         """End what is over in the state seen last: open transactions past their timeout, old ids and offsets.
@@ -239,32 +261,36 @@ class Log:
         self, at: TopicPartition, timestamp_ms: int, isolation: Isolation
     ) -> tuple[int, int] | None:
         """The first visible record at or after a time, as (offset, timestamp in ms)."""
-        return offset_for_time(self.store, self.state, at, timestamp_ms, isolation)
+        return offset_for_time(self.store, self.state, at, timestamp_ms, isolation, self.load)
+
+    def load(self, piece: Piece) -> PieceContent:
+        """The content of a sealed piece of an index, for `spark_eos.log.plan.plan`."""
+        return self._pieces.load(piece)
 
 
-def _check_end(store: Store, tail: Tail, clock: Clock, retry: Retry) -> None:
+def _check_end(log: Log, retry: Retry) -> None:
     """Raise `CorruptRecordError` if entries go on behind the end: one of the chain has been removed.
 
     The one next to the gap says nothing: a power cut can leave it (docs/design/0002). Behind that one there
     is none whose writer did not see the missing one made durable.
     """
-    deadline, attempt = clock.monotonic() + retry.deadline_s, 0
+    deadline, attempt = log.clock.monotonic() + retry.deadline_s, 0
     while True:
-        end = tail.state.seq
-        beyond = names.entry(end + 3)
+        end, folder = log.state.seq, log.state.entries_per_folder
+        beyond = names.entry(end + 3, folder)
         try:
-            store.size(beyond)
+            log.store.size(beyond)
         except ObjectNotFoundError:
             return
-        if tail.follow().seq != end:
+        if log.follow().seq != end:
             continue
-        if clock.monotonic() >= deadline:
+        if log.clock.monotonic() >= deadline:
             raise CorruptRecordError(
-                f"{store.url}/{names.entry(end + 1)} is missing, though {beyond} is there: somebody has removed it, "
-                "and what it held is lost. Put it back from a copy; nothing was changed"
+                f"{log.url}/{names.entry(end + 1, folder)} is missing, though {beyond} is there: somebody has "
+                "removed it, and what it held is lost. Put it back from a copy; nothing was changed"
             )
         # Network file systems remember for a while what was not there.
-        clock.sleep(retry.wait_s(attempt, clock))
+        log.clock.sleep(retry.wait_s(attempt, log.clock))
         attempt += 1
 
 

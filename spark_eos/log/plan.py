@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from spark_eos.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import Partition, State
 from spark_eos.protocol.types import BatchRef, FileRef, TopicPartition
@@ -67,11 +67,18 @@ def end_offset(partition: Partition, isolation: Isolation) -> int:
     return partition.last_stable_offset if isolation is Isolation.READ_COMMITTED else partition.end
 
 
-def plan(state: State, at: TopicPartition, start: int, end: int, isolation: Isolation) -> list[Fetch]:
+def plan(
+    state: State,
+    at: TopicPartition,
+    start: int,
+    end: int,
+    isolation: Isolation,
+    load: Load = in_memory,
+) -> list[Fetch]:
     """The fetches for offsets ``start`` to ``end - 1``, in offset order.
 
-    Raises `OffsetOutOfRangeError` if the range is not wholly inside the partition as this level sees it:
-    what is planned is there, all of it.
+    ``load`` reads what is sealed (`spark_eos.log.log.Log.load`). Raises `OffsetOutOfRangeError` if the range
+    is not wholly inside the partition as this level sees it: what is planned is there, all of it.
     """
     partition = partition_of(state, at)
     limit = end_offset(partition, isolation)
@@ -80,11 +87,7 @@ def plan(state: State, at: TopicPartition, start: int, end: int, isolation: Isol
             f"offsets {start} to {end} of {at} are out of range: it has {partition.start} to {limit}"
         )
     fetches = []
-    index = partition.index
-    row_number = index.find(start)
-    while row_number < len(index):
-        row = index[row_number]
-        row_number += 1
+    for row in partition.index.scan(start, load):
         if row.base_offset >= end:
             break
         if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
@@ -97,7 +100,9 @@ def plan(state: State, at: TopicPartition, start: int, end: int, isolation: Isol
 
 
 def _is_hidden(partition: Partition, row: IndexRow, isolation: Isolation) -> bool:
-    return row.kind is not Kind.DATA or (
+    if row.kind is not Kind.DATA:
+        return row.kind is not Kind.ABORTED or isolation is Isolation.READ_COMMITTED
+    return (
         isolation is Isolation.READ_COMMITTED
         and bool(partition.aborted)
         and (row.producer.producer_id, row.producer.number) in partition.aborted

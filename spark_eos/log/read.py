@@ -10,6 +10,7 @@ from spark_eos.log.layout import upgrade
 from spark_eos.log.plan import Fetch, Isolation, end_offset, partition_of, plan
 from spark_eos.log.segments import read_batch
 from spark_eos.log.topics import layout_of
+from spark_eos.protocol.index import Load, in_memory
 from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
@@ -37,22 +38,29 @@ def read(store: Store, topic: Topic, fetch: Fetch) -> pa.Table:
 
 
 def offset_for_time(
-    store: Store, state: State, at: TopicPartition, timestamp_ms: int, isolation: Isolation
+    store: Store,
+    state: State,
+    at: TopicPartition,
+    timestamp_ms: int,
+    isolation: Isolation,
+    load: Load = in_memory,
 ) -> tuple[int, int] | None:
     """Offset and timestamp (ms) of the first visible record that is not older than ``timestamp_ms``.
 
-    None if there is none (Kafka's offsetsForTimes). Batches that end before are passed over by their
-    index rows; only the one that decides is read.
+    None if there is none (Kafka's offsetsForTimes). Pieces and batches that end before are passed over by what
+    the index says of them; only the batch that decides is read.
     """
     partition = partition_of(state, at)
     topic = require(state, at.topic)
     limit = end_offset(partition, isolation)
     column = layout_of(topic).timestamp_column
-    for fetch in plan(state, at, partition.start, limit, isolation):
-        if fetch.batch.max_timestamp_ms < timestamp_ms:
+    for row in partition.index.scan(partition.start, load, newer_than_ms=timestamp_ms):
+        first, last = max(row.base_offset, partition.start), min(row.next_offset, limit)
+        if first >= last:
             continue
-        times = read(store, topic, fetch).column(column).cast(pa.int64())
-        late = pc.index(pc.greater_equal(times, timestamp_ms), value=True).as_py()
-        if late >= 0:
-            return fetch.offset + late, times[late].as_py()
+        for fetch in plan(state, at, first, last, isolation, load):
+            times = read(store, topic, fetch).column(column).cast(pa.int64())
+            late = pc.index(pc.greater_equal(times, timestamp_ms), value=True).as_py()
+            if late >= 0:
+                return fetch.offset + late, times[late].as_py()
     return None

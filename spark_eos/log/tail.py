@@ -1,21 +1,35 @@
-"""The tail: the newest state this process has seen, brought forward entry by entry."""
+"""The tail: the newest state this process has seen, brought forward entry by entry, or from a snapshot.
+
+An entry that a snapshot covers may be retired: it is empty then, and its name stays taken for ever. So whoever
+slept for as long as he likes, and reads on or writes where he stood, meets the empty entry and goes on from
+the newest snapshot.
+"""
 
 from __future__ import annotations
 
 import threading
+from typing import Protocol
 
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import names
+from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.rules import Outcome, apply_entry
+from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["Found", "Tail"]
+__all__ = ["Found", "Passed", "Tail"]
 
 Found = tuple[int, Outcome]
 """The slot in which a request was found, and what the rules made of it there."""
+
+
+class Passed(Protocol):
+    """Told the state behind every boundary, and whether this process ``created`` its entry."""
+
+    def __call__(self, state: State, *, created: bool) -> None: ...
 
 
 class Tail:
@@ -25,11 +39,13 @@ class Tail:
     writer whose create got no reply recognises its own entry by its body, never by the error it got.
     """
 
-    def __init__(self, store: Store, state: State = EMPTY) -> None:
+    def __init__(self, store: Store, state: State = EMPTY, passed: Passed | None = None) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._state = state
+        self._passed = passed
         self._watched: dict[bytes, Found | None] = {}
+        self._lost: set[bytes] = set()
 
     @property
     def state(self) -> State:
@@ -37,20 +53,48 @@ class Tail:
         return self._state
 
     def follow(self) -> State:
-        """Read what was added since; one read if nothing was."""
+        """Read what was added since; one read if nothing was.
+
+        Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read.
+        """
         with self._lock:
-            while (entry := self._read(self._state.seq + 1)) is not None:
-                self._state, outcomes = apply_entry(self._state, entry)
-                for request, outcome in zip(entry.requests, outcomes, strict=True):
-                    if request.request_id in self._watched:
-                        self._watched[request.request_id] = (entry.seq, outcome)
+            if self._state.seq < 0:
+                self._state = newest_snapshot(self._store) or self._state
+            while (data := self._read(self._state.seq + 1)) is not None:
+                if data:
+                    self._apply(data)
+                else:
+                    self._jump()
             return self._state
 
     def advance(self, state: State) -> None:
         """Take over the state behind an entry that this process has just created itself."""
         with self._lock:
             if self._state.seq == state.seq - 1:
-                self._state = state
+                self._take(state, created=True)
+
+    def _apply(self, entry: Entry) -> None:
+        state, outcomes = apply_entry(self._state, entry)
+        for request, outcome in zip(entry.requests, outcomes, strict=True):
+            if request.request_id in self._watched:
+                self._watched[request.request_id] = (entry.seq, outcome)
+        self._take(state, created=False)
+
+    def _take(self, state: State, *, created: bool) -> None:
+        self._state = state
+        if self._passed is not None and is_boundary(state, state.seq):
+            self._passed(state, created=created)
+
+    def _jump(self) -> None:
+        """Over retired entries. What was watched in them is not found any more."""
+        snapshot = newest_snapshot(self._store)
+        if snapshot is None or snapshot.seq <= self._state.seq:
+            raise CorruptRecordError(
+                f"{self._store.url}/{self._name(self._state.seq + 1)} is retired, but no snapshot stands for it: "
+                "snapshots were removed. Put them back from a copy"
+            )
+        self._state = snapshot
+        self._lost.update(one for one, found in self._watched.items() if found is None)
 
     def watch(self, request_id: bytes) -> None:
         """Look out for a request from now on."""
@@ -69,11 +113,22 @@ class Tail:
         """Forget about a request whose outcome is known."""
         with self._lock:
             self._watched.pop(request_id, None)
+            self._lost.discard(request_id)
 
-    def _read(self, seq: int) -> Entry | None:
-        name = names.entry(seq)
+    def is_lost(self, request_id: bytes) -> bool:
+        """Whether a watched request may have been in an entry that was retired before this process read it."""
+        return request_id in self._lost
+
+    def _name(self, seq: int) -> str:
+        return names.entry(seq, self._state.entries_per_folder)
+
+    def _read(self, seq: int) -> Entry | tuple[()] | None:
+        """The entry, nothing if it is retired, None if the slot is free."""
+        name = self._name(seq)
         try:
             data = self._store.read(name)
         except ObjectNotFoundError:
             return None
+        if not data.size and seq:  # The first entry says what log this is, and is never retired.
+            return ()
         return decode_entry(data, seq, f"{self._store.url}/{name}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from spark_eos.protocol.index import IndexRow
 from spark_eos.protocol.types import ProducerStamp, StagedFile
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Membership",
     "PartitionOffset",
     "RaiseStagingFloor",
+    "ReplaceSegments",
     "Request",
     "SourceProgress",
     "SyncGroup",
@@ -52,9 +54,15 @@ class PartitionOffset(NamedTuple):
 
 
 class CreateLog(NamedTuple):
-    """The first action of entry 0, and of no other: the log has an identity from now on."""
+    """The first action of entry 0, and of no other: the log has an identity from now on.
+
+    Behind every entry whose number is a multiple of ``snapshot_interval`` indexes are sealed, and a snapshot
+    may be taken. Entries lie in folders of ``entries_per_folder`` each; 0: all in one, as in the first logs.
+    """
 
     log_id: str
+    snapshot_interval: int = 1000
+    entries_per_folder: int = 0
 
 
 class CreateTopic(NamedTuple):
@@ -252,6 +260,22 @@ class AdvanceLogStart(NamedTuple):
     offsets: tuple[PartitionOffset, ...]
 
 
+class ReplaceSegments(NamedTuple):
+    """Sealed rows of a partition give way to others with the same records at the same offsets, or fewer of them.
+
+    ``replaced`` is the checksum (`spark_eos.protocol.pieces.checksum`) of the pieces from ``base_offset`` to
+    ``next_offset``: of several who try, one wins. ``rows`` cover just these offsets.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    base_offset: int
+    next_offset: int
+    replaced: int
+    rows: tuple[IndexRow, ...]
+
+
 class RaiseStagingFloor(NamedTuple):
     """Files whose names carry a base seq below ``seq`` can no longer be committed (docs/design/0001)."""
 
@@ -270,6 +294,7 @@ Action = (
     | EndTransaction
     | AdvanceLogStart
     | RaiseStagingFloor
+    | ReplaceSegments
     | DeleteOffsets
     | JoinGroup
     | SyncGroup

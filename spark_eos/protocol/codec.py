@@ -1,30 +1,22 @@
-"""Entries as bytes: a frame that says what it holds, around an Avro record. Pure, no I/O.
-
-6 bytes   magic ``EOSLOG``
-2 bytes   format version, big-endian
-8 bytes   fingerprint of the Avro schema that wrote the body (`schema`)
-4 bytes   CRC32C of the body, big-endian
-the rest  the body: one schemaless Avro record
-"""
+"""Entries as bytes: an Avro record in a frame (`spark_eos.protocol.frame`). Pure, no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from io import BytesIO
-from struct import Struct
 from typing import Any
 
-import google_crc32c
-
-from spark_eos.errors import CorruptRecordError, InvalidRequestError, UnsupportedVersionError
+from spark_eos.errors import CorruptRecordError, InvalidRequestError
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.frame import Frame
+from spark_eos.protocol.index import IndexRow
+from spark_eos.protocol.pieces import read_rows, rows_columns
 from spark_eos.protocol.schema import BATCH_COLUMNS, FORMAT_VERSION, known_schemas, newest
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
 __all__ = ["FORMAT_VERSION", "decode_entry", "encode_entry"]
 
-_MAGIC = b"EOSLOG"
-_HEADER = Struct(">6sH8sI")
+_FRAME = Frame(b"EOSLOG", "log entry", FORMAT_VERSION)
 
 
 def encode_entry(entry: a.Entry) -> bytes:
@@ -41,8 +33,7 @@ def encode_entry(entry: a.Entry) -> bytes:
         schemaless_writer(body, schema, {"seq": entry.seq, "requests": [_request(r) for r in entry.requests]})
     except Exception as error:
         raise InvalidRequestError(f"entry {entry.seq} cannot be written down: {error!r}") from error
-    written = body.getvalue()
-    return _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, google_crc32c.value(written)) + written
+    return _FRAME.wrap(body.getvalue(), fingerprint)
 
 
 def decode_entry(data: Any, seq: int, where: str) -> a.Entry:
@@ -51,32 +42,7 @@ def decode_entry(data: Any, seq: int, where: str) -> a.Entry:
     ``where`` names the object for people. Raises `UnsupportedVersionError` for what a newer version wrote,
     and `CorruptRecordError` for everything that is not an entry as `encode_entry` writes it.
     """
-    view = memoryview(data).cast("B")
-    magic = bytes(view[: len(_MAGIC)])
-    if magic != _MAGIC:
-        raise CorruptRecordError(f"{where} is no log entry: it begins with {magic!r}, not {_MAGIC!r}")
-    if len(view) < _HEADER.size:
-        raise CorruptRecordError(f"{where} is cut off: {len(view)} bytes are less than an entry's header")
-    _, version, fingerprint, crc = _HEADER.unpack_from(view)
-    if version == 0:
-        raise CorruptRecordError(f"{where} says format version 0, which never was")
-    if version > FORMAT_VERSION:
-        raise UnsupportedVersionError(
-            f"{where} has format version {version}; this spark_eos reads versions up to {FORMAT_VERSION}: "
-            "upgrade it"
-        )
-    body = bytes(view[_HEADER.size :])
-    schema = known_schemas().get(fingerprint)
-    if schema is None:
-        known = ", ".join(known.hex() for known in known_schemas())
-        raise UnsupportedVersionError(
-            f"{where} has schema {fingerprint.hex()} of format version {version}; this spark_eos "
-            f"knows {known}: upgrade it"
-        )
-    if google_crc32c.value(body) != crc:
-        raise CorruptRecordError(
-            f"{where} is damaged: the CRC32C of its {len(body)} bytes is not the stored one"
-        )
+    body, schema = _FRAME.unwrap(data, known_schemas(), where)
     try:
         entry = _read(body, schema)
     except Exception as error:
@@ -120,6 +86,8 @@ def _plain(value: Any) -> Any:
             "file": _plain(value.file),
             "batches": dict(zip(BATCH_COLUMNS, map(list, columns), strict=True)),
         }
+    if isinstance(value, a.ReplaceSegments):
+        return {**value._asdict(), "rows": rows_columns(value.rows)}
     if hasattr(value, "_fields"):
         return {name: _plain(getattr(value, name)) for name in value._fields}
     if isinstance(value, tuple):
@@ -168,6 +136,10 @@ def _batches(record: dict[str, list[int]]) -> tuple[BatchRef, ...]:
     return tuple(map(BatchRef._make, zip(*columns, strict=True)))
 
 
+def _rows(fields: dict[str, Any]) -> tuple[IndexRow, ...]:
+    return tuple(read_rows(fields["partition"], fields["rows"]))
+
+
 def _sources(records: Iterable[dict[str, Any]]) -> tuple[a.SourceProgress, ...]:
     return tuple(
         a.SourceProgress(**_converted(record, start_offsets=_offsets, end_offsets=_offsets))
@@ -198,6 +170,7 @@ _ACTIONS: dict[str, Callable[[dict[str, Any]], a.Action]] = {
     "CommitMicroBatch": lambda fields: a.CommitMicroBatch(**_converted(fields, sources=_sources)),
     "EndTransaction": lambda fields: a.EndTransaction(**_converted(fields, producer=_stamp)),
     "AdvanceLogStart": lambda fields: a.AdvanceLogStart(**_converted(fields, offsets=_offsets)),
+    "ReplaceSegments": lambda fields: a.ReplaceSegments(**{**fields, "rows": _rows(fields)}),
     "RaiseStagingFloor": lambda fields: a.RaiseStagingFloor(**fields),
     "DeleteOffsets": lambda fields: a.DeleteOffsets(**_converted(fields, partitions=_pairs)),
     "JoinGroup": lambda fields: a.JoinGroup(**_converted(fields, topics=tuple, assignors=tuple)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_eos.protocol.index import IndexRow, Kind, Piece
 from spark_eos.protocol.state import Group, Partition, PartitionKey, State, TransactionState
 
 __all__ = ["InvariantError", "check_state", "check_step"]
@@ -120,9 +121,14 @@ def _check_group(name: str, group: Group, keys: set[PartitionKey]) -> None:
 def _check_partition(key: PartitionKey, partition: Partition) -> None:
     stable = partition.last_stable_offset
     _ensure(0 <= partition.start <= stable <= partition.end, f"partition {key}: start, LSO, end out of order")
-    at = partition.index[0].base_offset if partition.index else partition.end
+    at = partition.end if partition.index.start is None else partition.index.start
     _ensure(at <= partition.start, f"partition {key} lacks its first rows")
-    for row in partition.index:
+    for piece in partition.index.pieces:
+        _ensure(piece.base_offset == at, f"partition {key} has a hole at offset {at}")
+        _ensure(piece.next_offset > partition.start, f"partition {key} keeps rows before its start")
+        at = piece.next_offset
+    _ensure(at <= stable, f"partition {key}: rows are sealed whose transaction is open")
+    for row in partition.index.tail:
         _ensure(row.base_offset == at and row.count >= 1, f"partition {key} has a hole at offset {at}")
         _ensure(row.next_offset > partition.start, f"partition {key} keeps rows before its start")
         at = row.next_offset
@@ -133,9 +139,31 @@ def _check_partition_step(key: PartitionKey, old: Partition, new: Partition) -> 
     _ensure(old.start <= new.start, f"the start of partition {key} went back")
     _ensure(old.end <= new.end, f"the end of partition {key} went back")
     _ensure(old.last_stable_offset <= new.last_stable_offset, f"the LSO of partition {key} went back")
-    kept = [row for row in old.index if row.next_offset > new.start]
-    _ensure(new.index[: len(kept)] == kept, f"rows of partition {key} changed")
-    _ensure(set(old.aborted) <= set(new.aborted), f"an abort in partition {key} was forgotten")
+    # What is sealed may be written anew (`ReplaceSegments`); nothing else may change.
+    kept = [_shown(old, row) for row in old.index.tail if row.next_offset > new.start]
+    found = {row.base_offset: _shown(new, row) for row in _held(new)}
+    for row in kept:
+        # An open transaction may be aborted; what was aborted, or committed, stays so.
+        later = found.get(row.base_offset)
+        aborted = row._replace(kind=Kind.ABORTED) if row.producer.producer_id in old.open else row
+        _ensure(later in (row, aborted), f"rows of partition {key} changed")
+
+
+def _held(partition: Partition) -> list[IndexRow]:
+    """All rows that are in memory: pieces may have dropped theirs."""
+    rows: list[IndexRow] = []
+    pieces = [*partition.index.pieces]
+    while pieces:
+        content = pieces.pop().content or ()
+        pieces += [part for part in content if isinstance(part, Piece)]
+        rows += [part for part in content if isinstance(part, IndexRow)]
+    return [*rows, *partition.index.tail]
+
+
+def _shown(partition: Partition, row: IndexRow) -> IndexRow:
+    """The row with its transaction's abort written into it, as sealing does."""
+    aborted = (row.producer.producer_id, row.producer.number) in partition.aborted
+    return row._replace(kind=Kind.ABORTED) if row.kind is Kind.DATA and aborted else row
 
 
 def _ensure(holds: bool, otherwise: str) -> None:

@@ -10,7 +10,20 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-__all__ = ["BATCH_COLUMNS", "FORMAT_VERSION", "WRITTEN", "fingerprint", "known_schemas", "newest"]
+__all__ = [
+    "BATCH_COLUMNS",
+    "FORMAT_VERSION",
+    "ROW_COLUMNS",
+    "WRITTEN",
+    "array",
+    "file_of",
+    "fingerprint",
+    "known_schemas",
+    "newest",
+    "optional",
+    "record",
+    "rows_of",
+]
 
 FORMAT_VERSION = 1
 """Version of the frame around the record; readers refuse newer ones."""
@@ -28,7 +41,16 @@ BATCH_COLUMNS = (
 """The columns of a file's batches, all of one length."""
 
 
-def _record(name: str, /, **fields: Any) -> dict[str, Any]:
+ROW_COLUMNS = (
+    *("base_offset", "count", "kind", "producer_id", "epoch", "number", "max_timestamp_ms"),
+    *("file", "position", "length", "crc", "records", "min_timestamp_ms", "batch_max_timestamp_ms"),
+    "base_sequence",
+)
+"""The columns of index rows, all of one length; ``file`` is a number in the files listed beside them, or -1."""
+
+
+def record(name: str, /, **fields: Any) -> dict[str, Any]:
+    """Avro's schema of a record."""
     return {
         "type": "record",
         "name": name,
@@ -36,22 +58,36 @@ def _record(name: str, /, **fields: Any) -> dict[str, Any]:
     }
 
 
-def _array(items: Any) -> dict[str, Any]:
+def array(items: Any) -> dict[str, Any]:
+    """Avro's schema of an array."""
     return {"type": "array", "items": items}
 
 
-def _optional(kind: Any) -> list[Any]:
+def optional(kind: Any) -> list[Any]:
+    """Avro's schema of a value that may be missing."""
     return ["null", kind]
+
+
+def file_of(version: int) -> dict[str, Any]:
+    """Avro's schema of a `FileRef`, as that version of the entries has it."""
+    fields: dict[str, Any] = {"name": "string", "size": "long", "schema_version": "long"}
+    since_3 = {"offsets": "boolean"} if version >= 3 else {}
+    return record("FileRef", **fields, omitted=array("string"), **since_3)
+
+
+def rows_of(file: Any) -> dict[str, Any]:
+    """Avro's schema of index rows, with that of their files."""
+    return record("Rows", files=array(file), **{name: array("long") for name in ROW_COLUMNS})
 
 
 def _entry(version: int) -> dict[str, Any]:
     """The schema of a version. Avro defines a named type where it is met first and names it later.
 
-    1: the first. 2: consumer groups, expiry, and settings of the log.
+    1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
     """
-    pair = _record("Pair", name="string", value="string")
-    stamp = _record("ProducerStamp", producer_id="long", epoch="long", number="long")
-    offset = _record(
+    pair = record("Pair", name="string", value="string")
+    stamp = record("ProducerStamp", producer_id="long", epoch="long", number="long")
+    offset = record(
         "PartitionOffset",
         topic="string",
         topic_id="string",
@@ -59,109 +95,127 @@ def _entry(version: int) -> dict[str, Any]:
         offset="long",
         metadata="string",
     )
-    file = _record("FileRef", name="string", size="long", schema_version="long", omitted=_array("string"))
-    batches = _record("BatchRefs", **{column: _array("long") for column in BATCH_COLUMNS})
+    file = file_of(version)
+    batches = record("BatchRefs", **{column: array("long") for column in BATCH_COLUMNS})
     actions = [
-        _record("CreateLog", log_id="string"),
-        _record(
+        record("CreateLog", log_id="string")
+        if version < 3
+        else record("CreateLog", log_id="string", snapshot_interval="long", entries_per_folder="long"),
+        record(
             "CreateTopic",
             name="string",
             topic_id="string",
             partitions="long",
-            config=_array(pair),
-            schema=_optional("bytes"),
+            config=array(pair),
+            schema=optional("bytes"),
         ),
-        _record(
+        record(
             "AlterTopic",
             name="string",
             topic_id="string",
-            partitions=_optional("long"),
-            config=_optional(_array("Pair")),
-            schema=_optional("bytes"),
+            partitions=optional("long"),
+            config=optional(array("Pair")),
+            schema=optional("bytes"),
         ),
-        _record("DeleteTopic", name="string", topic_id="string"),
-        _record(
+        record("DeleteTopic", name="string", topic_id="string"),
+        record(
             "InitProducer",
             producer_id="long",
             epoch="long",
-            transactional_id=_optional("string"),
+            transactional_id=optional("string"),
             timeout_ms="long",
-            run_id=_optional("string"),
+            run_id=optional("string"),
         ),
-        _record(
+        record(
             "AppendBatches",
             producer=stamp,
-            topics=_array("Pair"),
-            files=_array(_record("StagedFile", topic="string", file=file, batches=batches)),
+            topics=array("Pair"),
+            files=array(record("StagedFile", topic="string", file=file, batches=batches)),
         ),
-        _record("CommitOffsets", group="string", offsets=_array(offset), producer=_optional("ProducerStamp"))
+        record("CommitOffsets", group="string", offsets=array(offset), producer=optional("ProducerStamp"))
         if version == 1
-        else _record(
+        else record(
             "CommitOffsets",
             group="string",
-            offsets=_array(offset),
-            producer=_optional("ProducerStamp"),
-            member=_optional(
-                _record("Membership", member_id="string", generation="long", instance_id=_optional("string"))
+            offsets=array(offset),
+            producer=optional("ProducerStamp"),
+            member=optional(
+                record("Membership", member_id="string", generation="long", instance_id=optional("string"))
             ),
         ),
-        _record(
+        record(
             "CommitMicroBatch",
             transactional_id="string",
             query_id="string",
             run_id="string",
             batch_id="long",
-            sources=_array(
-                _record(
+            sources=array(
+                record(
                     "SourceProgress",
-                    start=_optional("string"),
-                    end=_optional("string"),
-                    group=_optional("string"),
-                    start_offsets=_array("PartitionOffset"),
-                    end_offsets=_array("PartitionOffset"),
+                    start=optional("string"),
+                    end=optional("string"),
+                    group=optional("string"),
+                    start_offsets=array("PartitionOffset"),
+                    end_offsets=array("PartitionOffset"),
                 )
             ),
         ),
-        _record("EndTransaction", producer="ProducerStamp", commit="boolean"),
-        _record("AdvanceLogStart", offsets=_array("PartitionOffset")),
-        _record("RaiseStagingFloor", seq="long"),
+        record("EndTransaction", producer="ProducerStamp", commit="boolean"),
+        record("AdvanceLogStart", offsets=array("PartitionOffset")),
+        record("RaiseStagingFloor", seq="long"),
         *(() if version == 1 else _actions_v2()),
+        *(() if version < 3 else _actions_v3()),
     ]
-    request = _record(
+    request = record(
         "Request",
         request_id={"type": "fixed", "name": "RequestId", "size": 16},
         timestamp_ms="long",
         writer="string",
-        actions=_array(actions),
+        actions=array(actions),
     )
-    return _record("Entry", seq="long", requests=_array(request))
+    return record("Entry", seq="long", requests=array(request))
 
 
 def _actions_v2() -> list[dict[str, Any]]:
-    numbered = _record("NumberedTopic", name="string", value="long")
+    numbered = record("NumberedTopic", name="string", value="long")
     return [
-        _record("DeleteOffsets", group="string", partitions=_array(numbered)),
-        _record(
+        record("DeleteOffsets", group="string", partitions=array(numbered)),
+        record(
             "JoinGroup",
             group="string",
             member_id="string",
-            topics=_array("string"),
-            assignors=_array("string"),
+            topics=array("string"),
+            assignors=array("string"),
             session_timeout_ms="long",
-            instance_id=_optional("string"),
+            instance_id=optional("string"),
             client_id="string",
         ),
-        _record("SyncGroup", group="string", member_id="string", generation="long"),
-        _record("LeaveGroup", group="string", members=_array("string"), silent_ms="long"),
-        _record("ExpireTransaction", producer="ProducerStamp", waited_ms="long"),
-        _record("ExpireProducers", producers=_array("long")),
-        _record("ExpireTransactionalIds", transactional_ids=_array("string")),
-        _record("ExpireOffsets", group="string", partitions=_array("NumberedTopic")),
-        _record("AlterLog", config=_array("Pair")),
+        record("SyncGroup", group="string", member_id="string", generation="long"),
+        record("LeaveGroup", group="string", members=array("string"), silent_ms="long"),
+        record("ExpireTransaction", producer="ProducerStamp", waited_ms="long"),
+        record("ExpireProducers", producers=array("long")),
+        record("ExpireTransactionalIds", transactional_ids=array("string")),
+        record("ExpireOffsets", group="string", partitions=array("NumberedTopic")),
+        record("AlterLog", config=array("Pair")),
     ]
 
 
-WRITTEN = (_entry(1), _entry(2))
+def _actions_v3() -> list[dict[str, Any]]:
+    return [
+        record(
+            "ReplaceSegments",
+            topic="string",
+            topic_id="string",
+            partition="long",
+            base_offset="long",
+            next_offset="long",
+            replaced="long",
+            rows=rows_of("FileRef"),
+        )
+    ]
+
+
+WRITTEN = (_entry(1), _entry(2), _entry(3))
 """Every schema that a release ever wrote, oldest first; the last one is written now."""
 
 

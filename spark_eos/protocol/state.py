@@ -194,6 +194,7 @@ class State:
     """Everything the log knows after entry ``seq`` (-1: no log yet).
 
     ``offsets`` are those that groups committed, ``groups`` the consumers that subscribed in their names.
+    ``snapshot_interval`` and ``entries_per_folder`` are as the log was created (`CreateLog`).
     """
 
     seq: int = -1
@@ -201,6 +202,8 @@ class State:
     timestamp_ms: int = 0
     next_producer_id: int = 0
     staging_floor: int = 0
+    snapshot_interval: int = 1000
+    entries_per_folder: int = 0
     config: Map[str, str] = field(default_factory=Map)
     topics: Map[str, Topic] = field(default_factory=Map)
     partitions: Map[PartitionKey, Partition] = field(default_factory=Map)

@@ -62,12 +62,14 @@ class FileRef(NamedTuple):
     which the writer started. ``schema_version`` is the version of the topic's schema the rows have (0 for
     Kafka-shaped topics). ``omitted`` are the stored columns of that schema which this file leaves out: all
     null, or, for the timestamp, the same in every row and given by the batch's ``max_timestamp_ms``.
+    ``offsets``: its first column is the offset of each row, because rows between them are gone.
     """
 
     name: str
     size: int
     schema_version: int
     omitted: tuple[str, ...] = ()
+    offsets: bool = False
 
 
 class BatchRef(NamedTuple):

@@ -76,7 +76,7 @@ class EosLogBatchReader(DataSourceReader):
         isolation = Isolation.parse(options.isolation_level)
         fetches: list[Fetch] = []
         for at, start in sorted(starts.items()):
-            fetches += plan(state, at, start, ends[at], isolation)
+            fetches += plan(state, at, start, ends[at], isolation, log.load)
         return split(
             Stage(options.path, state.seq + 1),
             dict(state.topics),

@@ -122,7 +122,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if partition is None:
                 continue
             first = begin.positions.get(at, finish.initial.get(at, partition.start))
-            fetches += plan(state, at, *self._range(at, first, stop, partition), self._isolation)
+            fetches += plan(state, at, *self._range(at, first, stop, partition), self._isolation, log.load)
         return split(
             Stage(self._options.path, state.seq + 1),
             dict(state.topics),

@@ -19,6 +19,7 @@ from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.stage import Stage
 from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.options import SinkOptions
@@ -55,18 +56,27 @@ def was_appended(results: tuple[Any, ...]) -> bool:
 def discard_refused(log: Log, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]) -> None:
     """Delete what a commit that was refused for certain had staged.
 
-    Only what no partition refers to: the same messages may have been committed once before.
+    Only what no partition refers to: the same messages may have been committed once before. What was staged
+    before the last boundary, and so may be in a sealed piece, is left to `eoslog vacuum`.
     """
     topic_ids = {topic_id for _, topic_id in topics}
+    state = log.state
     listed = {
         row.file.name
-        for (topic_id, _), partition in log.state.partitions.items()
+        for (topic_id, _), partition in state.partitions.items()
         if topic_id in topic_ids
-        for row in partition.index
+        for row in partition.index.tail
         if row.file is not None
     }
+    boundary = state.seq - state.seq % state.snapshot_interval
     with suppress(EosLogError):  # The refusal is what the caller has to hear of.
-        log.discard(tuple(staged for staged in files if staged.file.name not in listed))
+        log.discard(
+            tuple(
+                staged
+                for staged in files
+                if staged.file.name not in listed and staged_at(staged.file.name) > boundary
+            )
+        )
 
 
 class TaskWriter:

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
@@ -280,6 +281,18 @@ class PosixStore(Store):
                     sync(folder)
                 except OSError as error:
                     raise outcome_unknown(error, "overwrite", path) from error
+
+    def retire(self, name: str) -> None:
+        """As `Store.retire`: one more name of a shared empty file, and no sync."""
+        path = self._path(name)
+        twin = os.path.join(self._temp_folder, f"{uuid.uuid4().hex}-twin")
+        try:
+            os.link(os.path.join(self._temp_folder, _EMPTY), twin)
+            os.rename(twin, path)
+        except OSError:  # There is no empty file yet, or it has as many names as a file may have.
+            with suppress(OSError):
+                os.unlink(twin)
+            self.overwrite(name, b"")
 
     def discard_leftovers(self, older_than_s: float) -> int:
         """Remove temporary files not written to for ``older_than_s`` seconds; returns how many.

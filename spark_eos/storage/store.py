@@ -101,3 +101,7 @@ class Store(ABC):
     @abstractmethod
     def overwrite(self, name: str, data: Data) -> None:
         """Replace the bytes of ``name`` atomically. For retiring old entries only: never for safety."""
+
+    def retire(self, name: str) -> None:
+        """`overwrite` with nothing. After a power cut the bytes may be back."""
+        self.overwrite(name, b"")

@@ -356,7 +356,7 @@ def check_log(store: Store) -> State:
             raise AssertionError(f"{name}: {error}") from error
     sizes = {info.name: info.size for info in store.list(names.DATA)}
     for key, partition in state.partitions.items():
-        for row in partition.index:
+        for row in partition.index.scan(0):
             if row.file is not None and sizes.get(row.file.name) != row.file.size:
                 found = sizes.get(row.file.name)
                 raise AssertionError(

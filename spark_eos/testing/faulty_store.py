@@ -18,7 +18,7 @@ __all__ = ["Call", "Fault", "FaultyStore"]
 
 T = TypeVar("T")
 
-_CHANGING = frozenset({"create", "upload", "delete", "overwrite"})
+_CHANGING = frozenset({"create", "upload", "delete", "overwrite", "retire"})
 _READING = frozenset({"read", "size", "list", "settle"})
 
 

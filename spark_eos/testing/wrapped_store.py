@@ -64,3 +64,6 @@ class WrappedStore(Store):
     def overwrite(self, name: str, data: Data) -> None:
         body = bytes(memoryview(data))
         self._call("overwrite", name, lambda: self.inner.overwrite(name, body))
+
+    def retire(self, name: str) -> None:
+        self._call("retire", name, lambda: self.inner.retire(name))

@@ -58,7 +58,7 @@ def controls_of_state(log):
     return sorted(
         (names[topic_id], number, row.base_offset, row.kind.name)
         for (topic_id, number), partition in log.state.partitions.items()
-        for row in partition.index
+        for row in partition.index.tail
         if row.kind is not Kind.DATA
     )
 

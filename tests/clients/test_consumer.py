@@ -326,7 +326,7 @@ def test_damage_is_told_with_the_file_and_what_was_read_is_kept():
         producer.send("t", b"first")
         producer.flush()
         producer.send("t", b"second")
-    name = log.state.partitions[log.topic("t").topic_id, 0].index[1].file.name
+    name = log.state.partitions[log.topic("t").topic_id, 0].index.tail[1].file.name
     data = bytearray(log.store.read(name).to_pybytes())
     at = data.index(b"second")
     data[at] ^= 1

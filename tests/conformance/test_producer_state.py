@@ -53,7 +53,7 @@ def lso(log):
 
 def markers(log):
     state = log.follow()
-    rows = state.partitions[log.topic("t").topic_id, 0].index
+    rows = state.partitions[log.topic("t").topic_id, 0].index.tail
     return [
         (row.offset if hasattr(row, "offset") else row.base_offset, row.kind)
         for row in rows

@@ -69,7 +69,7 @@ def test_what_is_damaged_in_a_batch_is_named_with_its_place(which: str) -> None:
     files = LOGS[which]()
     log = Log.open(FilesStore(files, {}))
     topic = log.topic("events")
-    row = log.state.partitions[topic.topic_id, 1].index[0]
+    row = log.state.partitions[topic.topic_id, 1].index.tail[0]
     assert row.file is not None
     assert row.batch is not None
     damage = Damage("flipped", row.file.name, row.batch.position + row.batch.length // 2, 3)

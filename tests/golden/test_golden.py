@@ -44,7 +44,7 @@ def seen(log: Log) -> dict[str, object]:
                     "start": partition.start,
                     "end": partition.end,
                     "lso": partition.last_stable_offset,
-                    "kinds": [Kind(row.kind).name for row in partition.index],
+                    "kinds": [Kind(row.kind).name for row in partition.index.tail],
                     "rows": rows,
                 }
             )

@@ -57,7 +57,9 @@ def offsets(state, start, end, isolation):
     """All offsets that are read, and that each fetch takes them from the right rows."""
     found = []
     for fetch in plan(state, T0, start, end, isolation):
-        row = next(r for r in state.partitions["id", 0].index if r.base_offset + fetch.skip == fetch.offset)
+        row = next(
+            r for r in state.partitions["id", 0].index.tail if r.base_offset + fetch.skip == fetch.offset
+        )
         assert fetch.skip + fetch.count <= row.count
         assert fetch.batch is row.batch
         found += range(fetch.offset, fetch.offset + fetch.count)

@@ -31,7 +31,7 @@ MUTANTS = (
     Mutant(
         "earlier-try-forgotten",
         _COMMIT,
-        "doubted = {r.request_id for r in draft.requests if self._slots.get(r.request_id) == entry.seq}",
+        "doubted = {r.request_id for r in draft.requests if self._is_sent_to(r.request_id, entry.seq)}",
         "doubted = set()",
         "a no to a repeated call counts for its first try too",
         _OF_COMMIT,
@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant(
         "done-before-it-is-durable",
         _COMMIT,
-        "            self._store.settle(names.entry(seq))\n",
+        "            self._store.settle(names.entry(seq, self._tail.state.entries_per_folder))\n",
         "",
         "an answer rests on an entry whose dead writer did not sync it",
         _OF_COMMIT,
@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "gap-not-seen",
         _LOG,
-        "        _check_end(store, tail, clock, retry or Retry())\n",
+        "        _check_end(log, retry or Retry())\n",
         "",
         "a log from whose middle an entry was removed ends there",
         ("tests/corruption/test_single_bytes.py",),
@@ -96,8 +96,8 @@ MUTANTS = (
     Mutant(
         "refused-while-in-doubt",
         _COMMIT,
-        "            elif self._slots.get(ticket.request_id, -1) > state.seq:",
-        "            elif self._slots.get(ticket.request_id, -1) > state.seq + 1:",
+        "        elif sent is not None and sent.slot > state.seq:",
+        "        elif sent is not None and sent.slot > state.seq + 1:",
         "a caller is told no while an earlier try may still land",
         _OF_COMMIT,
     ),
@@ -120,7 +120,7 @@ MUTANTS = (
     Mutant(
         "earlier-try-not-looked-for",
         _COMMIT,
-        "            if self._answer_found(tickets):\n                return",
+        "            if self._answer_found(tickets) or self._answer_lost(tickets, state):\n                return",
         "            pass",
         "a repeated call whose entry landed meanwhile commits again",
         _OF_COMMIT,
@@ -209,9 +209,9 @@ MUTANTS = (
     ),
     Mutant(
         "time-of-the-next-batch",
-        _READ,
-        "        if fetch.batch.max_timestamp_ms < timestamp_ms:",
-        "        if fetch.batch.max_timestamp_ms <= timestamp_ms:",
+        "spark_eos/protocol/index.py",
+        "            if newer_than_ms is None or row.max_timestamp_ms >= newer_than_ms:",
+        "            if newer_than_ms is None or row.max_timestamp_ms > newer_than_ms:",
         "the last record of a batch is not found by its own timestamp",
         _OF_READING,
     ),

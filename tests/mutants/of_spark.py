@@ -85,8 +85,8 @@ MUTANTS = (
     Mutant(
         "committed-files-deleted",
         _TASK,
-        "log.discard(tuple(staged for staged in files if staged.file.name not in listed))",
-        "log.discard(files)",
+        "                if staged.file.name not in listed and staged_at(staged.file.name) > boundary",
+        "",
         "a refusal deletes files that are in the log",
         _OF_SINK,
     ),

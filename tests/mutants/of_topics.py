@@ -124,9 +124,9 @@ MUTANTS = (
     ),
     Mutant(
         "entry-crc-unchecked",
-        "spark_eos/protocol/codec.py",
-        "    if google_crc32c.value(body) != crc:",
-        "    if not body:",
+        "spark_eos/protocol/frame.py",
+        "        if google_crc32c.value(body) != crc:",
+        "        if not body:",
         "a damaged entry is read",
         ("tests/protocol/test_codec.py",),
     ),

@@ -92,7 +92,11 @@ def test_anything_with_a_buffer_is_read():
 
 
 def test_schemas_that_were_written_never_change():
-    assert [fingerprint(schema).hex() for schema in WRITTEN] == ["907edfb76601e955", "9c14ef281b455dc9"]
+    assert [fingerprint(schema).hex() for schema in WRITTEN] == [
+        "907edfb76601e955",
+        "9c14ef281b455dc9",
+        "3b07d19a6bdccb0c",
+    ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(WRITTEN[-1])
     assert BatchRef._fields == BATCH_COLUMNS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos.protocol.index import Index, IndexRow, Kind
+from spark_eos.protocol.index import IndexRow, Kind, Rows
 from spark_eos.protocol.types import NO_PRODUCER
 
 
@@ -14,7 +14,7 @@ def row(base, count=5):
 
 @pytest.fixture
 def index():
-    return Index([row(10), row(15), row(20, 1)])
+    return Rows([row(10), row(15), row(20, 1)])
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ def test_find(index, offset, at):
 
 
 def test_find_in_nothing():
-    assert Index().find(3) == 0
-    assert len(Index().since(3)) == 0
+    assert Rows().find(3) == 0
+    assert len(Rows().since(3)) == 0
 
 
 def test_holes_belong_to_what_follows():
-    assert Index([row(0), row(10)]).find(7) == 1
+    assert Rows([row(0), row(10)]).find(7) == 1
 
 
 def test_nobody_sees_what_another_appends(index):
@@ -52,7 +52,7 @@ def test_as_a_sequence(index):
     for at in (3, -4):
         with pytest.raises(IndexError):
             index[at]
-    assert longer != index == Index(list(index))
-    assert hash(index) == hash(Index(list(index)))
+    assert longer != index == Rows(list(index))
+    assert hash(index) == hash(Rows(list(index)))
     assert index != list(index)
-    assert repr(Index()) == "Index([])"
+    assert repr(Rows()) == "Rows([])"

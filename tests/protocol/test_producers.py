@@ -61,7 +61,7 @@ def test_init_aborts_what_is_open(log):
     log.do(CommitOffsets("g", (log.at(3),), stamp))
     log.init()
     partition = log.partition()
-    assert [(row.kind, row.count) for row in partition.index] == [(Kind.DATA, 3), (Kind.ABORT, 1)]
+    assert [(row.kind, row.count) for row in partition.index.tail] == [(Kind.DATA, 3), (Kind.ABORT, 1)]
     assert (partition.last_stable_offset, partition.end, dict(partition.aborted)) == (4, 4, {(0, 0): True})
     assert (log.group(), log.state.producers[0].number) == ({}, 0)
     assert log.state.producers[0].transaction is TransactionState.COMPLETE_ABORT
@@ -74,8 +74,8 @@ def test_control_batches_take_one_offset_in_each_partition_touched(log):
     log.append(stamp, (0, 2))
     log.end(stamp)
     assert [log.partition(n).end for n in (0, 1)] == [6, 6]
-    assert log.partition().index[-1].producer == stamp
-    assert log.partition().index[-1].kind is Kind.COMMIT
+    assert log.partition().index.tail[-1].producer == stamp
+    assert log.partition().index.tail[-1].kind is Kind.COMMIT
     assert not log.partition().aborted
     assert log.append(NO_PRODUCER, (1, 1))[0].base_offset == 6
 

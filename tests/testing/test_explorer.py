@@ -56,7 +56,7 @@ BUGS = {
         (
             Committer._create,
             (
-                "doubted = {r.request_id for r in draft.requests if self._slots.get(r.request_id) == entry.seq}",
+                "doubted = {r.request_id for r in draft.requests if self._is_sent_to(r.request_id, entry.seq)}",
                 "doubted = set()",
             ),
         ),

@@ -349,11 +349,10 @@ def _last_timestamp_ms(
 ) -> int:
     """The time in the producer's last batch; if that is not there any more, when it did anything last."""
     if window:
-        at = partition.index.find(window[-1].base_offset)
-        if at < len(partition.index):
-            row = partition.index[at]
-            if row.base_offset == window[-1].base_offset:
-                return row.max_timestamp_ms
+        tail = partition.index.tail
+        at = tail.find(window[-1].base_offset)
+        if at < len(tail) and tail[at].base_offset == window[-1].base_offset:
+            return tail[at].max_timestamp_ms
     return producer.last_ms
 
 

@@ -19,7 +19,7 @@ from spark_eos.protocol.rules import producers, topics
 from spark_eos.protocol.state import Partition, PartitionKey, Producer, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, BatchRef, FileRef, ProducerStamp, StagedFile
 
-__all__ = ["Appended", "append", "staged_at"]
+__all__ = ["Appended", "append", "check_floor", "staged_at"]
 
 
 _BASE_SEQ = re.compile(r"[0-9]{1,20}")
@@ -65,7 +65,7 @@ def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, 
         return state, repeated
     # Only now: a file that is in the log already is kept, whatever its name says.
     for staged in action.files:
-        _check_floor(state, staged)
+        check_floor(state, staged.file)
     appended = []
     touched: dict[PartitionKey, bool] = {}
     with state.partitions.mutate() as partitions:
@@ -104,10 +104,11 @@ def _appended(partition: Partition, stamp: ProducerStamp, file: FileRef, batch: 
     return Partition(partition.start, row.next_offset, partition.index.append(row), opened, partition.aborted)
 
 
-def _check_floor(state: State, staged: StagedFile) -> None:
-    if staged_at(staged.file.name) < state.staging_floor:
+def check_floor(state: State, file: FileRef) -> None:
+    """Raise `StagedFileExpiredError` if the file may have been removed before anything refers to it."""
+    if staged_at(file.name) < state.staging_floor:
         raise StagedFileExpiredError(
-            f"file {staged.file.name} was staged before entry {state.staging_floor}, the staging floor, "
+            f"file {file.name} was staged before entry {state.staging_floor}, the staging floor, "
             "and may have been removed: write the rows again"
         )
 

@@ -15,13 +15,15 @@ from spark_eos.protocol.rules import (
     microbatch,
     offsets,
     producers,
+    sealing,
+    segments,
     settings,
     starts,
     topics,
 )
 from spark_eos.protocol.state import State
 
-__all__ = ["Accepted", "Outcome", "Rejected", "apply", "apply_entry"]
+__all__ = ["Accepted", "Outcome", "Rejected", "apply", "apply_entry", "behind"]
 
 
 class Accepted(NamedTuple):
@@ -46,7 +48,20 @@ def _create_log(state: State, action: a.CreateLog) -> tuple[State, None]:
         )
     if not action.log_id:
         raise InvalidRequestError("a log cannot have an empty id")
-    return replace(state, log_id=action.log_id), None
+    if action.snapshot_interval < 1 or action.entries_per_folder < 0:
+        raise InvalidRequestError(
+            f"a log cannot have a snapshot every {action.snapshot_interval} entries, or "
+            f"{action.entries_per_folder} entries in a folder"
+        )
+    return (
+        replace(
+            state,
+            log_id=action.log_id,
+            snapshot_interval=action.snapshot_interval,
+            entries_per_folder=action.entries_per_folder,
+        ),
+        None,
+    )
 
 
 _RULES: dict[type, Callable[[State, Any], tuple[State, Any]]] = {
@@ -60,6 +75,7 @@ _RULES: dict[type, Callable[[State, Any], tuple[State, Any]]] = {
     a.CommitOffsets: offsets.commit,
     a.CommitMicroBatch: microbatch.commit,
     a.AdvanceLogStart: starts.advance,
+    a.ReplaceSegments: segments.replace_segments,
     a.RaiseStagingFloor: starts.raise_staging_floor,
     a.DeleteOffsets: groups.delete_offsets,
     a.JoinGroup: groups.join,
@@ -99,4 +115,10 @@ def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...
     for request in entry.requests:
         state, outcome = apply(state, request)
         outcomes.append(outcome)
-    return replace(state, seq=entry.seq), tuple(outcomes)
+    return behind(state, entry.seq), tuple(outcomes)
+
+
+def behind(state: State, seq: int) -> State:
+    """The state behind entry ``seq``, given the one that its requests led to."""
+    state = replace(state, seq=seq)
+    return sealing.seal(state) if sealing.is_boundary(state, seq) else state

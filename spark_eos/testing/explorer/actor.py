@@ -21,7 +21,6 @@ from spark_eos.log import commit, tail
 from spark_eos.log.commit import Committed, Propose
 from spark_eos.log.log import Log
 from spark_eos.log.sweep import Sweeper
-from spark_eos.log.tail import Tail
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Store
 from spark_eos.testing.explorer.store import Asking, Call, digest
@@ -266,7 +265,7 @@ class ExploredLog(Log):
     """A log whose actor remembers what he was told of every request."""
 
     def __init__(self, actor: Actor) -> None:
-        super().__init__(actor.store, Tail(actor.store, actor.state), actor.clock)
+        super().__init__(actor.store, actor.clock, state=actor.state)
         self._actor = actor
         self._sweeper = Sweeper(self.commit, self.clock)
 

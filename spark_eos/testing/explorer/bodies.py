@@ -366,7 +366,10 @@ def cleaner(actor: Actor) -> None:
         request(actor, log, lambda _state: (RaiseStagingFloor(floor),))
         state = log.state
         kept = {
-            row.file.name for one in state.partitions.values() for row in one.index if row.file is not None
+            row.file.name
+            for one in state.partitions.values()
+            for row in one.index.scan(0)
+            if row.file is not None
         }
         for info in actor.store.list("data/"):
             if staged_at(info.name) < floor and info.name not in kept:

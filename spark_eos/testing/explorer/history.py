@@ -78,7 +78,7 @@ class Chain:
         new.files = frozenset(
             row.file.name
             for one in new.state.partitions.values()
-            for row in one.index
+            for row in one.index.scan(0)
             if row.file is not None
         )
         new.problems = tuple(problems)

@@ -1,0 +1,129 @@
+"""Snapshots: the state behind an entry, so that nobody has to read what came before it.
+
+Anybody may write one behind a boundary (`spark_eos.protocol.rules.sealing`): all write the same bytes. Whoever
+created the boundary's entry does it, right after; if it died, who creates the next boundary's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import suppress
+
+from spark_eos.errors import CorruptRecordError, EosLogError, ObjectExistsError, ObjectNotFoundError
+from spark_eos.log import names
+from spark_eos.log.pieces import Pieces, forget
+from spark_eos.protocol.index import Piece
+from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
+from spark_eos.protocol.state import State
+from spark_eos.storage import Store
+
+__all__ = ["KEPT", "Snapshots", "newest_snapshot"]
+
+KEPT = 2
+"""Snapshots that stay: who has just looked for the newest one still finds it."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def newest_snapshot(store: Store) -> State | None:
+    """The newest state that is stored whole; None if there is none.
+
+    A damaged one is passed over for an older one, and raised (`CorruptRecordError`) if none is good.
+    """
+    damage: CorruptRecordError | None = None
+    gone: set[int] = set()
+    while True:
+        found = {names.snapshot_seq(info.name) for info in store.list(names.SNAPSHOTS)} - {None} - gone
+        if not found:
+            if damage is not None:
+                raise damage
+            return None
+        for seq in sorted(found, reverse=True):  # type: ignore[type-var]  # None was taken out
+            assert seq is not None
+            name = names.snapshot(seq)
+            gone.add(seq)
+            try:
+                return decode_snapshot(store.read(name), seq, f"{store.url}/{name}")
+            except ObjectNotFoundError:
+                break  # Newer ones have come since: look again.
+            except CorruptRecordError as error:
+                _LOG.warning("a snapshot is passed over: %s", error)
+                damage = damage or error
+
+
+class Snapshots:
+    """The boundaries that one process has passed, and what it has in memory until they are stored."""
+
+    def __init__(self, store: Store, pieces: Pieces) -> None:
+        self._store = store
+        self._pieces = pieces
+        self._lock = threading.Lock()
+        self._passed: State | None = None
+        self._mine = False
+        self.stored = -1
+        """The newest snapshot that this process knows of, by its entry."""
+
+    def passed(self, state: State, *, created: bool) -> None:
+        """A boundary was read, or ``created`` by this process, which has to store the snapshot then.
+
+        What was sealed before the boundary before this one can be dropped, if somebody has stored that one.
+        """
+        before, self._passed = self._passed, state
+        missed = False
+        if before is not None and before.seq > self.stored:
+            try:
+                self._store.size(names.snapshot(before.seq))
+            except ObjectNotFoundError:
+                missed = True
+            except EosLogError:
+                pass  # It is looked for at the next boundary.
+            else:
+                self._are_stored(before)
+        self._mine = created or missed
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a snapshot is missing that this process should store: its own, or that of one that died."""
+        return self._mine and self._passed is not None and self._passed.seq > self.stored
+
+    def write(self) -> bool:
+        """Store the newest boundary's pieces and snapshot, unless they are; whether this process did.
+
+        Raises what the store raises; nothing is lost then but the memory that is kept.
+        """
+        with self._lock:
+            state = self._passed
+            if state is None or state.seq <= self.stored:
+                return False
+            # A snapshot must not outlive the entry it is the state of: the slot would be free again.
+            self._store.settle(names.entry(state.seq, state.entries_per_folder))
+            self._pieces.save(_pieces(state))
+            with suppress(ObjectExistsError):
+                self._store.create(names.snapshot(state.seq), encode_snapshot(state))
+            self._are_stored(state)
+        return True
+
+    def drop_old(self) -> int:
+        """Delete all snapshots but the newest `KEPT`; how many there were."""
+        found = sorted(
+            seq
+            for info in self._store.list(names.SNAPSHOTS)
+            if (seq := names.snapshot_seq(info.name)) is not None
+        )
+        for seq in found[:-KEPT]:
+            self._store.delete(names.snapshot(seq))
+        return len(found[:-KEPT])
+
+    def _are_stored(self, state: State) -> None:
+        forget(_pieces(state))
+        self.stored = max(self.stored, state.seq)
+
+
+def _pieces(state: State) -> list[Piece]:
+    return [
+        piece
+        for partition in state.partitions.values()
+        for piece in partition.index.pieces
+        if piece.content is not None
+    ]

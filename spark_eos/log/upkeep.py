@@ -1,0 +1,117 @@
+"""Upkeep: what keeps a log quick to open, done in small shares by whoever writes to it.
+
+Behind a boundary a snapshot is stored, and entries that it has made unnecessary are retired. Nothing needs any of
+it to be correct, so it never fails a commit, and it takes a tenth of the time that passes at most.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from spark_eos.errors import EosLogError, ObjectNotFoundError
+from spark_eos.log import names
+from spark_eos.log.clock import Clock
+from spark_eos.log.snapshots import Snapshots
+from spark_eos.protocol.state import State
+from spark_eos.storage import Store
+
+__all__ = ["SHARE", "Retirer", "Upkeep"]
+
+SHARE = 0.1
+"""Of the time that passes, what upkeep may take."""
+
+_SMALLEST_S = 0.002
+"""Time that has to be saved up before anything is begun: not something in every commit, but now and then."""
+
+_LARGEST_S = 2.0
+"""Time that can be saved up."""
+
+_PAUSE_S = 30.0
+"""After an error, nothing is done for so long."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Retirer:
+    """Overwrites entries with nothing, from the oldest on: those from which nobody has anything to learn.
+
+    That is those before the newest snapshot but one: who is a little behind still reads on entry by entry.
+    Entry 0 is never retired: it says what log this is.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._next: int | None = None
+
+    def step(self, state: State, snapshot: int, count: int) -> int:
+        """Retire up to ``count`` entries, given the newest snapshot that is stored; how many there were."""
+        limit = snapshot - state.snapshot_interval
+        if limit <= 0:
+            return 0
+        if self._next is None:
+            self._next = self._find(state, limit)
+        done = 0
+        while done < count and self._next <= limit:
+            self._store.retire(names.entry(self._next, state.entries_per_folder))
+            self._next += 1
+            done += 1
+        return done
+
+    def _find(self, state: State, limit: int) -> int:
+        """The first entry that is not retired: they are retired in order."""
+        low, high = 1, limit + 1
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                retired = self._store.size(names.entry(middle, state.entries_per_folder)) == 0
+            except ObjectNotFoundError:
+                retired = True  # Somebody has deleted the name, as may be done with retired ones.
+            if retired:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+class Upkeep:
+    """One process's share. Safe to share between threads; only one of them does something at a time."""
+
+    def __init__(self, store: Store, snapshots: Snapshots, clock: Clock) -> None:
+        self._clock = clock
+        self._snapshots = snapshots
+        self._retirer = Retirer(store)
+        self._lock = threading.Lock()
+        self._seen_s = clock.monotonic()
+        self._saved_s = 0.0
+        self._rest_until = 0.0
+        self.enabled = True
+
+    def share(self, state: State) -> None:
+        """Do something if there is time for it; to be called after a commit. Raises nothing."""
+        if not self.enabled or not self._lock.acquire(blocking=False):
+            return
+        try:
+            now = self._clock.monotonic()
+            self._saved_s = min(self._saved_s + SHARE * (now - self._seen_s), _LARGEST_S)
+            self._seen_s = now
+            if self._saved_s < _SMALLEST_S or now < self._rest_until:
+                return
+            while self._saved_s > 0 and self._step(state):
+                spent, now = self._clock.monotonic() - now, self._clock.monotonic()
+                self._saved_s -= spent
+            # What the work itself took does not count as time in which something may be saved.
+            self._seen_s = self._clock.monotonic()
+        except EosLogError as error:
+            self._rest_until = self._clock.monotonic() + _PAUSE_S
+            _LOG.warning("upkeep of the log failed, and will be tried again: %s", error)
+        finally:
+            self._lock.release()
+
+    def _step(self, state: State) -> bool:
+        """One piece of work; whether there was any."""
+        if self._snapshots.is_due:
+            self._snapshots.write()
+            self._snapshots.drop_old()
+            return True
+        return self._retirer.step(state, self._snapshots.stored, 1) > 0

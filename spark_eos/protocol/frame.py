@@ -1,0 +1,72 @@
+"""The frame around everything in ``_log/``: it says what is inside, in which format, and whether it is whole.
+
+6 bytes   magic: what it is
+2 bytes   format version, big-endian
+8 bytes   fingerprint of the Avro schema that wrote the body
+4 bytes   CRC32C of the body, big-endian
+the rest  the body: one schemaless Avro record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import Any, NamedTuple
+
+import google_crc32c
+
+from spark_eos.errors import CorruptRecordError, UnsupportedVersionError
+
+__all__ = ["Frame"]
+
+_HEADER = Struct(">6sH8sI")
+
+
+class Frame(NamedTuple):
+    """One kind of thing: its ``magic``, what people call it, and the newest ``version`` known here."""
+
+    magic: bytes
+    what: str
+    version: int
+
+    def wrap(self, body: bytes, fingerprint: bytes) -> bytes:
+        """The body in its frame."""
+        return _HEADER.pack(self.magic, self.version, fingerprint, google_crc32c.value(body)) + body
+
+    def unwrap(self, data: Any, schemas: Mapping[bytes, Any], where: str) -> tuple[bytes, Any]:
+        """Body and schema of ``data`` (anything with a buffer of bytes); ``where`` names it for people.
+
+        Raises `UnsupportedVersionError` for what a newer version wrote, `CorruptRecordError` for all else that
+        is not as `wrap` made it.
+        """
+        view = memoryview(data).cast("B")
+        magic = bytes(view[: len(self.magic)])
+        if magic != self.magic:
+            raise CorruptRecordError(
+                f"{where} is no {self.what}: it begins with {magic!r}, not {self.magic!r}"
+            )
+        if len(view) < _HEADER.size:
+            raise CorruptRecordError(
+                f"{where} is cut off: {len(view)} bytes are less than the header of a {self.what}"
+            )
+        _, version, fingerprint, crc = _HEADER.unpack_from(view)
+        if version == 0:
+            raise CorruptRecordError(f"{where} says format version 0, which never was")
+        if version > self.version:
+            raise UnsupportedVersionError(
+                f"{where} has format version {version}; this spark_eos reads versions up to {self.version}: "
+                "upgrade it"
+            )
+        body = bytes(view[_HEADER.size :])
+        schema = schemas.get(fingerprint)
+        if schema is None:
+            known = ", ".join(known.hex() for known in schemas)
+            raise UnsupportedVersionError(
+                f"{where} has schema {fingerprint.hex()} of format version {version}; this spark_eos "
+                f"knows {known}: upgrade it"
+            )
+        if google_crc32c.value(body) != crc:
+            raise CorruptRecordError(
+                f"{where} is damaged: the CRC32C of its {len(body)} bytes is not the stored one"
+            )
+        return body, schema

@@ -1,0 +1,94 @@
+"""Whether a request was applied, told by the state alone: for a writer whose entry was retired before it saw it.
+
+A request is applied as a whole or not at all, so one action that leaves a trace decides for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from spark_eos.protocol.actions import (
+    Action,
+    AppendBatches,
+    CommitMicroBatch,
+    CreateTopic,
+    EndTransaction,
+    InitProducer,
+)
+from spark_eos.protocol.rules.producers import find_duplicate
+from spark_eos.protocol.state import State, TransactionState
+from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE
+
+__all__ = ["Evidence", "evidence", "is_repeatable"]
+
+
+class Evidence(Enum):
+    """What the state says of a request."""
+
+    APPLIED = "applied"
+    NOT_APPLIED = "not applied"
+    UNKNOWN = "unknown"
+
+
+def evidence(state: State, actions: Sequence[Action]) -> Evidence:
+    """Whether a request with these actions is part of ``state``, by transaction, sequence or batch number."""
+    for action in actions:
+        if (found := _of_action(state, action)) is not Evidence.UNKNOWN:
+            return found
+    return Evidence.UNKNOWN
+
+
+def is_repeatable(actions: Sequence[Action]) -> bool:
+    """Whether applying the request twice does no harm: rows without a producer are not recognised."""
+    return not any(isinstance(one, AppendBatches) and one.producer == NO_PRODUCER for one in actions)
+
+
+def _of_action(state: State, action: Action) -> Evidence:
+    if isinstance(action, EndTransaction):
+        return _of_end(state, action)
+    if isinstance(action, CommitMicroBatch):
+        query = state.queries.get(action.transactional_id)
+        if query is None or query.query_id != action.query_id:
+            return Evidence.UNKNOWN
+        # Another run may have committed it: then the rows are in as well, and this is what a replay is told.
+        return Evidence.APPLIED if query.batch_id >= action.batch_id else Evidence.NOT_APPLIED
+    if isinstance(action, AppendBatches):
+        return _of_append(state, action)
+    if isinstance(action, InitProducer):
+        known = state.producers.get(action.producer_id)
+        return Evidence.NOT_APPLIED if known is not None and known.epoch < action.epoch else Evidence.UNKNOWN
+    if isinstance(action, CreateTopic):
+        topic = state.topics.get(action.name)
+        return Evidence.APPLIED if topic and topic.topic_id == action.topic_id else Evidence.UNKNOWN
+    return Evidence.UNKNOWN
+
+
+def _of_end(state: State, action: EndTransaction) -> Evidence:
+    stamp = action.producer
+    producer = state.producers.get(stamp.producer_id)
+    if producer is None or producer.number > stamp.number:
+        return Evidence.UNKNOWN
+    if producer.number < stamp.number or producer.transaction is TransactionState.ONGOING:
+        return Evidence.NOT_APPLIED
+    committed = producer.transaction is TransactionState.COMPLETE_COMMIT
+    if committed is action.commit:
+        # Nobody else commits it; an abort may be a fencer's, and comes to the same.
+        return Evidence.APPLIED
+    return Evidence.NOT_APPLIED
+
+
+def _of_append(state: State, action: AppendBatches) -> Evidence:
+    stamp = action.producer
+    producer = state.producers.get(stamp.producer_id)
+    if producer is None or producer.epoch != stamp.epoch:
+        return Evidence.UNKNOWN
+    ids = dict(action.topics)
+    for staged in action.files:
+        for batch in staged.batches:
+            if batch.base_sequence == NO_SEQUENCE:
+                return Evidence.UNKNOWN
+            key = (ids.get(staged.topic, ""), batch.partition)
+            found = find_duplicate(producer, key, stamp.number, batch.base_sequence, batch.count)
+            return Evidence.APPLIED if found is not None else Evidence.UNKNOWN
+    return Evidence.UNKNOWN

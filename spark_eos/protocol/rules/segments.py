@@ -1,0 +1,74 @@
+"""Segments that are written anew: many small batches become few large ones, or older values of a key go.
+
+Readers do not notice: what they have planned is still there, until its files are vacuumed, and every record that is
+left has the offset that it had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_eos.errors import InvalidRecordError, InvalidRequestError, SegmentsReplacedError
+from spark_eos.protocol.actions import ReplaceSegments
+from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
+from spark_eos.protocol.pieces import checksum, seal_rows
+from spark_eos.protocol.rules.appends import check_floor
+from spark_eos.protocol.rules.sealing import PIECE_ROWS
+from spark_eos.protocol.rules.topics import require
+from spark_eos.protocol.state import State
+
+__all__ = ["replace_segments"]
+
+
+def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None]:
+    """The rows of the action, in place of exactly the pieces that it names.
+
+    Raises `SegmentsReplacedError` if they are not there any more: somebody was faster, or they were deleted.
+    """
+    topic = require(state, action.topic, action.topic_id)
+    key = (topic.topic_id, action.partition)
+    partition = state.partitions.get(key)
+    where = f"{action.topic}-{action.partition}, offsets {action.base_offset} to {action.next_offset}"
+    if partition is None:
+        raise InvalidRequestError(f"{where}: the topic has {topic.partitions} partitions")
+    pieces = partition.index.pieces
+    first = next((n for n, one in enumerate(pieces) if one.base_offset == action.base_offset), len(pieces))
+    end = next((n for n, one in enumerate(pieces) if one.next_offset == action.next_offset), -1) + 1
+    if end <= first or checksum(pieces[first:end]) != action.replaced:
+        raise SegmentsReplacedError(
+            f"{where}: what was to be replaced is not there any more, somebody else was faster; plan again"
+        )
+    _check_rows(state, action, where)
+    new = [seal_rows(key, action.rows[at : at + PIECE_ROWS]) for at in range(0, len(action.rows), PIECE_ROWS)]
+    kept: tuple[Piece, ...] = (*pieces[:first], *new, *pieces[end:])
+    partition = replace(partition, index=Index(kept, partition.index.tail))
+    return replace(state, partitions=state.partitions.set(key, partition)), None
+
+
+def _check_rows(state: State, action: ReplaceSegments, where: str) -> None:
+    at = action.base_offset
+    for row in action.rows:
+        if row.base_offset != at or row.count < 1:
+            raise InvalidRequestError(f"{where}: the new rows leave a hole at offset {at}")
+        at = row.next_offset
+        _check_row(state, row, where)
+    if at != action.next_offset:
+        raise InvalidRequestError(f"{where}: the new rows end at offset {at}")
+
+
+def _check_row(state: State, row: IndexRow, where: str) -> None:
+    if row.file is None or row.batch is None:
+        if row.kind is not Kind.NOTHING:
+            raise InvalidRequestError(f"{where}: a new row at offset {row.base_offset} has no file")
+        return
+    if row.kind not in {Kind.DATA, Kind.ABORTED}:
+        raise InvalidRequestError(f"{where}: a new row at offset {row.base_offset} is {row.kind.name}")
+    check_floor(state, row.file)
+    batch = row.batch
+    inside = batch.position >= 0 <= batch.length and batch.position + batch.length <= row.file.size
+    fits = 1 <= batch.count <= row.count and (row.file.offsets or batch.count == row.count)
+    if not (inside and fits):
+        raise InvalidRecordError(
+            f"{where}: a new batch of {batch.count} records at offset {row.base_offset} does not fit its "
+            f"{row.count} offsets, or does not lie in file {row.file.name} of {row.file.size} bytes"
+        )

@@ -1,0 +1,426 @@
+"""A state as bytes: the same state gives the same bytes, and they give the same state.
+
+A snapshot is a cache of the entries it covers, until they are retired; then it stands for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+from immutables import Map
+
+from spark_eos.errors import CorruptRecordError
+from spark_eos.protocol.actions import PartitionOffset, SourceProgress
+from spark_eos.protocol.frame import Frame
+from spark_eos.protocol.index import Index, Rows
+from spark_eos.protocol.pieces import PIECES, piece_columns, read_pieces, read_rows, rows_columns
+from spark_eos.protocol.schema import array, file_of, fingerprint, optional, record, rows_of
+from spark_eos.protocol.state import (
+    CommittedOffset,
+    Group,
+    Member,
+    Partition,
+    PartitionKey,
+    Producer,
+    Query,
+    SequenceRange,
+    State,
+    Topic,
+    TransactionState,
+)
+
+__all__ = ["decode_snapshot", "encode_snapshot"]
+
+_FRAME = Frame(b"EOSSNP", "snapshot", 1)
+
+
+def _schema() -> dict[str, Any]:
+    longs, text = array("long"), array("string")
+    pair = record("Pair", name="string", value="string")
+    key = record("Key", topic_id="string", partition="long")
+    offset = record(
+        "CommittedOffset",
+        topic="string",
+        partition="long",
+        topic_id="string",
+        offset="long",
+        metadata="string",
+        timestamp_ms="long",
+    )
+    place = record(
+        "PartitionOffset",
+        topic="string",
+        topic_id="string",
+        partition="long",
+        offset="long",
+        metadata="string",
+    )
+    partition = record(
+        "Partition",
+        key=key,
+        start="long",
+        end="long",
+        open=array(longs),
+        aborted=array(longs),
+        pieces=PIECES,
+        tail=rows_of(file_of(3)),
+    )
+    producer = record(
+        "Producer",
+        producer_id="long",
+        epoch="long",
+        transactional_id=optional("string"),
+        timeout_ms="long",
+        number="long",
+        transaction="string",
+        started_ms="long",
+        last_ms="long",
+        touched=array("Key"),
+        pending=array(record("Pending", group="string", offset=offset)),
+        sequences=array(record("Sequences", key="Key", ranges=array(longs))),
+        runs=text,
+    )
+    member = record(
+        "Member",
+        member_id="string",
+        topics=text,
+        assignors=text,
+        session_timeout_ms="long",
+        instance_id=optional("string"),
+        client_id="string",
+        generation="long",
+        held=array("Key"),
+    )
+    group = record(
+        "Group",
+        name="string",
+        generation="long",
+        assignor="string",
+        members=array(member),
+        assignment=array(record("Share", member_id="string", partitions=array("Key"))),
+        empty_since_ms="long",
+    )
+    source = record(
+        "SourceProgress",
+        start=optional("string"),
+        end=optional("string"),
+        group=optional("string"),
+        start_offsets=array(place),
+        end_offsets=array("PartitionOffset"),
+    )
+    query = record("Query", name="string", query_id="string", batch_id="long", sources=array(source))
+    topic = record(
+        "Topic",
+        name="string",
+        topic_id="string",
+        partitions="long",
+        config=array(pair),
+        schemas=array("bytes"),
+    )
+    return record(
+        "Snapshot",
+        seq="long",
+        log_id="string",
+        timestamp_ms="long",
+        next_producer_id="long",
+        staging_floor="long",
+        snapshot_interval="long",
+        entries_per_folder="long",
+        topics=array(topic),
+        config=array("Pair"),
+        partitions=array(partition),
+        producers=array(producer),
+        offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset"))),
+        groups=array(group),
+        queries=array(query),
+    )
+
+
+WRITTEN = (_schema(),)
+"""Every schema of snapshots that a release ever wrote, oldest first."""
+
+
+@cache
+def _schemas() -> dict[bytes, Any]:
+    from fastavro.schema import parse_schema
+
+    return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
+
+
+def encode_snapshot(state: State) -> bytes:
+    """The bytes of the state; the content of pieces is not in them."""
+    from fastavro import schemaless_writer
+
+    newest, schema = list(_schemas().items())[-1]
+    stream = BytesIO()
+    schemaless_writer(stream, schema, _state(state))
+    return _FRAME.wrap(stream.getvalue(), newest)
+
+
+def decode_snapshot(data: Any, seq: int, where: str) -> State:
+    """The state behind entry ``seq``. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
+    from fastavro import schemaless_reader
+
+    body, schema = _FRAME.unwrap(data, _schemas(), where)
+    try:
+        fields: Any = schemaless_reader(BytesIO(body), schema, None)
+        state = _read_state(fields)
+    except Exception as error:
+        raise CorruptRecordError(f"{where} is no valid snapshot: {error!r}") from error
+    if state.seq != seq:
+        raise CorruptRecordError(f"{where} is the state behind entry {state.seq}, not entry {seq}")
+    return state
+
+
+# -- Values to Avro -------------------------------------------------------------------------------------
+
+
+def _state(state: State) -> dict[str, Any]:
+    plain = ("seq", "log_id", "timestamp_ms", "next_producer_id", "staging_floor")
+    return {
+        **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},
+        "topics": [
+            {
+                "name": topic.name,
+                "topic_id": topic.topic_id,
+                "partitions": topic.partitions,
+                "config": _pairs(topic.config),
+                "schemas": list(topic.schemas),
+            }
+            for _, topic in sorted(state.topics.items())
+        ],
+        "config": _pairs(state.config),
+        "partitions": [_partition(key, state.partitions[key]) for key in sorted(state.partitions)],
+        "producers": [_producer(state.producers[number]) for number in sorted(state.producers)],
+        "offsets": [
+            {
+                "group": group,
+                "offsets": [_offset(topic, number, at) for (topic, number), at in sorted(offsets.items())],
+            }
+            for group, offsets in sorted(state.offsets.items())
+        ],
+        "groups": [_group(name, state.groups[name]) for name in sorted(state.groups)],
+        "queries": [
+            {
+                "name": name,
+                "query_id": query.query_id,
+                "batch_id": query.batch_id,
+                "sources": [_source(source) for source in query.sources],
+            }
+            for name, query in sorted(state.queries.items())
+        ],
+    }
+
+
+def _pairs(config: Map[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in sorted(config.items())]
+
+
+def _keys(keys: Iterable[PartitionKey]) -> list[dict[str, Any]]:
+    return [{"topic_id": topic_id, "partition": number} for topic_id, number in keys]
+
+
+def _partition(key: PartitionKey, partition: Partition) -> dict[str, Any]:
+    return {
+        "key": {"topic_id": key[0], "partition": key[1]},
+        "start": partition.start,
+        "end": partition.end,
+        "open": [list(item) for item in sorted(partition.open.items())],
+        "aborted": [list(item) for item in sorted(partition.aborted)],
+        "pieces": piece_columns(partition.index.pieces),
+        "tail": rows_columns(partition.index.tail),
+    }
+
+
+def _offset(topic: str, number: int, at: CommittedOffset) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": number,
+        "topic_id": at.topic_id,
+        "offset": at.offset,
+        "metadata": at.metadata,
+        "timestamp_ms": at.timestamp_ms,
+    }
+
+
+def _producer(producer: Producer) -> dict[str, Any]:
+    plain = ("producer_id", "epoch", "transactional_id", "timeout_ms", "number", "started_ms", "last_ms")
+    return {
+        **{name: getattr(producer, name) for name in plain},
+        "transaction": producer.transaction.value,
+        "touched": _keys(sorted(producer.touched)),
+        "pending": [
+            {"group": group, "offset": _offset(topic, number, at)}
+            for (group, topic, number), at in sorted(producer.pending.items())
+        ],
+        "sequences": [
+            {
+                "key": {"topic_id": key[0], "partition": key[1]},
+                "ranges": [[one.epoch, one.number, one.first, one.last, one.base_offset] for one in ranges],
+            }
+            for key, ranges in sorted(producer.sequences.items())
+        ],
+        "runs": list(producer.runs),
+    }
+
+
+def _group(name: str, group: Group) -> dict[str, Any]:
+    return {
+        "name": name,
+        "generation": group.generation,
+        "assignor": group.assignor,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "topics": list(member.topics),
+                "assignors": list(member.assignors),
+                "session_timeout_ms": member.session_timeout_ms,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "generation": member.generation,
+                "held": _keys(member.held),
+            }
+            for _, member in sorted(group.members.items())
+        ],
+        "assignment": [
+            {"member_id": member_id, "partitions": _keys(share)}
+            for member_id, share in sorted(group.assignment.items())
+        ],
+        "empty_since_ms": group.empty_since_ms,
+    }
+
+
+def _source(source: SourceProgress) -> dict[str, Any]:
+    return {
+        "start": source.start,
+        "end": source.end,
+        "group": source.group,
+        "start_offsets": [at._asdict() for at in source.start_offsets],
+        "end_offsets": [at._asdict() for at in source.end_offsets],
+    }
+
+
+# -- Avro to values -------------------------------------------------------------------------------------
+
+
+def _read_state(fields: dict[str, Any]) -> State:
+    producers = {one["producer_id"]: _read_producer(one) for one in fields.pop("producers")}
+    partitions = fields.pop("partitions")
+    topics = [
+        Topic(
+            one["name"],
+            one["topic_id"],
+            one["partitions"],
+            _read_pairs(one["config"]),
+            tuple(one["schemas"]),
+        )
+        for one in fields.pop("topics")
+    ]
+    return State(
+        topics=Map({topic.name: topic for topic in topics}),
+        config=_read_pairs(fields.pop("config")),
+        partitions=Map({_read_key(one["key"]): _read_partition(one) for one in partitions}),
+        producers=Map(producers),
+        transactional_ids=Map(
+            {
+                one.transactional_id: one.producer_id
+                for one in producers.values()
+                if one.transactional_id is not None
+            }
+        ),
+        open_transactions=Map(
+            {
+                one.producer_id: True
+                for one in producers.values()
+                if one.transaction is TransactionState.ONGOING
+            }
+        ),
+        offsets=Map({one["group"]: Map(map(_read_offset, one["offsets"])) for one in fields.pop("offsets")}),
+        groups=Map({one["name"]: _read_group(one) for one in fields.pop("groups")}),
+        queries=Map(
+            {
+                one["name"]: Query(one["query_id"], one["batch_id"], tuple(map(_read_source, one["sources"])))
+                for one in fields.pop("queries")
+            }
+        ),
+        **fields,
+    )
+
+
+def _read_pairs(pairs: list[dict[str, str]]) -> Map[str, str]:
+    return Map({pair["name"]: pair["value"] for pair in pairs})
+
+
+def _read_key(key: dict[str, Any]) -> PartitionKey:
+    return key["topic_id"], key["partition"]
+
+
+def _read_partition(fields: dict[str, Any]) -> Partition:
+    key = _read_key(fields["key"])
+    return Partition(
+        fields["start"],
+        fields["end"],
+        Index(
+            tuple(read_pieces(key, fields["pieces"])),
+            Rows(list(read_rows(key[1], fields["tail"]))),
+        ),
+        Map(dict(fields["open"])),
+        Map(dict.fromkeys(map(tuple, fields["aborted"]), True)),
+    )
+
+
+def _read_offset(fields: dict[str, Any]) -> tuple[tuple[str, int], CommittedOffset]:
+    at = CommittedOffset(fields["topic_id"], fields["offset"], fields["metadata"], fields["timestamp_ms"])
+    return (fields["topic"], fields["partition"]), at
+
+
+def _read_producer(fields: dict[str, Any]) -> Producer:
+    pending = {}
+    for one in fields["pending"]:
+        (topic, number), at = _read_offset(one["offset"])
+        pending[one["group"], topic, number] = at
+    return Producer(
+        **{
+            **fields,
+            "transaction": TransactionState(fields["transaction"]),
+            "touched": Map((_read_key(key), True) for key in fields["touched"]),
+            "pending": Map(pending),
+            "sequences": Map(
+                (_read_key(one["key"]), tuple(SequenceRange(*numbers) for numbers in one["ranges"]))
+                for one in fields["sequences"]
+            ),
+            "runs": tuple(fields["runs"]),
+        }
+    )
+
+
+def _read_group(fields: dict[str, Any]) -> Group:
+    members = {}
+    for one in fields["members"]:
+        members[one["member_id"]] = Member(
+            **{
+                **one,
+                "topics": tuple(one["topics"]),
+                "assignors": tuple(one["assignors"]),
+                "held": tuple(map(_read_key, one["held"])),
+            }
+        )
+    return Group(
+        fields["generation"],
+        fields["assignor"],
+        Map(members),
+        Map({one["member_id"]: tuple(map(_read_key, one["partitions"])) for one in fields["assignment"]}),
+        fields["empty_since_ms"],
+    )
+
+
+def _read_source(fields: dict[str, Any]) -> SourceProgress:
+    return SourceProgress(
+        fields["start"],
+        fields["end"],
+        fields["group"],
+        *(tuple(PartitionOffset(**at) for at in fields[name]) for name in ("start_offsets", "end_offsets")),
+    )

@@ -1,0 +1,385 @@
+"""Snapshots, retired entries, and the share of upkeep that writers do."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, StoreUnavailableError
+from spark_eos.log import names
+from spark_eos.log.clock import Retry
+from spark_eos.log.log import Log
+from spark_eos.log.plan import Isolation, plan
+from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.protocol.actions import AlterLog, AppendBatches, DeleteTopic, EndTransaction, InitProducer
+from spark_eos.protocol.rules import sealing
+from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
+from spark_eos.storage import PosixStore
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import Fault, FaultyStore
+
+from .fakes import FakeClock, create
+
+AT = TopicPartition("t", 0)
+
+
+class Clock(FakeClock):
+    """A second passes with every commit; ``name`` keeps the ids of several processes apart."""
+
+    def __init__(self, name=b"a"):
+        super().__init__()
+        self.name = name
+
+    def unique(self):
+        return self.name + super().unique()[1:]
+
+    def now_ms(self):
+        self.now += 1
+        return super().now_ms()
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+
+
+@pytest.fixture
+def store():
+    return FaultyStore(MemoryStore())
+
+
+@pytest.fixture
+def log(store):
+    return created(store)
+
+
+def created(store):
+    log = Log.create(store, Clock(), Retry(deadline_s=10), snapshot_interval=5, entries_per_folder=7)
+    log.ensure_topic("t")
+    return log
+
+
+def another(store, name=b"b"):
+    """Another process."""
+    return Log.open(getattr(store, "inner", store), Clock(name), Retry(deadline_s=10))
+
+
+def append(log, *numbers):
+    topic = log.topic("t")
+    for number in numbers:
+        with log.stage(topic) as writer:
+            writer.append(pa.table({"value": [b"%d" % number]}), 0)
+            files = writer.finish()
+        action = AppendBatches(NO_PRODUCER, ((topic.name, topic.topic_id),), files)
+        log.commit(lambda _, action=action: (action,))
+
+
+def values(log):
+    state = log.state
+    end = state.partitions[state.topics["t"].topic_id, 0].end
+    fetches = plan(state, AT, 0, end, Isolation.READ_COMMITTED, log.load)
+    topic = log.topic("t")
+    return [int(v) for fetch in fetches for v in log.read(topic, fetch).column("value").to_pylist()]
+
+
+def listed(store, prefix):
+    return sorted(info.name for info in store.list(prefix))
+
+
+def retired(store):
+    return sorted(
+        info.name
+        for info in store.list(names.LOG)
+        if not info.size and not info.name.startswith(names.SNAPSHOTS)
+    )
+
+
+def test_entries_lie_in_folders(log, store):
+    log.upkeep.enabled = False
+    append(log, *range(14))
+    assert store.size("_log/00000000000000000006.avro")
+    assert store.size("_log/000000000001/00000000000000000007.avro")
+    assert store.size("_log/000000000002/00000000000000000014.avro")
+    assert names.entry(99_999_999) == "_log/00000000000099999999.avro", "as in the first logs"
+
+
+def test_whoever_creates_the_boundary_stores_a_snapshot(log, store):
+    append(log, *range(3))
+    assert listed(store, names.SNAPSHOTS) == []
+    append(log, 3)
+    assert (log.state.seq, listed(store, names.SNAPSHOTS)) == (5, [names.snapshot(5)])
+    assert newest_snapshot(store).seq == 5
+
+
+def test_what_is_sealed_is_dropped_from_memory_and_read_again(log, store):
+    append(log, *range(40))
+    pieces = log.state.partitions[log.topic("t").topic_id, 0].index.pieces
+    assert [piece.content for piece in pieces] == [None] * len(pieces)
+    assert {piece.level for piece in pieces} >= {1, 0}
+    assert values(log) == [*range(40)]
+    store.journal.clear()
+    assert values(log) == [*range(40)]
+    assert store.count("read", f"{names.INDEX}*") == 0, "a second time from memory"
+
+
+def test_a_log_is_opened_from_its_snapshot(log, store):
+    append(log, *range(21))
+    opened = another(store)
+    assert opened.state == log.state
+    assert values(opened) == [*range(21)]
+    counted = FaultyStore(store.inner)
+    Log.open(counted)
+    # The snapshot, its two entries behind it, the free slot.
+    assert counted.count("read") <= 4
+    assert counted.count("list") == 1
+
+
+def test_few_snapshots_stay(log, store):
+    append(log, *range(40))
+    assert len(listed(store, names.SNAPSHOTS)) == 2
+
+
+def test_entries_are_retired_behind_the_newest_snapshot_but_one(log, store):
+    append(log, *range(40))
+    newest = newest_snapshot(store).seq
+    assert names.entry(0, 7) not in retired(store), "it says what log this is"
+    gone = retired(store)
+    assert gone == sorted(names.entry(seq, 7) for seq in range(1, len(gone) + 1))
+    assert newest - 5 >= len(gone) > 20
+    assert values(another(store)) == [*range(40)]
+
+
+def test_a_reader_that_slept_goes_on(log, store):
+    append(log, 0)
+    sleeper = another(store)
+    append(log, *range(1, 40))
+    assert sleeper.state.seq == 2
+    assert sleeper.follow() == log.state
+    assert values(sleeper) == [*range(40)]
+
+
+def test_a_writer_that_slept_goes_on(log, store):
+    append(log, 0)
+    sleeper = another(store)
+    append(log, *range(1, 40))
+    append(sleeper, 40)
+    log.follow()
+    assert values(log) == [*range(41)]
+    assert sleeper.state == log.state
+
+
+# -- In doubt about a slot that was retired --------------------------------------------------------------
+
+
+@pytest.fixture
+def doubtful(log, store):
+    """Commits something without hearing of its fate, sleeps until the entry is retired, and asks again."""
+
+    def doubt(request, fault=Fault.FAIL_AFTER):
+        ours = FaultyStore(store.inner)
+        sleeper = Log.open(ours, Clock(b"c"), Retry(deadline_s=0))
+        actions = request(sleeper)
+        ours.inject(fault, "create", "_log/*")
+        with pytest.raises(CommitOutcomeUnknownError) as unknown:
+            sleeper.commit(lambda _: actions)
+        append(log, *range(40))
+        return lambda: sleeper.commit(lambda _: actions, request_id=unknown.value.request_id)
+
+    return doubt
+
+
+def rows(log, producer=NO_PRODUCER, sequence=-1):
+    topic = log.topic("t")
+    with log.stage(topic) as writer:
+        writer.append(pa.table({"value": [b"99"]}), 0)
+        (staged,) = writer.finish()
+    batches = tuple(batch._replace(base_sequence=sequence) for batch in staged.batches)
+    return AppendBatches(producer, ((topic.name, topic.topic_id),), (staged._replace(batches=batches),))
+
+
+BOTH = pytest.mark.parametrize(("fault", "landed"), [(Fault.FAIL_AFTER, True), (Fault.LOST, False)])
+
+
+@BOTH
+def test_rows_without_a_producer_stay_in_doubt(log, doubtful, fault, landed):
+    again = doubtful(lambda sleeper: (rows(sleeper),), fault)
+    for _ in range(2):
+        with pytest.raises(CommitOutcomeUnknownError, match="retired"):
+            again()
+    log.follow()
+    assert values(log).count(99) == landed
+
+
+@BOTH
+def test_sequences_tell(log, doubtful, fault, landed):
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, None, 0),)).results
+    again = doubtful(lambda sleeper: (rows(sleeper, stamp, 0),), fault)
+    (appended,) = again().results[0]
+    assert appended.duplicate is landed
+    log.follow()
+    assert values(log).count(99) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("ahead", [False, True], ids=["the newest transaction", "an older one"])
+def test_transaction_numbers_tell(log, doubtful, fault, landed, ahead):
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),)).results
+    stamp = stamp._replace(number=0)
+
+    again = doubtful(lambda sleeper: (rows(sleeper, stamp), EndTransaction(stamp, commit=True)), fault)
+    if ahead and landed:
+        log.commit(lambda _: (EndTransaction(stamp._replace(number=1), commit=True),))
+        with pytest.raises(CommitOutcomeUnknownError):
+            again()
+    else:
+        assert bool(again().results) is not landed
+    log.follow()
+    assert values(log).count(99) == 1
+
+
+@BOTH
+def test_a_topic_tells_by_its_id(log, doubtful, fault, landed):
+    again = doubtful(create("u"), fault)
+    assert bool(again().results) is not landed
+    assert log.follow().topics["u"].topic_id == "id-of-u"
+
+
+def test_what_may_be_done_twice_is_done_again(log, doubtful):
+    again = doubtful(lambda _: (AlterLog((("producer.id.expiration.ms", "5"),)),))
+    again()
+    assert dict(log.follow().config) == {"producer.id.expiration.ms": "5"}
+
+
+def test_a_no_to_what_may_have_been_done_is_no_answer(log, doubtful):
+    topic_id = log.ensure_topic("u").topic_id
+    again = doubtful(lambda _: (DeleteTopic("u", topic_id),))
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+
+
+def test_retired_entries_without_a_snapshot_are_damage(log, store):
+    append(log, 0)
+    sleeper = another(store)
+    append(log, *range(1, 30))
+    for name in listed(store, names.SNAPSHOTS):
+        store.inner.delete(name)
+    with pytest.raises(CorruptRecordError, match="is retired, but no snapshot stands for it"):
+        sleeper.follow()
+    with pytest.raises(CorruptRecordError, match="is retired, but no snapshot"):
+        another(store)
+
+
+def test_a_damaged_snapshot_is_passed_over(log, store, caplog):
+    append(log, *range(21))
+    name = listed(store, names.SNAPSHOTS)[-1]
+    data = bytearray(store.inner.read(name).to_pybytes())
+    data[-1] ^= 1
+    store.inner.overwrite(name, data)
+    with caplog.at_level(logging.WARNING):
+        assert another(store).state == log.state
+    assert f"{name} is damaged" in caplog.text
+
+
+def test_a_damaged_piece_is_named(log, store):
+    append(log, *range(21))
+    name = listed(store, names.INDEX)[0]
+    data = bytearray(store.inner.read(name).to_pybytes())
+    data[30] ^= 1
+    store.inner.overwrite(name, data)
+    with pytest.raises(CorruptRecordError, match=name):
+        values(another(store))
+
+
+def test_upkeep_never_fails_a_commit(log, store, caplog):
+    store.inject(StoreUnavailableError("away"), "create", f"{names.SNAPSHOTS}*", times=None)
+    with caplog.at_level(logging.WARNING):
+        append(log, *range(12))
+    assert "upkeep of the log failed" in caplog.text
+    assert listed(store, names.SNAPSHOTS) == []
+    assert values(log) == [*range(12)]
+    store.heal()
+    append(log, *range(12, 60))
+    assert listed(store, names.SNAPSHOTS)
+    assert values(another(store)) == [*range(60)]
+
+
+def test_who_finds_that_the_last_one_did_not_stores_the_next(log, store):
+    log.upkeep.enabled = False
+    reader = another(store)
+    append(log, *range(5))
+    reader.follow()
+    append(log, *range(5, 10))
+    reader.follow()
+    assert listed(store, names.SNAPSHOTS) == []
+    append(reader, 10)
+    assert listed(store, names.SNAPSHOTS) == [names.snapshot(10)]
+
+
+def test_followers_drop_what_others_have_stored(log, store):
+    reader = another(store)
+    for number in range(40):
+        append(log, number)
+        reader.follow()
+    pieces = reader.state.partitions[log.topic("t").topic_id, 0].index.pieces
+    assert sum(piece.content is not None for piece in pieces) <= 2
+    assert values(reader) == [*range(40)]
+
+
+def test_nothing_is_done_without_time_to_do_it(store):
+    log = Log.create(store, FakeClock(), snapshot_interval=5)
+    log.ensure_topic("t")
+    append(log, *range(20))
+    assert listed(store, names.SNAPSHOTS) == retired(store) == []
+
+
+def test_it_can_be_switched_off(log, store):
+    log.upkeep.enabled = False
+    append(log, *range(20))
+    assert listed(store, names.SNAPSHOTS) == retired(store) == []
+
+
+def test_retired_names_share_an_inode_in_a_folder(tmp_path):
+    store = PosixStore(tmp_path / "log")
+    log = created(store)
+    append(log, *range(40))
+    paths = [tmp_path / "log" / name for name in retired(store)]
+    assert len(paths) > 10
+    assert len({path.stat().st_ino for path in paths}) == 1
+    assert values(another(store)) == [*range(40)]
+
+
+def test_another_empty_file_before_one_has_too_many_names(tmp_path, monkeypatch):
+    real = os.link
+
+    def link(source, *args, **kwargs):
+        if Path(source).stat().st_nlink >= 5:
+            raise OSError(31, "too many links")
+        return real(source, *args, **kwargs)
+
+    monkeypatch.setattr(os, "link", link)
+    store = PosixStore(tmp_path / "log")
+    log = created(store)
+    append(log, *range(40))
+    inodes = [(tmp_path / "log" / name).stat() for name in retired(store)]
+    assert len(inodes) > 10
+    assert all(one.st_nlink <= 5 for one in inodes)
+    assert values(another(store)) == [*range(40)]
+
+
+def test_the_log_is_the_same_with_and_without():
+    """Byte for byte: what was sealed and written down by one is what another gets from all entries."""
+    stores = [MemoryStore(), MemoryStore()]
+    states = []
+    for number, store in enumerate(stores):
+        log = created(store)
+        log.upkeep.enabled = number == 0
+        append(log, *range(33))
+        states.append(log.state)
+    assert states[0] == states[1]
+    assert listed(stores[0], names.SNAPSHOTS)
+    assert not listed(stores[1], names.SNAPSHOTS)

@@ -1,0 +1,335 @@
+"""Sealed indexes and snapshots: the same state by any path, and readers see what they saw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_eos.errors import (
+    CorruptRecordError,
+    EosLogError,
+    IllegalStateError,
+    InvalidRequestError,
+    SegmentsReplacedError,
+    StagedFileExpiredError,
+    UnsupportedVersionError,
+)
+from spark_eos.log.plan import Isolation, end_offset, plan
+from spark_eos.protocol import actions as a
+from spark_eos.protocol import pieces, snapshot
+from spark_eos.protocol.codec import encode_entry
+from spark_eos.protocol.index import Index, IndexRow, Kind
+from spark_eos.protocol.invariants import check_state, check_step
+from spark_eos.protocol.pieces import checksum, decode_piece, encode_piece, seal_rows
+from spark_eos.protocol.rules import apply_entry, sealing
+from spark_eos.protocol.schema import fingerprint
+from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
+from spark_eos.protocol.state import EMPTY
+from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, TopicPartition
+from tests.protocol.test_determinism import requests
+
+
+def rows_of(index):
+    return [*index.scan(0)]
+
+
+def stored(pieces, into):
+    """Forget what pieces hold, and keep their bytes as a store does."""
+    for piece in pieces:
+        content, piece.content = piece.content, None
+        if content is not None:
+            into[piece] = encode_piece(content)
+            if piece.level:
+                stored(content, into)
+
+
+def loader(store):
+    return lambda piece: piece.content or decode_piece(store[piece], piece, "a piece")
+
+
+def seen(state, load, isolation):
+    return {
+        (name, number): plan(
+            state,
+            TopicPartition(name, number),
+            (at := state.partitions[topic.topic_id, number]).start,
+            end_offset(at, isolation),
+            isolation,
+            load,
+        )
+        for name, topic in state.topics.items()
+        for number in range(topic.partitions)
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_history_is_read_alike_with_snapshots_and_without(data):
+    """Three readers: one who keeps everything, one who drops what is sealed, one who begins from a snapshot."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealing, "PIECE_ROWS", data.draw(st.integers(1, 3)))
+        patch.setattr(sealing, "FAN_OUT", 2)
+        topics = (a.CreateTopic("t", "t-id", 3), a.CreateTopic("u", "u-id", 2))
+        begin = (a.CreateLog("log", data.draw(st.integers(1, 3))), *topics)
+        whole = dropping = young = plain = EMPTY
+        store = {}
+        for seq in range(data.draw(st.integers(4, 14))):
+            wanted = a.Request(bytes(16), 0, begin) if seq == 0 else data.draw(requests(whole))
+            entry = a.Entry(seq, (wanted, wanted))
+            before = whole
+            whole, _ = apply_entry(whole, entry)
+            check_step(before, whole)
+            dropping, _ = apply_entry(dropping, entry)
+            for partition in dropping.partitions.values():
+                stored(partition.index.pieces, store)
+            check_state(dropping)
+            young, _ = apply_entry(young, entry)
+            if data.draw(st.booleans()):
+                for partition in young.partitions.values():
+                    stored(partition.index.pieces, store)
+                young = decode_snapshot(encode_snapshot(young), seq, "a snapshot")
+            assert whole == dropping == young
+            assert encode_snapshot(whole) == encode_snapshot(dropping) == encode_snapshot(young)
+            with pytest.MonkeyPatch.context() as unsealed:
+                unsealed.setattr(sealing, "PIECE_ROWS", 10**9)
+                plain, _ = apply_entry(plain, entry)
+            for isolation in Isolation:
+                expected = seen(plain, lambda _: (), isolation)
+                for state in (whole, dropping, young):
+                    assert seen(state, loader(store), isolation) == expected
+
+
+def fill(log, count, stamp=NO_PRODUCER, **kwargs):
+    for _ in range(count):
+        log.append(stamp, (0, 2), **kwargs)
+
+
+@pytest.fixture
+def tiny(monkeypatch, empty):
+    """A log that seals behind every second entry: pieces of three rows, two of them in one of the next level."""
+    monkeypatch.setattr(sealing, "PIECE_ROWS", 3)
+    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+    empty.do(a.CreateLog("log", 2))
+    return empty.topic()
+
+
+def test_only_full_pieces_are_sealed_and_only_at_boundaries(tiny):
+    fill(tiny, 2)
+    assert not tiny.partition().index.pieces
+    fill(tiny, 1)
+    assert (tiny.state.seq, len(tiny.partition().index.tail)) == (4, 0)
+    (piece,) = tiny.partition().index.pieces
+    assert (piece.level, piece.base_offset, piece.next_offset, piece.rows, piece.bytes) == (0, 0, 6, 3, 300)
+    fill(tiny, 3)
+    assert len(tiny.partition().index.tail) == 3, "entry 7 is no boundary"
+
+
+def test_pieces_are_joined_and_few_stay(tiny):
+    fill(tiny, 3 * 40)
+    index = tiny.partition().index
+    assert [piece.level for piece in index.pieces] == sorted((p.level for p in index.pieces), reverse=True)
+    assert len(index.pieces) < 3 * 4 * 2
+    assert [row.base_offset for row in rows_of(index)] == [*range(0, 240, 2)]
+    assert sum(piece.rows for piece in index.pieces) + len(index.tail) == 120
+
+
+def test_rows_of_an_open_transaction_are_not_sealed(tiny):
+    stamp = tiny.next(tiny.init())
+    fill(tiny, 3)
+    fill(tiny, 1, stamp)
+    fill(tiny, 6)
+    index = tiny.partition().index
+    assert index.pieces[-1].next_offset == 6 == tiny.partition().last_stable_offset
+    tiny.end(stamp, commit=False)
+    fill(tiny, 2)
+    assert tiny.partition().index.pieces[-1].next_offset > 20
+    assert [row.kind for row in rows_of(tiny.partition().index)][3] is Kind.ABORTED
+    assert not tiny.partition().aborted, "what is written into the rows needs not be remembered"
+
+
+def test_an_abort_is_remembered_until_its_marker_is_sealed(tiny):
+    stamp = tiny.next(tiny.init())
+    fill(tiny, 3, stamp)
+    tiny.end(stamp, commit=False)
+    at = tiny.partition()
+    assert [row.kind for row in rows_of(at.index)] == [Kind.ABORTED] * 3 + [Kind.ABORT]
+    assert dict(at.aborted) == {(0, 0): True}
+    fill(tiny, 4)
+    assert not tiny.partition().aborted
+
+
+def test_the_log_start_drops_pieces(tiny):
+    fill(tiny, 12)
+    tiny.do(a.AdvanceLogStart((tiny.at(15),)))
+    index = tiny.partition().index
+    assert index.start == 12
+    assert next(index.scan(15)).base_offset == 14
+    tiny.do(a.AdvanceLogStart((tiny.at(24),)))
+    assert tiny.partition().index.start is None
+
+
+def test_what_was_dropped_has_to_be_loaded(tiny):
+    fill(tiny, 4)
+    index = tiny.partition().index
+    (piece,) = index.pieces
+    data, piece.content = encode_piece(piece.content), None
+    with pytest.raises(IllegalStateError, match="not in memory"):
+        next(index.scan(0))
+    assert [*index.scan(6)] == [*index.tail], "what is not needed is not loaded"
+    assert len([*index.scan(0, lambda one: decode_piece(data, one, "x"))]) == 4
+
+
+def test_time_passes_over_pieces(tiny):
+    for time in (5, 9, 7, 3, 2, 4, 6):
+        batch = BatchRef(0, 1, 0, 1, 1, time, time)
+        files = (a.StagedFile("t", FileRef("0-x", 9, 0), (batch,)),)
+        tiny.do(a.AppendBatches(NO_PRODUCER, (("t", "t-id"),), files))
+    index = tiny.partition().index
+    loaded = []
+
+    def load(piece):
+        loaded.append(piece.base_offset)
+        return piece.content
+
+    assert [row.max_timestamp_ms for row in index.scan(0, load, newer_than_ms=6)] == [9, 7, 6]
+    assert loaded == [0]
+
+
+def row(base, count=1, kind=Kind.DATA, **batch):
+    made = BatchRef(0, batch.pop("records", count), 0, 10, 7, 1, 2)
+    return IndexRow(base, count, kind, NO_PRODUCER, 5, FileRef("data/t/0-r", 90, 0, (), True), made)
+
+
+ROWS = (
+    row(0, 4, records=2),
+    IndexRow(4, 1, Kind.COMMIT, ProducerStamp(3, 2**40, 5), 6),
+    row(5, kind=Kind.ABORTED),
+    IndexRow(6, 7, Kind.NOTHING, NO_PRODUCER, 6),
+)
+
+
+def test_schemas_that_were_written_never_change():
+    assert [fingerprint(schema).hex() for schema in pieces.WRITTEN] == ["d639e769e927bb81"]
+    assert [fingerprint(schema).hex() for schema in snapshot.WRITTEN] == ["fb888bbbb2e8eef1"]
+    assert (sealing.PIECE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
+
+
+def test_pieces_make_the_round_trip():
+    piece = seal_rows(("t-id", 0), ROWS)
+    data = encode_piece(ROWS)
+    assert decode_piece(data, piece, "x") == ROWS
+    assert encode_piece(ROWS) == data
+    assert (piece.base_offset, piece.next_offset, piece.max_timestamp_ms, piece.bytes) == (0, 13, 6, 20)
+
+
+def test_a_damaged_or_foreign_piece_is_named():
+    piece = seal_rows(("t-id", 0), ROWS)
+    data = encode_piece(ROWS)
+    for at in range(len(data)):
+        broken = bytearray(data)
+        broken[at] ^= 1
+        with pytest.raises((CorruptRecordError, UnsupportedVersionError), match="piece 7"):
+            decode_piece(broken, piece, "piece 7")
+    with pytest.raises(CorruptRecordError, match="piece 7 holds another piece"):
+        decode_piece(encode_piece(ROWS[:2]), piece, "piece 7")
+
+
+def test_a_damaged_or_foreign_snapshot_is_named(tiny):
+    fill(tiny, 4)
+    data = encode_snapshot(tiny.state)
+    for at in range(len(data)):
+        broken = bytearray(data)
+        broken[at] ^= 1
+        with pytest.raises((CorruptRecordError, UnsupportedVersionError), match="snapshot 5"):
+            decode_snapshot(broken, tiny.state.seq, "snapshot 5")
+    with pytest.raises(CorruptRecordError, match="snapshot 5 is the state behind entry 5, not entry 6"):
+        decode_snapshot(data, 6, "snapshot 5")
+
+
+@pytest.mark.parametrize("create", [a.CreateLog("x", 0), a.CreateLog("x", 1, -1)])
+def test_a_log_needs_an_interval(empty, create):
+    with pytest.raises(InvalidRequestError, match="a snapshot every"):
+        empty.do(create)
+
+
+# -- Segments that are written anew ---------------------------------------------------------------------
+
+
+def replacing(log, first, last, *rows):
+    pieces = log.partition().index.pieces
+    base, end = pieces[first].base_offset, pieces[last].next_offset
+    return a.ReplaceSegments("t", "t-id", 0, base, end, checksum(pieces[first : last + 1]), rows)
+
+
+@pytest.fixture
+def sealed(tiny):
+    """Pieces of offsets 0-5, 6-11, 12-17 and a tail."""
+    fill(tiny, 10)
+    return tiny
+
+
+def test_one_row_in_place_of_many(sealed):
+    sealed.do(replacing(sealed, 0, 1, row(0, 12)))
+    assert [(r.base_offset, r.count) for r in rows_of(sealed.partition().index)][:2] == [(0, 12), (12, 2)]
+    check_state(sealed.state)
+    fetches = plan(sealed.state, TopicPartition("t", 0), 3, 14, Isolation.READ_COMMITTED)
+    assert [(one.offset, one.count, one.skip) for one in fetches] == [(3, 9, 3), (12, 2, 0)]
+
+
+def test_one_winner(sealed):
+    first, second = replacing(sealed, 0, 1, row(0, 12)), replacing(sealed, 1, 2, row(6, 12))
+    sealed.do(first)
+    for late in (first, second):
+        with pytest.raises(SegmentsReplacedError, match="somebody else was faster"):
+            sealed.do(late)
+
+
+def test_what_was_deleted_meanwhile_is_not_replaced(sealed):
+    late = replacing(sealed, 0, 1, row(0, 12))
+    sealed.do(a.AdvanceLogStart((sealed.at(7),)))
+    with pytest.raises(SegmentsReplacedError):
+        sealed.do(late)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ((row(0, 11),), "end at offset 11"),
+        ((row(0, 13),), "end at offset 13"),
+        ((), "end at offset 0"),
+        ((row(0, 6), row(7, 5)), "a hole at offset 6"),
+        ((row(0, 12, records=13),), "does not fit"),
+        ((row(0, 12, records=0),), "does not fit"),
+        ((row(0, 12)._replace(kind=Kind.COMMIT),), "is COMMIT"),
+        ((row(0, 12)._replace(file=None),), "has no file"),
+        ((row(0, 12)._replace(batch=BatchRef(0, 12, 85, 10, 7, 1, 2)),), "does not lie in"),
+        ((row(0, 12, records=5)._replace(file=FileRef("data/t/0-r", 90, 0)),), "does not fit"),
+    ],
+)
+def test_new_rows_that_do_not_fit(sealed, rows, message):
+    with pytest.raises(EosLogError, match=message):
+        sealed.do(replacing(sealed, 0, 1, *rows))
+
+
+def test_a_new_file_below_the_staging_floor_is_refused(sealed):
+    sealed.do(a.RaiseStagingFloor(1))
+    with pytest.raises(StagedFileExpiredError):
+        sealed.do(replacing(sealed, 0, 1, row(0, 12)))
+
+
+def test_nothing_may_be_left(sealed):
+    sealed.do(replacing(sealed, 0, 1, IndexRow(0, 12, Kind.NOTHING, NO_PRODUCER, 1)))
+    fetches = plan(sealed.state, TopicPartition("t", 0), 0, 14, Isolation.READ_UNCOMMITTED)
+    assert [one.offset for one in fetches] == [12]
+
+
+def test_states_written_down_are_those_of_the_entries(sealed):
+    sealed.do(replacing(sealed, 0, 1, row(0, 12)))
+    again = decode_snapshot(encode_snapshot(sealed.state), sealed.state.seq, "x")
+    assert again == sealed.state
+    assert encode_entry(a.Entry(0, ()))  # The newest schema can be written.
+    assert replace(again, seq=0) != sealed.state
+    assert isinstance(again.partitions["t-id", 0].index, Index)
