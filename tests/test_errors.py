@@ -21,8 +21,12 @@ from spark_eos.protocol.actions import (
     InitProducer,
     PartitionOffset,
     RaiseStagingFloor,
+    ReplaceSegments,
     SourceProgress,
 )
+from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.pieces import checksum
+from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import open_store
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -141,6 +145,26 @@ def unstable_offset_commit(env):
     yield lambda: reader.committed([T0])
     producer.commit_transaction()
     yield lambda: reader.committed([T0])
+
+
+def segments_replaced(env):
+    """Two maintainers plan the same; the second one plans again."""
+    while not env.log.follow().partitions[env.topic.topic_id, 0].index.pieces:
+        append(env.log, NO_PRODUCER, b"x")
+    pieces = env.log.state.partitions[env.topic.topic_id, 0].index.pieces
+    ours = ReplaceSegments(
+        "t",
+        env.topic.topic_id,
+        0,
+        0,
+        pieces[-1].next_offset,
+        checksum(pieces),
+        (IndexRow(0, pieces[-1].next_offset, Kind.NOTHING, NO_PRODUCER, 0),),
+    )
+    env.do(ours)
+    yield partial(env.do, ours)
+    newer = env.log.state.partitions[env.topic.topic_id, 0].index.pieces
+    yield partial(env.do, ours._replace(replaced=checksum(newer)))
 
 
 # -- Abort the transaction --------------------------------------------------------------------------------
@@ -449,6 +473,7 @@ SCENARIOS = {
     getattr(errors, "".join(map(str.capitalize, scenario.__name__.split("_"))) + "Error"): scenario
     for scenario in (
         *(store_unavailable, outcome_unknown, commit_outcome_unknown, unstable_offset_commit),
+        *(segments_replaced,),
         *(abortable, out_of_order_sequence, record_too_large, staged_file_expired),
         *(unknown_member_id, illegal_generation, fenced_instance_id),
         *(producer_fenced, invalid_txn_state, invalid_pid_mapping, invalid_transaction_timeout),

@@ -29,6 +29,7 @@ ERRORS = {
     "CommitOutcomeUnknownError": "RetriableError",
     "OutcomeUnknownError": "RetriableError",
     "StoreUnavailableError": "RetriableError",
+    "SegmentsReplacedError": "RetriableError",
     "UnstableOffsetCommitError": "RetriableError",
     # Abort the transaction
     "AbortableError": "EosLogError",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spark_eos.errors import CorruptRecordError, InvalidRequestError, UnsupportedVersionError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.schema import BATCH_COLUMNS, WRITTEN, fingerprint
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
@@ -20,6 +21,7 @@ OFFSETS = (a.PartitionOffset("t", "i", 0, 5, "m"), a.PartitionOffset("t", "i", 1
 BATCHES = tuple(BatchRef(n, 10 + n, n * 1000, 1000, 2**32 - 1 - n, 17 * 10**11, n, n - 1) for n in range(3))
 ACTIONS = (
     a.CreateLog("x"),
+    a.CreateLog("x", 1, 2**63 - 1),
     a.CreateTopic("t", "i", 3),
     a.CreateTopic("t", "i", 3, (("a", "b"), ("c", "")), b"\0"),
     a.CreateTopic("t", "i", 3, (), b""),
@@ -58,6 +60,21 @@ ACTIONS = (
     a.ExpireTransactionalIds(("tx", "")),
     a.ExpireOffsets("g", (("t", 0),)),
     a.AlterLog((("a", "b"), ("c", ""))),
+    a.ReplaceSegments("t", "i", 3, 0, 9, 2**32 - 1, ()),
+    a.ReplaceSegments(
+        "t",
+        "i",
+        3,
+        0,
+        9,
+        7,
+        (
+            IndexRow(
+                0, 4, Kind.DATA, STAMP, 5, FileRef("n", 1, 0, ("a",), True), BATCHES[0]._replace(partition=3)
+            ),
+            IndexRow(4, 1, Kind.NOTHING, STAMP, 2**62),
+        ),
+    ),
     a.AlterLog(()),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
