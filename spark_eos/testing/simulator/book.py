@@ -159,7 +159,8 @@ class Book:
             partition = after.partitions.get(where[:2])
             if partition is None or where[2] < partition.start:
                 continue  # Gone since, or before.
-            row = partition.index[partition.index.find(where[2])]
+            row = partition.index.find(where[2])
+            assert row is not None
             # Who keeps no rules may call other rows a repetition.
             theirs = row.file if staged.topic == RAW else staged.file
             self._must(

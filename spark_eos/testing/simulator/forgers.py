@@ -220,10 +220,14 @@ class _Forger:
         if log.state.seq < 1:
             return
         seq = self.chance.randint(1, log.state.seq)
+        name = names.entry(seq, log.state.entries_per_folder)
         try:
-            entry = decode_entry(log.store.read(names.entry(seq)), seq, names.entry(seq))
+            data = log.store.read(name)
         except ObjectNotFoundError:
             return
+        if not data.size:
+            return  # It was retired.
+        entry = decode_entry(data, seq, name)
         actions = self.chance.choice(entry.requests).actions
         self._offer(lambda state: actions if all(_may_come_again(state, one) for one in actions) else ())
 
@@ -297,7 +301,7 @@ class _Forger:
                 a.Request(clock.unique(), clock.now_ms(), actions, self.process.name) for actions in requests
             ),
         )
-        self.log.store.create(names.entry(entry.seq), encode_entry(entry))
+        self.log.store.create(names.entry(entry.seq, self.log.state.entries_per_folder), encode_entry(entry))
 
 
 def _stamp(action: a.Action) -> ProducerStamp | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from spark_eos.errors import EosLogError, ObjectNotFoundError
+from spark_eos.errors import EosLogError
 from spark_eos.log import names
 from spark_eos.log.plan import Fetch, Isolation, end_offset, plan
 from spark_eos.log.read import read
@@ -19,7 +18,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.invariants import InvariantError, check_step
-from spark_eos.protocol.rules import Rejected, apply, apply_entry
+from spark_eos.protocol.rules import Rejected, apply, apply_entry, behind
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.simulator.book import Book, Rows
@@ -51,10 +50,9 @@ class Referee:
         """All entries, until the end or until too much is wrong."""
         while len(self.problems) < _ENOUGH:
             self._seq = self.state.seq + 1
-            name = names.entry(self._seq)
-            try:
-                data = self._store.inner.read(name)
-            except ObjectNotFoundError:
+            name = names.entry(self._seq, self.state.entries_per_folder)
+            data = self._store.written.get(name)
+            if data is None:
                 return
             before = self.state
             try:
@@ -67,7 +65,7 @@ class Referee:
             stepwise = before
             for request in entry.requests:
                 stepwise = self._request(stepwise, request, self._landed(self._seq))
-            if replace(stepwise, seq=self._seq) != after:
+            if behind(stepwise, self._seq) != after:
                 self._say("its requests one by one come to something else")
             self.state, self.entries = after, self.entries + 1
 
@@ -111,15 +109,18 @@ class Referee:
     def _between(self, state: State, at: tuple[str, int], first: int, end: int) -> Iterable[str]:
         topic_id = state.topics[at[0]].topic_id
         partition = state.partitions[topic_id, at[1]]
-        for row in partition.index:
-            if row.kind is Kind.DATA and first < row.next_offset and row.base_offset < end:
+        for row in partition.index.scan(first):
+            if row.base_offset >= end:
+                return
+            if row.kind is Kind.DATA:
                 values = self._rows(state, at[0], (topic_id, at[1], row.base_offset))
                 yield from values[max(first - row.base_offset, 0) : end - row.base_offset]
 
     def _rows(self, state: State, topic: str, rows: Rows) -> list[str]:
         if rows not in self._values:
             index = state.partitions[rows[:2]].index
-            row = index[index.find(rows[2])]
+            row = index.find(rows[2])
+            assert row is not None
             assert row.file is not None
             assert row.batch is not None
             fetch = Fetch(topic, rows[1], row.base_offset, row.count, 0, row.file, row.batch)
@@ -160,7 +161,7 @@ class Referee:
         return outcomes
 
     def _landed(self, seq: int) -> float:
-        return self._store.landed.get(names.entry(seq), 0.0)
+        return self._store.landed.get(names.entry(seq, self.state.entries_per_folder), 0.0)
 
     def _say(self, what: str) -> None:
         self.problems.append(f"entry {self._seq}: {what}")

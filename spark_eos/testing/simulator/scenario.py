@@ -9,11 +9,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
+from unittest import mock
 
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer import Producer
 from spark_eos.log.log import Log
 from spark_eos.log.tail import Tail
+from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
 from spark_eos.testing.simulator.administrator import administrator, feeder, sweeper
@@ -57,6 +59,8 @@ class Plan:
     operations: int = 1000
     """Calls of the store in bad weather; afterwards it is calm, and everybody comes to an end."""
     settings: tuple[tuple[str, str], ...] = ()
+    interval: int = 1000
+    """Entries between snapshots. Where there are few, pieces of indexes and folders of entries are small too."""
     memory: bool = True
     """Whether processes share what they have read of the log (`spark_eos.testing.simulator.memory`)."""
 
@@ -85,7 +89,8 @@ class Plan:
         if len(settings) > 2:
             cast.append("administrator-of-all")
         weather, memory = Weather.of(chance), chance.random() < 0.9
-        return Plan(seed, weather, tuple(cast), settings=settings, memory=memory)
+        interval = chance.choice([2, 3, 5, 8, 1000])
+        return Plan(seed, weather, tuple(cast), settings=settings, interval=interval, memory=memory)
 
 
 def _settings(chance: random.Random, copying: str) -> tuple[tuple[str, str], ...]:
@@ -142,6 +147,8 @@ def simulate(plan: Plan) -> Outcome:
     run = _Run(plan, world, stage, Files("query-id"))
     with ExitStack() as stack:
         stack.enter_context(surroundings(world, memory=plan.memory))
+        if plan.interval < 1000:
+            stack.enter_context(mock.patch.multiple(sealing, PIECE_ROWS=3, FAN_OUT=2))
         stack.enter_context(listening(world, stage.told.append))
         world.calm = True
         world.start("setup", lambda process: _set_up(process, run))
@@ -150,12 +157,12 @@ def simulate(plan: Plan) -> Outcome:
         for role in plan.cast:
             _employ(run, role)
         problems = _play(run)
-    referee = Referee(store)
-    referee.replay()
-    problems += referee.problems
-    answers: Counter[str] = Counter()
-    if referee.entries:
-        answers = judge(stage, referee, problems, copying=run.copying is not None)
+        referee = Referee(store)
+        referee.replay()
+        problems += referee.problems
+        answers: Counter[str] = Counter()
+        if referee.entries:
+            answers = judge(stage, referee, problems, copying=run.copying is not None)
     events = referee.book.events + Counter({"rejected requests in entries": referee.rejected})
     return Outcome(
         plan,
@@ -172,7 +179,13 @@ def simulate(plan: Plan) -> Outcome:
 
 
 def _set_up(process: Process, run: _Run) -> None:
-    log = Log.create(run.stage.store, SimulatedClock(process))
+    folder = 4 * run.plan.interval
+    log = Log.create(
+        run.stage.store,
+        SimulatedClock(process),
+        snapshot_interval=run.plan.interval,
+        entries_per_folder=folder,
+    )
     admin = Admin(log)
     for topic, partitions in PARTITIONS.items():
         admin.create_topic(topic, partitions)

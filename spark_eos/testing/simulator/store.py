@@ -29,12 +29,14 @@ class SimulatedStore(WrappedStore):
         self._busy_until = -1.0
         self.landed: dict[str, float] = {}
         """When each entry came to be, in the world's time (s)."""
+        self.written: dict[str, Data] = {}
+        """The bytes of each entry, also of those that were retired."""
 
     def create(self, name: str, data: Data) -> None:
         def effect() -> None:
             self.inner.create(name, data)
             if name.startswith(names.LOG):
-                self.landed[name] = self._world.now
+                self.landed[name], self.written[name] = self._world.now, data
 
         self._call("create", name, effect)
 
