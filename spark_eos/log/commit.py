@@ -210,7 +210,9 @@ class Committer:
                 self._durable = entry.seq
                 self._answer_found(draft.tickets)
                 for ticket in draft.tickets:
-                    self._forget(ticket)  # The slot is another's: ours can never land.
+                    # The slot is another's, so ours can never land; unless nobody can tell any more whose it was.
+                    if not self._tail.is_lost(ticket.request_id):
+                        self._forget(ticket)
                 return
             except OutcomeUnknownError as error:
                 doubted = {request.request_id for request in draft.requests}

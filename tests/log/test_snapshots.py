@@ -262,6 +262,32 @@ def test_a_no_to_what_may_have_been_done_is_no_answer(log, doubtful):
         again()
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["with a number", "without a producer"])
+def test_who_met_a_taken_slot_and_slept_does_not_take_it_for_anothers(log, store, known):
+    """It was its own: the library below had sent the create twice."""
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, None, 0),)).results
+    ours = FaultyStore(store.inner)
+    sleeper = Log.open(ours, Clock(b"c"), Retry(deadline_s=10))
+    action = rows(sleeper, stamp, 0) if known else rows(sleeper)
+    slot = names.entry(log.state.seq + 1, 7)
+
+    def sleep(operation, name):
+        if (operation, name) == ("read", slot):
+            ours.before = lambda *_: None
+            append(log, *range(40))
+
+    ours.inject(Fault.DUPLICATE, "create", "_log/*")
+    ours.before = sleep
+    if known:
+        (appended,) = sleeper.commit(lambda _: (action,)).results[0]
+        assert appended.duplicate
+    else:
+        with pytest.raises(CommitOutcomeUnknownError, match="retired"):
+            sleeper.commit(lambda _: (action,))
+    log.follow()
+    assert values(log).count(99) == 1
+
+
 def test_retired_entries_without_a_snapshot_are_damage(log, store):
     append(log, 0)
     sleeper = another(store)

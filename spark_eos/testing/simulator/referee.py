@@ -19,6 +19,7 @@ from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.invariants import InvariantError, check_step
 from spark_eos.protocol.rules import Rejected, apply, apply_entry, behind
+from spark_eos.protocol.rules.evidence import is_repeatable
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.simulator.book import Book, Rows
@@ -76,13 +77,18 @@ class Referee:
             if after is not before and after != before:
                 self._say(f"a rejected request changed something: {request.actions}")
             return after
-        if request.request_id in self.accepted:
+        if request.request_id in self.accepted and not self._may_repeat(request):
             self._say(f"request {request.request_id.hex()} of {request.writer} is in the log twice")
         self.accepted[request.request_id] = (self._seq, outcome.results)
         stood = {at: offset for at, offset in self.book.offsets.get(COPIERS, {}).items() if at[0] == INPUT}
         self.book.enter(before, request, outcome.results, after, now)
         self._check_copies(stood, after)
         return after
+
+    def _may_repeat(self, request: a.Request) -> bool:
+        """Who could not see any more whether it is in asks again, if that does no harm."""
+        name = names.entry(self.accepted[request.request_id][0], self.state.entries_per_folder)
+        return is_repeatable(request.actions) and not self._store.inner.size(name)
 
     def _check_copies(self, stood: dict[tuple[str, int], int], state: State) -> None:
         """What the copying group has moved over is what became visible in the output, in the same request."""
