@@ -39,6 +39,9 @@ from spark_eos.storage import Store
 
 __all__ = ["Committed", "Committer", "Propose"]
 
+IDLE_S = 5.0
+"""Whoever has not committed for so long looks for news first."""
+
 Propose = Callable[[State], Sequence[Action]]
 """What to ask for, given a state; nothing, if nothing is left to do. May raise to refuse.
 
@@ -99,6 +102,7 @@ class Committer:
         self._waiting: list[_Ticket] = []
         self._sent: dict[bytes, _Sent] = {}
         """What each watched request was when it was last sent, and to which slot."""
+        self._used_s = clock.monotonic()
         self._durable = -1
         """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
@@ -137,7 +141,11 @@ class Committer:
 
     def _attempt(self, tickets: list[_Ticket]) -> None:
         """One slot: draft an entry on the state at hand and create it, or learn what is newer."""
-        state = self._tail.state
+        now, state = self._clock.monotonic(), self._tail.state
+        if now - self._used_s > IDLE_S:
+            # A create at a slot of long ago would be refused, and what is in it may be retired.
+            state = self._follow()
+        self._used_s = now
         if any(self._tail.is_watched(ticket.request_id) for ticket in tickets):
             state = self._follow()  # An earlier try is in doubt: it may have landed since.
             if self._answer_found(tickets) or self._answer_lost(tickets, state):
@@ -209,9 +217,12 @@ class Committer:
                 self._await_slot(entry.seq, deadline)
                 self._durable = entry.seq
                 self._answer_found(draft.tickets)
+                others = self._store.knows_its_own and attempt == 0
                 for ticket in draft.tickets:
                     # The slot is another's, so ours can never land; unless nobody can tell any more whose it was.
-                    if not self._tail.is_lost(ticket.request_id):
+                    if (others and ticket.request_id not in doubted) or not self._tail.is_lost(
+                        ticket.request_id
+                    ):
                         self._forget(ticket)
                 return
             except OutcomeUnknownError as error:

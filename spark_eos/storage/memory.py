@@ -39,6 +39,7 @@ class MemoryStore(Store):
     """
 
     is_local = True
+    knows_its_own = True
 
     def __init__(self, name: str | None = None) -> None:
         with _spaces_lock:

@@ -46,6 +46,7 @@ class PosixStore(Store):
     """
 
     is_local = True
+    knows_its_own = True  # By the link count, see `_link`.
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = self.url = os.path.abspath(root)

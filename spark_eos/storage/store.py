@@ -54,6 +54,10 @@ class Store(ABC):
     #: True where a ``size`` call is as cheap as a system call (a folder), False where it is a request.
     is_local: bool = False
 
+    #: True where a single `create` that raises `ObjectExistsError` has met another's object for certain. False where
+    #: something below may have sent the request twice, so that it can meet its own.
+    knows_its_own: bool = False
+
     @abstractmethod
     def create(self, name: str, data: Data) -> None:
         """Make ``name`` hold ``data``: atomically, durably, and only if the name is free.

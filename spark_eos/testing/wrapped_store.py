@@ -29,6 +29,7 @@ class WrappedStore(Store):
         self.inner = inner
         self.url = inner.url
         self.is_local = inner.is_local
+        self.knows_its_own = False  # Who knows what happens on the way.
 
     @abstractmethod
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:

@@ -204,6 +204,20 @@ def test_a_store_that_stays_away_says_no_and_nothing_is_in(log, store):
     assert len(entries(store)) == 1
 
 
+def test_who_was_idle_looks_for_news_before_it_tries(log, store, other, clock):
+    for name in "abc":
+        other.follow()
+        other.commit(create(name))
+    clock.sleep(1)
+    log.commit(create("d"))
+    assert store.count("create", ENTRIES) == 3, "entry 0, a slot that was taken, and the next free one"
+    other.follow()
+    other.commit(create("e"))
+    clock.sleep(6)
+    log.commit(create("f"))
+    assert store.count("create", ENTRIES) == 4
+
+
 # -- Durable before it is answered -----------------------------------------------------------------------
 
 

@@ -52,7 +52,7 @@ def read(log, isolation=Isolation.READ_COMMITTED):
     topic = log.topic("t")
     end = log.state.partitions[topic.topic_id, 0].end
     fetches = plan(log.state, T0, 0, end, isolation)
-    return [value for fetch in fetches for value in log.read(topic, fetch)["value"].to_pylist()]
+    return [value for fetch in fetches for value in log.read(topic, fetch).column("value").to_pylist()]
 
 
 def test_opening_creates_nothing(tmp_path):
