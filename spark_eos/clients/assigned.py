@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-import pyarrow as pa
-
 from spark_eos.errors import ObjectNotFoundError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch, Isolation, end_offset, partition_of, plan
+from spark_eos.log.read import Records
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 
@@ -34,15 +33,15 @@ class Assigned:
         self._isolation = isolation
         self._planned: deque[Fetch] = deque()
         self._planned_end = -1
-        self._table: pa.Table | None = None
-        self._base = -1
+        self._records: Records | None = None
+        self._next = -1
 
     def seek(self, offset: int) -> None:
         """Go on from ``offset``."""
         self.position = offset
         self._planned.clear()
         self._planned_end = -1
-        self._table = None
+        self._records = None
 
     def check_topic(self, state: State) -> Topic:
         """The topic as it is now. Raises `UnknownTopicOrPartitionError` if it is another one."""
@@ -54,25 +53,30 @@ class Assigned:
             )
         return topic
 
-    def take(self, state: State, limit: int) -> tuple[int, pa.Table] | None:
-        """Up to ``limit`` rows and the offset of the first; None if there are none now.
+    def take(self, state: State, limit: int) -> Records | None:
+        """Up to ``limit`` rows; None if there are none now.
 
-        Rows have consecutive offsets. The position moves behind them, and over what is never shown. Raises
-        `OutOfRange`, `CorruptRecordError` and the errors of the store; the position stays then.
+        The position moves behind them, and over what is never shown. Raises `OutOfRange`, `CorruptRecordError`
+        and the errors of the store; the position stays then.
         """
         self.topic = self.check_topic(state)
-        if self._table is None and not self._load(state):
-            return None
-        assert self._table is not None
-        assert self.position is not None
-        first = self.position - self._base
-        rows = self._table.slice(first, limit)
-        offset = self.position
-        self.position += rows.num_rows
-        if first + rows.num_rows >= self._table.num_rows:
-            self._table = None
-            self._skip()
-        return offset, rows
+        while self._records is None:
+            if not self._load(state):
+                return None
+        records = self._records.slice(0, limit)
+        rest = self._records.slice(records.num_rows)
+        if rest.num_rows:
+            self._records = rest
+            self.position = records.offset(records.num_rows - 1) + 1
+        else:
+            self._done()
+        return records
+
+    def _done(self) -> None:
+        """The batch in memory was read, and goes; its last offsets may have had no records, or all of them."""
+        self._records = None
+        self.position = self._next
+        self._skip()
 
     def _load(self, state: State) -> bool:
         """Read the next planned batch; plan first if need be. Whether there is one."""
@@ -83,15 +87,20 @@ class Assigned:
             return False
         fetch = self._planned[0]
         try:
-            self._table = self._log.read(self.topic, fetch)
+            self._records = self._log.read(self.topic, fetch)
         except ObjectNotFoundError:
-            # Retention may have removed the file since it was planned. If not, the log lacks a file.
+            # Its records were deleted or written anew since it was planned. If not, the log lacks a file.
             state = self._log.follow()
-            if fetch.offset >= partition_of(state, self.at).start:
+            self.check_topic(state)
+            self.seek(fetch.offset)
+            self._plan(state)
+            if self._planned and self._planned[0].file == fetch.file:
                 raise
-            raise OutOfRange from None
+            return self._load(state)
         self._planned.popleft()
-        self._base = self.position = fetch.offset
+        self.position, self._next = fetch.offset, fetch.next_offset
+        if not self._records.num_rows:
+            self._done()
         return True
 
     def _plan(self, state: State) -> None:

@@ -33,6 +33,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, end_offset, partition_of
+from spark_eos.log.read import Records
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -58,6 +59,8 @@ class Consumer:
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         self._settings = consumer_config(config)
         self._log = url if isinstance(url, Log) else Log.shared(url)
+        if not self._settings["log.upkeep.enable"]:
+            self._log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
         self._isolation = Isolation(self._settings["isolation.level"])
         self._assigned: dict[TopicPartition, Assigned] = {}
         """In the order in which they take their turns."""
@@ -219,8 +222,8 @@ class Consumer:
         def gather(state: State) -> list[ConsumerRecord]:
             return [
                 record
-                for assigned, offset, rows in self._fetcher.turns(state, limit)
-                for record in to_records(assigned.topic, assigned.at.partition, offset, rows)
+                for assigned, found in self._fetcher.turns(state, limit)
+                for record in to_records(assigned.topic, assigned.at.partition, found)
             ]
 
         return self._wait(timeout_ms, limit, gather) or []
@@ -236,8 +239,8 @@ class Consumer:
 
         def gather(state: State) -> list[pa.Table]:
             return [
-                to_arrow(assigned.topic, assigned.at.partition, offset, rows)
-                for assigned, offset, rows in self._fetcher.turns(state, limit, alike=True)
+                to_arrow(assigned.topic, assigned.at.partition, found)
+                for assigned, found in self._fetcher.turns(state, limit, alike=True)
             ]
 
         tables = self._wait(timeout_ms, limit, gather)
@@ -247,7 +250,7 @@ class Consumer:
         if first is None:
             return pa.table({})
         empty = layout_of(first.topic).physical.empty_table()
-        return to_arrow(first.topic, 0, 0, empty)
+        return to_arrow(first.topic, 0, Records(empty, 0))
 
     # -- Offsets ----------------------------------------------------------------------------------------
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pyarrow as pa
-
 from spark_eos.clients.assigned import Assigned, OutOfRange
 from spark_eos.clients.offsets import Offsets
 from spark_eos.errors import EosLogError, OffsetOutOfRangeError
 from spark_eos.log.log import Log
 from spark_eos.log.plan import partition_of
+from spark_eos.log.read import Records
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
@@ -29,14 +28,12 @@ class Fetcher:
         self._offsets = offsets
         self._assigned = assigned
 
-    def turns(
-        self, state: State, limit: int, *, alike: bool = False
-    ) -> Iterable[tuple[Assigned, int, pa.Table]]:
+    def turns(self, state: State, limit: int, *, alike: bool = False) -> Iterable[tuple[Assigned, Records]]:
         """Rows of one partition after the other, until there are ``limit``; the next call starts behind.
 
         An error is raised only if nothing was found before: what was taken is never lost.
         """
-        found: list[tuple[Assigned, int, pa.Table]] = []
+        found: list[tuple[Assigned, Records]] = []
         layout = None
         for at in list(self._assigned):
             assigned = self._assigned[at]
@@ -54,14 +51,14 @@ class Fetcher:
                 if taken is None:
                     break
                 layout = layout_of(assigned.topic).physical
-                found.append((assigned, *taken))
-                limit -= taken[1].num_rows
+                found.append((assigned, taken))
+                limit -= taken.num_rows
                 self._assigned[at] = self._assigned.pop(at)
                 if limit > NO_LIMIT // 2:
                     break
         return found
 
-    def _take(self, assigned: Assigned, state: State, limit: int) -> tuple[int, pa.Table] | None:
+    def _take(self, assigned: Assigned, state: State, limit: int) -> Records | None:
         if assigned.position is None:
             assigned.check_topic(state)
             if self._offsets.is_pending(state, assigned.at):

@@ -242,6 +242,8 @@ class Producer:
                 else:
                     open_ = Log.open_or_create if create else Log.open
                     self._opened = open_(self._url, retry=Retry(deadline_s=block_ms / 1000))
+            if not self._settings["log.upkeep.enable"]:
+                self._opened.upkeep.enabled = False  # For this process, whoever else in it uses the log.
             return self._opened
 
     def _need(self, call: str) -> Transactions:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_eos.log.layout import TIMESTAMP_TYPE
+from spark_eos.log.read import Records
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.actions import Membership
 from spark_eos.protocol.state import Topic
@@ -80,11 +81,10 @@ class ConsumerGroupMetadata(NamedTuple):
         return Membership(self.member_id, self.generation_id, self.group_instance_id)
 
 
-def to_records(topic: Topic, partition: int, offset: int, rows: pa.Table) -> list[ConsumerRecord]:
-    """Rows as records; the first one has the offset ``offset``."""
-    layout = layout_of(topic)
+def to_records(topic: Topic, partition: int, found: Records) -> list[ConsumerRecord]:
+    """What was read, one by one."""
+    layout, rows, offsets = layout_of(topic), found.table, found.offsets.tolist()
     stamps = rows.column(layout.timestamp_column).cast(pa.int64()).to_pylist()
-    offsets = range(offset, offset + rows.num_rows)
     if not layout.is_kafka:
         values = rows.drop_columns([layout.timestamp_column]).to_pylist()
         return [
@@ -106,15 +106,15 @@ def to_records(topic: Topic, partition: int, offset: int, rows: pa.Table) -> lis
     ]
 
 
-def to_arrow(topic: Topic, partition: int, offset: int, rows: pa.Table) -> pa.Table:
+def to_arrow(topic: Topic, partition: int, found: Records) -> pa.Table:
     """The rows with topic, partition, offset and timestamp in front."""
-    layout, count = layout_of(topic), rows.num_rows
+    layout, rows, count = layout_of(topic), found.table, found.num_rows
     prefix = "" if layout.is_kafka else "_"
     names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [topic.name])
     places = {
         f"{prefix}topic": names.cast(pa.string()),
         f"{prefix}partition": pa.array(np.full(count, partition, np.int32)),
-        f"{prefix}offset": pa.array(np.arange(offset, offset + count)),
+        f"{prefix}offset": pa.array(found.offsets),
         f"{prefix}timestamp": rows.column(layout.timestamp_column).cast(TIMESTAMP_TYPE),
     }
     own = {name: rows.column(name) for name in rows.schema.names if name != layout.timestamp_column}

@@ -17,6 +17,7 @@ from spark_eos.errors import CorruptRecordError, IllegalStateError, SchemaMismat
 __all__ = [
     "KAFKA_VERSION",
     "RESERVED_PREFIXES",
+    "SKIPPED",
     "TIMESTAMP_TYPE",
     "Layout",
     "check_topic_schema",
@@ -36,6 +37,13 @@ TIMESTAMP_TYPE = pa.timestamp("ms", "UTC")
 
 RESERVED_PREFIXES = ("_topic", "_partition", "_offset", "_timestamp")
 """Columns that reading adds; a topic's own columns must not begin like them."""
+
+SKIPPED = pa.field("_skipped", pa.uint16(), nullable=False)
+"""The first column of a file with holes (`FileRef.offsets`): how many offsets before each row have none.
+
+It begins anew with every batch: row ``i`` has the batch's first offset, plus ``i``, plus the sum of the column up to
+and with it. A batch ends where a hole is longer than it can say: that costs nothing, two bytes a row do not much.
+"""
 
 _SAME_IN_SPARK = frozenset(
     {
@@ -122,8 +130,13 @@ class Layout:
             return pa.array(np.full(rows, timestamp_ms, np.int64)).view(field.type)
         return pa.nulls(rows, field.type)
 
-    def stored(self, omitted: tuple[str, ...]) -> pa.Schema:
-        """The columns of a file without ``omitted``. Raises `SchemaMismatchError` for an unknown one."""
+    def stored(self, omitted: tuple[str, ...], *, offsets: bool = False) -> pa.Schema:
+        """The columns of a file without ``omitted``, and with `SKIPPED` in front if it has ``offsets``.
+
+        Raises `SchemaMismatchError` for an unknown one.
+        """
+        if offsets:
+            return pa.schema([SKIPPED, *self.stored(omitted)])
         if not omitted:
             return self.physical
         unknown = [name for name in omitted if name not in self.physical.names]

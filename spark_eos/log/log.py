@@ -38,6 +38,9 @@ from spark_eos.storage import Store, open_store, probe
 
 __all__ = ["Log"]
 
+_OLD_S = 60.0
+"""After so long without staging anything, the log's end is looked for before."""
+
 
 class Log:
     """A handle on one log. Safe to share between threads; keep one per process and log (`Log.shared`).
@@ -57,6 +60,7 @@ class Log:
         self._committer = Committer(store, self._tail, clock, retry or Retry())
         self.upkeep = Upkeep(store, snapshots, clock)
         self._sweeper = Sweeper(self._committer.commit, clock)
+        self._staged_s = clock.monotonic()
 
     # -- open and create ----------------------------------------------------------------------------
 
@@ -214,7 +218,14 @@ class Log:
     def stage(
         self, topic: Topic, *, compression: str | None = None, buffer_bytes: int = BUFFER_BYTES
     ) -> SegmentWriter:
-        """A writer for rows of the topic; what it finishes can be committed by `commit`."""
+        """A writer for rows of the topic; what it finishes can be committed by `commit`.
+
+        Looks for news first if nothing was staged for a minute: the staging floor may have passed by a state so old.
+        """
+        now = self.clock.monotonic()
+        if now - self._staged_s >= _OLD_S:
+            self.follow()
+        self._staged_s = now
         return stage_rows(
             self.store,
             topic,

@@ -35,7 +35,12 @@ class Isolation(Enum):
 
 
 class Fetch(NamedTuple):
-    """``count`` records of one batch, from its row ``skip`` on; they have offsets from ``offset`` on."""
+    """Offsets ``offset`` to ``offset + count - 1`` of one batch, which begins ``skip`` offsets before them.
+
+    Each has a record, the first one in row ``skip`` of the batch; but of a file that was written anew
+    (`FileRef.offsets`) only those that are left. ``part`` says then which of these are wanted, by number: from
+    the first one to before the second; None: all.
+    """
 
     topic: str
     partition: int
@@ -44,6 +49,32 @@ class Fetch(NamedTuple):
     skip: int
     file: FileRef
     batch: BatchRef
+    part: tuple[int, int] | None = None
+
+    @property
+    def base_offset(self) -> int:
+        """The first offset of the batch."""
+        return self.offset - self.skip
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the last one: where to go on when its records are read."""
+        return self.offset + self.count
+
+    @property
+    def records(self) -> int:
+        """How many records it has. Of a batch with holes that is read in part: at most."""
+        if not self.file.offsets:
+            return self.count
+        found = min(self.count, self.batch.count)
+        return found if self.part is None else min(self.part[1], found) - self.part[0]
+
+    def take(self, first: int, records: int) -> Fetch:
+        """So many of its records, from number ``first`` on."""
+        if not self.file.offsets:
+            return self._replace(offset=self.offset + first, skip=self.skip + first, count=records)
+        first += 0 if self.part is None else self.part[0]
+        return self._replace(part=(first, first + records))
 
     @property
     def size(self) -> int:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,25 +20,86 @@ from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Store
 
-__all__ = ["offset_for_time", "read"]
+__all__ = ["Records", "offset_for_time", "read"]
+
+Offsets = npt.NDArray[np.int64]
 
 
-def read(store: Store, topic: Topic, fetch: Fetch) -> pa.Table:
-    """The rows of ``fetch`` in the newest layout of the topic (row ``i`` has offset ``fetch.offset + i``).
+class Records:
+    """Rows in the order of their offsets, and the offset of each. Immutable; a slice copies nothing.
+
+    ``offsets`` are None if they are consecutive, from ``first`` on.
+    """
+
+    __slots__ = ("_first", "_offsets", "table")
+
+    def __init__(self, table: pa.Table, first: int, offsets: Offsets | None = None) -> None:
+        #: The rows, in the columns of the topic's newest layout.
+        self.table = table
+        self._first = first
+        self._offsets = offsets
+
+    @property
+    def num_rows(self) -> int:
+        """How many there are."""
+        return int(self.table.num_rows)
+
+    @property
+    def offsets(self) -> Offsets:
+        """The offset of each row."""
+        if self._offsets is None:
+            return np.arange(self._first, self._first + self.num_rows, dtype=np.int64)
+        return self._offsets
+
+    def offset(self, row: int) -> int:
+        """The offset of one row."""
+        return self._first + row if self._offsets is None else int(self._offsets[row])
+
+    def slice(self, first: int, count: int | None = None) -> Records:
+        """``count`` rows, or all, from number ``first`` on; fewer at the end."""
+        table = self.table.slice(first, count)
+        offsets = None if self._offsets is None else self._offsets[first : first + table.num_rows]
+        return Records(table, self._first + first, offsets)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column of the rows."""
+        return self.table.column(name)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows as dicts."""
+        rows: list[dict[str, Any]] = self.table.to_pylist()
+        return rows
+
+
+def read(store: Store, topic: Topic, fetch: Fetch) -> Records:
+    """The rows of ``fetch`` in the newest layout of the topic.
 
     Raises `CorruptRecordError`, naming file, bytes and offsets, if they are not what was written.
     """
     layout = layout_of(topic, fetch.file.schema_version)
-    context = f"{fetch.topic}-{fetch.partition}, offset {fetch.offset - fetch.skip}"
+    context = f"{fetch.topic}-{fetch.partition}, offset {fetch.base_offset}"
     table = read_batch(store, fetch.file, fetch.batch, layout, context=context)
+    newest = layout_of(topic)
+    if fetch.file.offsets:
+        records = _with_holes(table, fetch)
+        return Records(upgrade(records.table, newest), fetch.offset, records.offsets)
     if fetch.skip or fetch.count != table.num_rows:
         table = table.slice(fetch.skip, fetch.count)
     if table.num_rows != fetch.count:
         raise CorruptRecordError(
             f"{fetch.file.name} has {table.num_rows} rows where {fetch.count} were planned ({context})"
         )
-    newest = layout_of(topic)
-    return table if newest.version == layout.version else upgrade(table, newest)
+    return Records(table if newest.version == layout.version else upgrade(table, newest), fetch.offset)
+
+
+def _with_holes(table: pa.Table, fetch: Fetch) -> Records:
+    """Those rows of a batch with holes that the fetch is about."""
+    skipped, rows = table.column(0).to_numpy(), table.remove_column(0)
+    offsets = fetch.base_offset + np.arange(len(skipped), dtype=np.int64) + np.cumsum(skipped, dtype=np.int64)
+    first, end = np.searchsorted(offsets, (fetch.offset, fetch.next_offset)).tolist()
+    if fetch.part is not None:
+        first, end = min(first + fetch.part[0], end), min(first + fetch.part[1], end)
+    return Records(rows.slice(first, end - first), fetch.offset, offsets[first:end])
 
 
 def offset_for_time(
@@ -59,8 +124,9 @@ def offset_for_time(
         if first >= last:
             continue
         for fetch in plan(state, at, first, last, isolation, load):
-            times = read(store, topic, fetch).column(column).cast(pa.int64())
+            records = read(store, topic, fetch)
+            times = records.column(column).cast(pa.int64())
             late = pc.index(pc.greater_equal(times, timestamp_ms), value=True).as_py()
             if late >= 0:
-                return fetch.offset + late, times[late].as_py()
+                return records.offset(late), times[late].as_py()
     return None

@@ -295,6 +295,7 @@ def read_batch(
 ) -> pa.Table:
     """The rows of ``batch``, with exactly the columns of ``layout.physical``, by one ranged read.
 
+    If the file has ``offsets``, their column (`spark_eos.log.layout.SKIPPED`) is there too, in front.
     ``layout`` is that of the file's schema version (see `upgrade`); ``context`` says in errors whose rows
     they are, for instance the partition and offset. Raises `CorruptRecordError` for bytes that are not
     the ones that were written, `ObjectNotFoundError`, and `IllegalStateError` for another version's layout.
@@ -326,7 +327,7 @@ def decode_batch(
     crc = google_crc32c.value(data)
     if crc != batch.crc:
         raise corrupt(f"CRC32C is {crc:#010x}, not {batch.crc:#010x}")
-    stored = layout.stored(file.omitted)
+    stored = layout.stored(file.omitted, offsets=file.offsets)
     try:
         batches = [
             pa.ipc.read_record_batch(message, stored)
@@ -339,21 +340,24 @@ def decode_batch(
     count = sum(decoded.num_rows for decoded in batches)
     if count != batch.count:
         raise corrupt(f"{count} rows instead of {batch.count}")
+    if file.offsets and any(decoded.column(0).null_count for decoded in batches):
+        raise corrupt("it has rows without an offset")
     if not file.omitted:
-        return pa.Table.from_batches(batches, layout.physical)
+        return pa.Table.from_batches(batches, stored)
     if layout.timestamp_column in file.omitted and batch.min_timestamp_ms != batch.max_timestamp_ms:
         raise corrupt("its rows have different timestamps, but the file has no column of them")
+    whole = layout.stored((), offsets=file.offsets)
     return pa.Table.from_batches(
-        [_filled(decoded, layout, batch.max_timestamp_ms) for decoded in batches], layout.physical
+        [_filled(decoded, layout, whole, batch.max_timestamp_ms) for decoded in batches], whole
     )
 
 
-def _filled(batch: pa.RecordBatch, layout: Layout, timestamp_ms: int) -> pa.RecordBatch:
+def _filled(batch: pa.RecordBatch, layout: Layout, whole: pa.Schema, timestamp_ms: int) -> pa.RecordBatch:
     names = batch.schema.names
     columns = [
         batch.column(names.index(field.name))
         if field.name in names
         else layout.fill(field, batch.num_rows, timestamp_ms)
-        for field in layout.physical
+        for field in whole
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=layout.physical)
+    return pa.RecordBatch.from_arrays(columns, schema=whole)

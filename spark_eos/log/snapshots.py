@@ -74,6 +74,8 @@ class Snapshots:
         if before is not None and before.seq > self.stored:
             try:
                 self._store.size(names.snapshot(before.seq))
+                # Entries are retired because of it: it must outlive a power cut, though another has stored it.
+                self._store.settle(names.snapshot(before.seq))
             except ObjectNotFoundError:
                 missed = True
             except EosLogError:
@@ -86,6 +88,28 @@ class Snapshots:
     def is_due(self) -> bool:
         """Whether a snapshot is missing that this process should store: its own, or that of one that died."""
         return self._mine and self._passed is not None and self._passed.seq > self.stored
+
+    def look(self) -> int:
+        """Learn of the newest snapshot that is stored, by whomever: its entry, or -1. For who does all the upkeep.
+
+        Raises `CorruptRecordError` if there are only damaged ones.
+        """
+        found = (names.snapshot_seq(info.name) for info in self._store.list(names.SNAPSHOTS))
+        if max((seq for seq in found if seq is not None), default=-1) <= self.stored:
+            return self.stored
+        newest = newest_snapshot(self._store)
+        if newest is not None and newest.seq > self.stored:
+            self._store.settle(names.snapshot(newest.seq))
+            if self._passed is not None and self._passed.seq == newest.seq:
+                forget(_pieces(self._passed))
+            self.stored = newest.seq
+        return self.stored
+
+    @property
+    def missing(self) -> int | None:
+        """The boundary that this process could store a snapshot of, if the one it knows of is older."""
+        state = self._passed
+        return state.seq if state is not None and state.seq > self.stored else None
 
     def write(self) -> bool:
         """Store the newest boundary's pieces and snapshot, unless they are; whether this process did.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 import google_crc32c
 import pyarrow as pa
 
-from spark_eos.errors import EosLogError, ObjectExistsError
+from spark_eos.errors import CorruptRecordError, EosLogError, ObjectExistsError
 from spark_eos.log.layout import Layout
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store, Upload
 
-__all__ = ["RECORD_BATCH_BYTES", "Run", "StagingFile", "slices"]
+__all__ = ["RECORD_BATCH_BYTES", "Run", "StagingFile", "compression_of", "slices"]
 
 RECORD_BATCH_BYTES = 8 << 20
 """About the largest record batch: what a reader hands on in one piece."""
@@ -34,7 +35,8 @@ class Run(NamedTuple):
 class StagingFile:
     """A file of the store that is there, and durable, once `close` returns, and not before.
 
-    ``schema`` are the columns it has: those of ``layout`` without ``omitted``.
+    ``schema`` are the columns it has: those of ``layout`` without ``omitted``, with the column of offsets in
+    front if it shall have ``offsets`` (`FileRef`).
     """
 
     def __init__(
@@ -44,12 +46,15 @@ class StagingFile:
         layout: Layout,
         omitted: tuple[str, ...],
         options: pa.ipc.IpcWriteOptions,
+        *,
+        offsets: bool = False,
     ) -> None:
-        self.schema = layout.stored(omitted)
+        self.schema = layout.stored(omitted, offsets=offsets)
         self._store = store
         self._name = name
         self._version = layout.version
         self._omitted = omitted
+        self._offsets = offsets
         self._batches: list[BatchRef] = []
         # Arrow writes the schema in front of the first record batch: its bytes are not part of that one.
         rows_start = _MAGIC_BYTES + self.schema.serialize().size
@@ -93,7 +98,8 @@ class StagingFile:
             # A library below may send a request twice and meet its own object: the bytes say whose it is.
             if not self._is_there():
                 raise
-        return FileRef(self._name, self.size, self._version, self._omitted), tuple(self._batches)
+        file = FileRef(self._name, self.size, self._version, self._omitted, self._offsets)
+        return file, tuple(self._batches)
 
     def _is_there(self) -> bool:
         """Whether the object of this name holds these very rows."""
@@ -157,3 +163,39 @@ def slices(batch: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
         return [batch]
     rows = -(-batch.num_rows // pieces)
     return [batch.slice(first, rows) for first in range(0, batch.num_rows, rows)]
+
+
+def compression_of(data: pa.Buffer) -> str | None:
+    """How the record batches in the bytes of a batch are compressed: None, "lz4" or "zstd".
+
+    Arrow says it in their metadata, two tables of a FlatBuffer (``Message.header``, ``RecordBatch.compression``).
+    Raises `CorruptRecordError` for other bytes.
+    """
+    try:
+        message = pa.ipc.read_message(data)
+        if message.type != "record batch":
+            raise CorruptRecordError(f"{len(data)} bytes are no record batch, but a {message.type}")
+        metadata = memoryview(message.metadata)
+        header = _table(metadata, int(struct.unpack_from("<I", metadata, 0)[0]), 2)
+        compression = None if header is None else _table(metadata, header, 3)
+        if compression is None:
+            return None
+        return "zstd" if _field(metadata, compression, 0) is not None else "lz4"
+    except (pa.ArrowException, OSError, struct.error) as error:
+        raise CorruptRecordError(f"{len(data)} bytes are no record batch: {error}") from error
+
+
+def _field(data: memoryview, table: int, number: int) -> int | None:
+    """Where a field of a FlatBuffer's table is; None if it has its default."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    (size,) = struct.unpack_from("<H", data, vtable)
+    if size < 6 + 2 * number:
+        return None
+    (at,) = struct.unpack_from("<H", data, vtable + 4 + 2 * number)
+    return table + at if at else None
+
+
+def _table(data: memoryview, table: int, number: int) -> int | None:
+    """The table that a field refers to; None if there is none."""
+    at = _field(data, table, number)
+    return None if at is None else at + int(struct.unpack_from("<I", data, at)[0])

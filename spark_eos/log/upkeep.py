@@ -58,6 +58,15 @@ class Retirer:
             done += 1
         return done
 
+    def left(self, state: State, snapshot: int) -> int:
+        """How many entries `step` would retire by and by."""
+        limit = snapshot - state.snapshot_interval
+        if limit <= 0:
+            return 0
+        if self._next is None:
+            self._next = self._find(state, limit)
+        return max(limit + 1 - self._next, 0)
+
     def _find(self, state: State, limit: int) -> int:
         """The first entry that is not retired: they are retired in order."""
         low, high = 1, limit + 1
@@ -107,6 +116,31 @@ class Upkeep:
             _LOG.warning("upkeep of the log failed, and will be tried again: %s", error)
         finally:
             self._lock.release()
+
+    def look(self, state: State) -> tuple[int | None, int]:
+        """What `snapshot` and `retire` would do: the entry behind which one is missing, and entries to retire."""
+        with self._lock:
+            stored = self._snapshots.look()
+            missing = self._snapshots.missing
+            return missing, self._retirer.left(state, stored if missing is None else missing)
+
+    def snapshot(self) -> int | None:
+        """Store the newest snapshot that this process can make, if there is none; behind which entry that was.
+
+        Whoever created the boundary, and whether this process does a share or not. Older ones are dropped.
+        Raises what the store raises.
+        """
+        with self._lock:
+            self._snapshots.look()
+            missing = self._snapshots.missing
+            written = self._snapshots.write()
+            self._snapshots.drop_old()
+            return missing if written else None
+
+    def retire(self, state: State, count: int) -> int:
+        """Retire up to ``count`` entries that the newest stored snapshot covers; how many there were."""
+        with self._lock:
+            return self._retirer.step(state, self._snapshots.look(), count)
 
     def _step(self, state: State) -> bool:
         """One piece of work; whether there was any."""

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_eos.errors import CommitOutcomeUnknownError
+from spark_eos.log.history import as_of, entry_at_time, plan_as_of
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch, Isolation, plan
 from spark_eos.log.stage import Stage
@@ -59,7 +60,7 @@ def _transaction(
 
 
 class EosLogBatchReader(DataSourceReader):
-    """Reads from the earliest to the latest offset, or what the options say, as of one applied state."""
+    """Reads from the earliest to the latest offset, or what the options say, as of one applied state: now or then."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -71,12 +72,19 @@ class EosLogBatchReader(DataSourceReader):
         options = self._options
         log = Log.shared(options.path)
         state = log.state
-        starts = starting_positions(options, log, selected_partitions(options, state), default=EARLIEST)
-        ends = ending_positions(options, log, starts)
+        past = self._past(log)
+        shown = log if past is None else past
+        starts = starting_positions(
+            options, shown, selected_partitions(options, shown.state), default=EARLIEST
+        )
+        ends = ending_positions(options, shown, starts)
         isolation = Isolation.parse(options.isolation_level)
         fetches: list[Fetch] = []
         for at, start in sorted(starts.items()):
-            fetches += plan(state, at, start, ends[at], isolation, log.load)
+            if past is None:
+                fetches += plan(state, at, start, ends[at], isolation, log.load)
+            else:
+                fetches += plan_as_of(log, past, at, start, ends[at], isolation)
         return split(
             Stage(options.path, state.seq + 1),
             dict(state.topics),
@@ -84,6 +92,13 @@ class EosLogBatchReader(DataSourceReader):
             at_least=options.min_partitions,
             records=options.max_records_per_partition,
         )
+
+    def _past(self, log: Log) -> Log | None:
+        """The log as of ``versionAsOf`` or ``timestampAsOf``."""
+        seq = self._options.version_as_of
+        if self._options.timestamp_as_of_ms is not None:
+            seq = entry_at_time(log, self._options.timestamp_as_of_ms)
+        return None if seq is None else as_of(log, seq)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

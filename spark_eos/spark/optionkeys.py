@@ -47,6 +47,8 @@ _OPTIONS: dict[str, _Option] = {
     "endingOffsets": _Option(_BATCH_SOURCE),
     "endingTimestamp": _Option(_BATCH_SOURCE),
     "endingOffsetsByTimestamp": _Option(_BATCH_SOURCE),
+    "versionAsOf": _Option(_BATCH_SOURCE),
+    "timestampAsOf": _Option(_BATCH_SOURCE),
     "failOnDataLoss": _Option(_SOURCES),
     "maxOffsetsPerTrigger": _Option(_STREAM_SOURCE),
     "minPartitions": _Option(_SOURCES),
@@ -62,6 +64,7 @@ _OPTIONS: dict[str, _Option] = {
     "auto.create.topics.enable": _Option(_SINKS, kafkas_own=True),
     "compression.type": _Option(_SINKS, kafkas_own=True),
     "partitioner.class": _Option(_SINKS, kafkas_own=True),
+    "log.upkeep.enable": _Option(_STREAM_SOURCE | _STREAM_SINK),
     "checkpointLocation": _Option(_STREAM_SINK),
     "queryName": _Option(_STREAM_SINK),
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from spark_eos.errors import ConfigError
+from spark_eos.log.history import time_ms
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.offsets import (
     Kind,
@@ -32,7 +33,7 @@ _ASSIGN_EXAMPLE = '{"flights": [0, 1]}'
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to read, checked. ``ending`` is meant for batches.
+    """What to read, checked. ``ending``, ``version_as_of`` (an entry) and ``timestamp_as_of_ms`` are for batches.
 
     Exactly one of ``subscribe`` (topics), ``subscribe_pattern`` (a regular expression for whole names) and
     ``assign`` (partitions by topic, in order) is not None.
@@ -52,13 +53,16 @@ class SourceOptions:
     include_metadata: bool = False
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     group_id: str | None = None
+    upkeep: bool = True
+    version_as_of: int | None = None
+    timestamp_as_of_ms: int | None = None
 
 
 @dataclass(frozen=True)
 class SinkOptions:
     """Where to write, checked. ``checkpoint_location`` is None where it comes from Spark's configuration.
 
-    ``include_headers`` False leaves a ``headers`` column out.
+    ``include_headers`` False leaves a ``headers`` column out; ``upkeep`` False leaves the log's upkeep to others.
     """
 
     path: str
@@ -73,6 +77,7 @@ class SinkOptions:
     compression: Literal["lz4", "zstd"] | None = None
     partitioner: str | None = None
     include_headers: bool = True
+    upkeep: bool = True
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
@@ -97,6 +102,9 @@ def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> Sourc
             "option startingOffsets='committed' needs option group.id: the offsets committed by that group; "
             "a sink commits under its own group.id, or else under its transactional.id"
         )
+    version, moment = given.integer("versionAsOf", lowest=0), _moment(given)
+    if version is not None and moment is not None:
+        raise ConfigError("options versionAsOf and timestampAsOf contradict each other; keep one of them")
     isolation = given.choice("isolation.level", ("read_committed", "read_uncommitted"))
     return replace(
         selection,
@@ -108,6 +116,9 @@ def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> Sourc
         max_records_per_partition=given.integer("maxRecordsPerPartition"),
         isolation_level="read_uncommitted" if isolation == "read_uncommitted" else "read_committed",
         group_id=group_id,
+        upkeep=given.boolean("log.upkeep.enable", default=True),
+        version_as_of=version,
+        timestamp_as_of_ms=moment,
     )
 
 
@@ -130,6 +141,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         compression=None if compression in {None, "none"} else cast('Literal["lz4", "zstd"]', compression),
         partitioner=given.text("partitioner.class"),
         include_headers=given.boolean("includeHeaders", default=True),
+        upkeep=given.boolean("log.upkeep.enable", default=True),
     )
 
 
@@ -216,6 +228,20 @@ def _ending(given: Given) -> Start:
     if option != "endingOffsets":
         return _by_timestamp(given, option, "latest")
     return _by_offset(given, option, ("latest",), _LATEST, earliest=False, latest=True)
+
+
+def _moment(given: Given) -> int | None:
+    """Delta's timestampAsOf: a date or a time; or, as in startingTimestamp, milliseconds."""
+    text = given.text("timestampAsOf")
+    if text is None or text.isdecimal():
+        return given.integer("timestampAsOf", lowest=0)
+    try:
+        return time_ms(text)
+    except (ValueError, OverflowError) as error:
+        what = (
+            "a date or time such as 2026-11-21 or 2026-11-21T16:30:00.000Z (UTC unless it says otherwise), or"
+        )
+        raise expected("timestampAsOf", text, f"{what} milliseconds since 1970") from error
 
 
 def _option_of(given: Given, bound: str) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from spark_eos.errors import ObjectNotFoundError
 from spark_eos.log.plan import Fetch
+from spark_eos.log.read import Records
 from spark_eos.log.stage import Stage
 from spark_eos.protocol.state import Topic
 
@@ -35,7 +36,7 @@ class ScanTask(InputPartition):
     fetches: tuple[Fetch, ...]
 
     def __repr__(self) -> str:
-        rows = sum(fetch.count for fetch in self.fetches)
+        rows = sum(fetch.records for fetch in self.fetches)
         return f"ScanTask({rows} records of {', '.join(sorted(self.topics))})"
 
 
@@ -52,25 +53,23 @@ def split(
     ``at_least`` of them if there are as many records (``minPartitions``), and none with more than
     ``records`` (``maxRecordsPerPartition``).
     """
-    total = sum(fetch.count for fetch in fetches)
+    total = sum(fetch.records for fetch in fetches)
     longest = records or total
     if at_least:
         longest = min(longest, max(1, total // at_least))
     tasks: list[list[Fetch]] = []
     rows = size = 0
     for fetch in fetches:
-        rest = fetch
-        while rest.count:
+        first = 0
+        while first < fetch.records:
             if not tasks or rows >= longest or size >= TASK_BYTES:
                 tasks.append([])
                 rows = size = 0
-            taken = rest._replace(count=min(rest.count, longest - rows))
-            tasks[-1].append(taken)
-            rows += taken.count
-            size += taken.size * taken.count // taken.batch.count
-            rest = rest._replace(
-                offset=rest.offset + taken.count, skip=rest.skip + taken.count, count=rest.count - taken.count
-            )
+            taken = min(fetch.records - first, longest - rows)
+            tasks[-1].append(fetch.take(first, taken))
+            first += taken
+            rows += taken
+            size += fetch.size * taken // fetch.batch.count
     return [_task(stage, topics, task) for task in tasks]
 
 
@@ -80,8 +79,15 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
         return  # Spark's stand-in where a batch read has nothing to plan.
     for fetch in task.fetches:
         topic = task.topics[fetch.topic]
-        table = task.stage.read(topic, fetch)
-        arrays = [_column(table, fetch, field) for field in columns]
+        try:
+            records = task.stage.read(topic, fetch)
+        except ObjectNotFoundError as error:
+            raise ObjectNotFoundError(
+                f"{error}. It was there when this query was planned: its records were deleted or written anew since, "
+                "and it went when file.delete.delay.ms of its topic was over. Start the query again, which plans "
+                "anew; if tasks take that long, raise file.delete.delay.ms"
+            ) from error
+        arrays = [_column(records, fetch, field) for field in columns]
         yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()
 
 
@@ -91,15 +97,15 @@ def _task(stage: Stage, topics: dict[str, Topic], fetches: list[Fetch]) -> ScanT
     )
 
 
-def _column(table: pa.Table, fetch: Fetch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
-    name = field.name
-    if name in table.schema.names:
-        return table.column(name).cast(field.type)
+def _column(records: Records, fetch: Fetch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    name, count = field.name, records.num_rows
+    if name in records.table.schema.names:
+        return records.column(name).cast(field.type)
     if name in {"topic", "_topic"}:
-        return pa.repeat(pa.scalar(fetch.topic, field.type), fetch.count)
+        return pa.repeat(pa.scalar(fetch.topic, field.type), count)
     if name in {"partition", "_partition"}:
-        return pa.repeat(pa.scalar(fetch.partition, field.type), fetch.count)
+        return pa.repeat(pa.scalar(fetch.partition, field.type), count)
     if name in {"offset", "_offset"}:
-        return pa.array(np.arange(fetch.offset, fetch.offset + fetch.count, dtype=np.int64))
+        return pa.array(records.offsets)
     # timestampType: 0, CreateTime
-    return pa.repeat(pa.scalar(0, field.type), fetch.count)
+    return pa.repeat(pa.scalar(0, field.type), count)

@@ -55,6 +55,8 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         """Make the micro-batch visible, once: rows, source offsets and COMMIT in one entry."""
         topics, files = collect(messages)
         log = Log.shared(self._options.path)
+        if not self._options.upkeep:
+            log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
         try:
             log.check_visible(files)
             if self._options.guarantee == "at_least_once":

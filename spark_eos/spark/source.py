@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_eos.errors import CheckpointMismatchError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from spark_eos.errors import (
+    CheckpointMismatchError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch, Isolation, end_offset, plan
 from spark_eos.log.stage import Stage
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
     from spark_eos.spark.options import SourceOptions
 
 __all__ = ["EosLogStreamReader"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -120,6 +127,12 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for at, stop in sorted(finish.positions.items()):
             partition = state.partitions.get((finish.topic_ids[at.topic], at.partition))
             if partition is None:
+                _LOG.warning(
+                    "the records of %s up to offset %d are gone with their topic: this query goes on without them "
+                    "(failOnDataLoss=false)",
+                    at,
+                    stop,
+                )
                 continue
             first = begin.positions.get(at, finish.initial.get(at, partition.start))
             fetches += plan(state, at, *self._range(at, first, stop, partition), self._isolation, log.load)
@@ -146,7 +159,10 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- details ------------------------------------------------------------------------------------
 
     def _log(self) -> Log:
-        return Log.shared(self._options.path)
+        log = Log.shared(self._options.path)
+        if not self._options.upkeep:
+            log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
+        return log
 
     def _check(self, offset: SourceOffset, log: Log, state: State) -> SourceOffset:
         """The offset belongs to this log and to the topics that are there now."""
@@ -207,6 +223,12 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the records of {at} from offset {start} to {partition.start - 1} are gone (retention, or "
                 "overwritten): this query has not read them. Set failOnDataLoss=false to go on without them"
             )
+        _LOG.warning(
+            "the records of %s from offset %d to %d are gone: this query goes on without them (failOnDataLoss=false)",
+            at,
+            start,
+            min(stop, partition.start) - 1,
+        )
         return partition.start, max(stop, partition.start)
 
 

@@ -180,14 +180,15 @@ _KAFKA = Table(
             "LogCleanerTest",
             "LogCleanerTest.",
             {
-                "testCommitMarkerRemoval": "Commit markers are removed with the data of their transaction.",
-                "testAbortMarkerRemoval": "Abort markers too.",
+                "testCommitMarkerRemoval": "Commit markers go, as holes, when their part of the log is compacted: what "
+                "is left needs none; deciding again is still answered, positions move over the holes.",
+                "testAbortMarkerRemoval": "Abort markers too, together with the aborted records, which come back for "
+                "no isolation level and win over nothing.",
                 "testCleanWithTransactionsSpanningSegments": "Transactions over several segments are cleaned as "
-                "wholes.",
+                "wholes: not before they are decided, and then as decided.",
                 "testLogCleanerRetainsLastSequenceEvenIfTransactionAborted": "The last sequence of a live producer "
                 "survives.",
             },
-            cannot_apply="compaction is not part of this version",
         ),
         _section(
             "transactions_test.py",

@@ -57,6 +57,7 @@ def test_every_source_option_is_read():
         includeMetadata="true",
         isolation_level="read_uncommitted",
         group_id="g",
+        log_upkeep_enable="false",
     )
     assert found == SourceOptions(
         path="/log",
@@ -70,6 +71,7 @@ def test_every_source_option_is_read():
         include_metadata=True,
         isolation_level="read_uncommitted",
         group_id="g",
+        upkeep=False,
     )
 
 
@@ -87,9 +89,10 @@ def test_every_sink_option_is_read():
         "compression.type": "zstd",
         "partitioner.class": "a:b",
         "includeheaders": "false",
+        "log.upkeep.enable": "false",
     }
     assert parse_sink(options, streaming=True) == SinkOptions(
-        "/log", "out", "t", "g", "at_least_once", 3, False, "/ck ", "q", "zstd", "a:b", False
+        "/log", "out", "t", "g", "at_least_once", 3, False, "/ck ", "q", "zstd", "a:b", False, False
     )
     assert sink(compression_type="none").compression is None
 

@@ -1,0 +1,212 @@
+"""``eoslog history`` and ``eoslog diff``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+
+from spark_eos.cli.arguments import Commands, add_command
+from spark_eos.cli.tables import NOTHING, print_json, print_table
+from spark_eos.log.chronicle import Changes, Transaction, changes, transactions
+from spark_eos.log.history import earliest, entry_at_time, iso, time_ms
+from spark_eos.log.log import Log
+
+__all__ = ["add_commands"]
+
+_SHOWN_AT_ONCE = 1000
+"""Rows of one table: columns are as wide as their longest cell, and a log may have any number of transactions."""
+
+_HEADER = (
+    *(
+        "ENTRY",
+        "TIME",
+        "WRITER",
+        "PRODUCER",
+        "EPOCH",
+        "NUMBER",
+        "TRANSACTIONAL-ID",
+        "QUERY",
+        "BATCH",
+        "OUTCOME",
+    ),
+    *("RECORDS", "OFFSETS", "GROUPS"),
+)
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands about what happened."""
+    history = add_command(commands, "history", _history, "transactions that ended, oldest first")
+    history.add_argument("--topic", help="only those with records of this topic")
+    history.add_argument(
+        "--since",
+        type=_place,
+        metavar="ENTRY|TIME",
+        help="the first entry, or an ISO time (UTC unless it says)",
+    )
+    history.add_argument("--until", type=_place, metavar="ENTRY|TIME", help="the last entry, or an ISO time")
+    diff = add_command(commands, "diff", _diff, "what changed between two entries")
+    for name, what in (("first", "earlier"), ("last", "later")):
+        diff.add_argument(
+            name, type=_place, metavar="ENTRY|TIME", help=f"the state behind it: the {what} one"
+        )
+    diff.add_argument("--topic", help="only this topic")
+
+
+class _Time(int):
+    """Milliseconds since 1970, not the number of an entry."""
+
+
+def _place(text: str) -> int:
+    """An entry, or a time."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return _Time(time_ms(text))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither an entry nor a time such as 2026-11-21T16:30:00"
+        ) from None
+
+
+def _entry(log: Log, place: int) -> int:
+    return entry_at_time(log, place) if isinstance(place, _Time) else place
+
+
+def _history(chosen: argparse.Namespace) -> None:
+    log = Log.open(chosen.url)
+    oldest = earliest(log)
+    since = chosen.since or 0
+    if isinstance(since, _Time):
+        # The first one that is not older; all that is there, if it is from before that.
+        since = entry_at_time(log, since - 1) + 1 if since > oldest.timestamp_ms else 0
+    last = None if chosen.until is None else _entry(log, chosen.until)
+    if oldest.seq > 0 and since <= oldest.seq:
+        note = f"entries up to {oldest.seq} ({iso(oldest.timestamp_ms)}) are retired: what is there begins behind it"
+        print(f"eoslog: {note}", file=sys.stderr)
+    found = (
+        one for one in transactions(log, since, last) if chosen.topic is None or chosen.topic in one.records
+    )
+    if chosen.json:
+        for one in found:
+            print_json(_plain(one))
+        return
+    _print(found)
+
+
+def _print(found: Iterable[Transaction]) -> None:
+    rows = []
+    for one in found:
+        rows.append(_row(one))
+        if len(rows) == _SHOWN_AT_ONCE:
+            print_table(_HEADER, rows)
+            rows = []
+    print_table(_HEADER, rows)
+
+
+def _row(one: Transaction) -> tuple[object, ...]:
+    known = one.producer.producer_id >= 0
+    numbers = tuple(one.producer) if known else (None, None, None)
+    offsets = [f"{span.topic}-{span.partition}:{span.first}-{span.last}" for span in one.spans]
+    groups = [
+        f"{group}({' '.join(f'{at}:{offset}' for at, offset in offsets.items())})"
+        for group, offsets in one.groups.items()
+    ]
+    return (
+        *(one.seq, iso(one.timestamp_ms), one.writer),
+        *(None if number == -1 else number for number in numbers),
+        *(one.transactional_id, one.query_id, one.batch_id, "COMMIT" if one.commit else "ABORT"),
+        " ".join(f"{topic}:{count}" for topic, count in one.records.items()),
+        " ".join(offsets),
+        " ".join(groups),
+    )
+
+
+def _plain(one: Transaction) -> dict[str, object]:
+    return {
+        "entry": one.seq,
+        "timestamp_ms": one.timestamp_ms,
+        "writer": one.writer,
+        **one.producer._asdict(),
+        "transactional_id": one.transactional_id,
+        "query_id": one.query_id,
+        "batch_id": one.batch_id,
+        "outcome": "COMMIT" if one.commit else "ABORT",
+        "records": one.records,
+        "offsets": [span._asdict() for span in one.spans],
+        "groups": {
+            group: {str(at): offset for at, offset in offsets.items()}
+            for group, offsets in one.groups.items()
+        },
+    }
+
+
+def _diff(chosen: argparse.Namespace) -> None:
+    log = Log.open(chosen.url)
+    found = changes(log, _entry(log, chosen.first), _entry(log, chosen.last), chosen.topic)
+    if chosen.json:
+        _print_lines(found)
+    else:
+        _print_changes(found)
+
+
+def _print_lines(found: Changes) -> None:
+    for name, (before, after) in found.topics.items():
+        print_json({"kind": "topic", "topic": name, "before": before, "after": after})
+    for one in found.partitions:
+        print_json({"kind": "partition", **one._asdict()})
+    for (group, topic, number), (before, after) in found.offsets.items():
+        print_json(
+            {
+                "kind": "offset",
+                "group": group,
+                "topic": topic,
+                "partition": number,
+                "before": before,
+                "after": after,
+            }
+        )
+    for producer, (before, after) in found.producers.items():
+        print_json({"kind": "producer", "producer_id": producer, "before": before, "after": after})
+
+
+def _print_changes(found: Changes) -> None:
+    print(f"from entry {found.first} to entry {found.last}")
+    for name, (before, after) in found.topics.items():
+        what = "created" if before is None else "deleted" if after is None else "altered"
+        print(f"topic {name}: {what}")
+    if found.partitions:
+        print_table(
+            ("TOPIC", "PARTITION", "START", "END", "LSO", "COMMITTED", "ABORTED"),
+            [
+                (one.topic, one.partition, *_arrows(one.before, one.after), one.committed, one.aborted)
+                for one in found.partitions
+            ],
+        )
+    if found.offsets:
+        print_table(
+            ("GROUP", "TOPIC", "PARTITION", "OFFSET"),
+            [(*at, _arrow(*pair)) for at, pair in found.offsets.items()],
+        )
+    if found.producers:
+        print_table(
+            ("PRODUCER", "TRANSACTIONAL-ID", "EPOCH", "NUMBER", "STATE"),
+            [
+                (number, (after or before or _NONE)[0], *_arrows((before or _NONE)[1:], (after or _NONE)[1:]))
+                for number, (before, after) in found.producers.items()
+            ],
+        )
+
+
+_NONE = (None, None, None, None)
+
+
+def _arrows(before: tuple[object, ...] | None, after: tuple[object, ...] | None) -> list[str]:
+    pairs = zip(before or (None,) * 3, after or (None,) * 3, strict=True)
+    return [_arrow(*pair) for pair in pairs]
+
+
+def _arrow(before: object, after: object) -> str:
+    if before == after:
+        return f"{before}"
+    return " -> ".join(NOTHING if one is None else str(one) for one in (before, after))

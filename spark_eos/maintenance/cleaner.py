@@ -1,0 +1,122 @@
+"""What compaction keeps: pure, on batches of keys.
+
+The map of keys holds a hash of each in place of the key, as Kafka's cleaner does: 24 bytes for a key of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_eos.log.read import Records
+from spark_eos.maintenance.rewrite import CLEAN
+
+__all__ = ["KeyMap", "Keys", "is_kept", "keys_of", "label_of", "since"]
+
+_HASH = np.dtype("S16")
+_MERGE = 1 << 16
+_FULL = 0.9
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Keys(NamedTuple):
+    """Of each record: the hash of its key, whether it has one, and whether it is a tombstone."""
+
+    hashes: npt.NDArray[np.bytes_]
+    present: Flags
+    tombstones: Flags
+
+
+def keys_of(records: Records, keys: Sequence[str], values: Sequence[str]) -> Keys:
+    """The keys of records, whose columns are ``keys`` and ``values``, of which a tombstone has none.
+
+    A record has a key if one of its columns is not null. Without columns of values there are no tombstones.
+    """
+    found = [records.column(name) for name in keys]
+    nulls = np.logical_and.reduce([_is_null(column) for column in found])
+    if len(found) == 1 and pa.types.is_binary(found[0].type):
+        texts = [key or b"" for key in found[0].to_pylist()]
+    else:
+        # Any text will do that says which are the same: it is never stored.
+        texts = [repr(row).encode() for row in zip(*(one.to_pylist() for one in found), strict=True)]
+    # Not to be had by chance, nor by who chooses his keys: of two with one hash, one would be lost.
+    hashes = np.array([blake2b(text, digest_size=16).digest() for text in texts], _HASH)
+    empty = np.zeros(records.num_rows, np.bool_)
+    if values and records.num_rows:
+        empty = np.logical_and.reduce([_is_null(records.column(name)) for name in values])
+    return Keys(hashes, ~nulls, empty & ~nulls)
+
+
+def _is_null(column: pa.ChunkedArray) -> Flags:
+    flags: Flags = column.is_null().to_numpy()
+    return flags
+
+
+class KeyMap:
+    """The newest offset of each key, of at most about ``capacity`` keys."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._hashes: npt.NDArray[np.bytes_] = np.empty(0, _HASH)
+        self._offsets: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._waiting: list[tuple[npt.NDArray[np.bytes_], npt.NDArray[np.int64]]] = []
+        self._waits = 0
+
+    def __len__(self) -> int:
+        self._merge()
+        return len(self._hashes)
+
+    def add(self, hashes: npt.NDArray[np.bytes_], offsets: npt.NDArray[np.int64]) -> bool:
+        """Records behind all that were added before. False, and nothing is added, if there is no room for them.
+
+        The first ones are always taken: who gets nothing done gets nowhere.
+        """
+        if self._waits + len(hashes) > min(_MERGE, self._capacity - len(self._hashes)):
+            self._merge()
+        taken = len(self._hashes)
+        if taken and (taken >= _FULL * self._capacity or taken + len(hashes) > self._capacity):
+            return False
+        self._waiting.append((hashes, offsets))
+        self._waits += len(hashes)
+        return True
+
+    def latest(self, hashes: npt.NDArray[np.bytes_]) -> npt.NDArray[np.int64]:
+        """The newest offset of each key, -1 for those that are not there."""
+        self._merge()
+        if not len(self._hashes):
+            return np.full(len(hashes), -1, np.int64)
+        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        return np.where(self._hashes[at] == hashes, self._offsets[at], -1)
+
+    def _merge(self) -> None:
+        if not self._waiting:
+            return
+        hashes = np.concatenate([self._hashes, *(one for one, _ in self._waiting)])
+        offsets = np.concatenate([self._offsets, *(one for _, one in self._waiting)])
+        order = np.argsort(hashes, kind="stable")
+        hashes, offsets = hashes[order], offsets[order]
+        last = np.append(hashes[1:] != hashes[:-1], True) if len(hashes) else np.empty(0, np.bool_)
+        self._hashes, self._offsets = hashes[last], offsets[last]
+        self._waiting, self._waits = [], 0
+
+
+def is_kept(keys: Keys, offsets: npt.NDArray[np.int64], newest: KeyMap, *, tombstones: bool) -> Flags:
+    """Which records stay: those that are their key's newest, as far as the map knows; tombstones if they may."""
+    kept: Flags = keys.present & (newest.latest(keys.hashes) <= offsets)
+    return kept if tombstones else kept & ~keys.tombstones
+
+
+def label_of(time_ms: int | None) -> int:
+    """What a compacted batch has for a sequence: since when its tombstones have been the first of their keys."""
+    return CLEAN if time_ms is None else CLEAN - 1 - time_ms
+
+
+def since(label: int) -> int | None:
+    """The time of a label; None for a batch that has no tombstones, or was not compacted."""
+    return CLEAN - 1 - label if label < CLEAN else None

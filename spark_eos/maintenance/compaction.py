@@ -1,0 +1,366 @@
+"""Compaction: of each key the newest record stays (Kafka's LogCleaner; KIP-58, KIP-354, KIP-534).
+
+A pass reads the keys of what came new since the last one, as many as a map of bounded size holds, and writes the
+partition anew from its start, in steps: a step is a stretch of sealed pieces and one commit. Records that go
+were replaced by newer ones that are committed, and sealed; so a pass may end anywhere.
+
+- Aborted records never count, and go. Control batches go as well: which records were aborted is in the index, and
+  the offsets stay as holes.
+- A tombstone (``value`` is null; in a topic with a schema all columns but ``key.columns``) stays for
+  ``delete.retention.ms`` after the pass that removed the older records of its key, and goes with a pass after that.
+- A record without a key goes, as in Kafka. A topic with a schema but without ``key.columns`` is not compacted.
+- What the newest batch of a producer was is part of the log's state: no record is needed to know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from spark_eos.errors import ObjectNotFoundError, SegmentsReplacedError, StagedFileExpiredError
+from spark_eos.log.log import Log
+from spark_eos.log.read import Records
+from spark_eos.log.topics import config_value, key_columns, layout_of
+from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
+from spark_eos.maintenance.rewrite import CLEAN, SMALL_BYTES, Rewriter, form_of, has_moved, read_row
+from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
+from spark_eos.protocol.state import Partition, Topic
+
+__all__ = ["KEYS", "Compacted", "Compactor", "is_compacted"]
+
+KEYS = 4_000_000
+"""Keys that a pass looks at, at most: some 100 MB, and three times that for a moment. Kafka: 128 MB by default."""
+
+ROWS = 32 * 1024
+"""Rows of the index that one step takes at most, unless one piece has more."""
+
+_REMEMBERED = 10_000
+
+_LEAST = 1e-9
+"""Of all that is due, tombstones come last."""
+
+
+class Compacted(NamedTuple):
+    """One step: offsets ``base_offset`` to ``next_offset - 1``, in so many records and bytes before and after it."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    next_offset: int
+    records_before: int
+    records_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+class _Sum(NamedTuple):
+    """What is said of a piece: bytes that were compacted and that were not, and its oldest tombstones."""
+
+    clean: int
+    dirty: int
+    first_dirty: int | None
+    tombstones_ms: int | None
+
+
+class _Stays(NamedTuple):
+    """Which records of a batch stay, and whether there are tombstones among them."""
+
+    flags: Flags
+    tombstones: bool
+
+    def is_all(self, row: IndexRow) -> bool:
+        """Whether that is the whole batch: of one that begins before the log's start only a part was read."""
+        assert row.batch is not None
+        return bool(self.flags.all()) and len(self.flags) == row.batch.count
+
+
+@dataclass
+class _Pass:
+    """A pass on its way: ``at`` is where the next step begins, ``end`` how far the map of keys goes."""
+
+    topic: Topic
+    number: int
+    newest: KeyMap
+    end: int
+    now_ms: int
+    expired_ms: int
+    at: int = -1
+
+
+def is_compacted(topic: Topic) -> bool:
+    """Whether a topic's records are compacted: ``cleanup.policy``, and that there are keys."""
+    return "compact" in config_value(topic, "cleanup.policy").split(",") and bool(key_columns(topic))
+
+
+class Compactor:
+    """Compacts the topics of a log, step by step. Not for several threads; several processes may.
+
+    ``topics``: those alone; None: all. ``keys`` are as many as a pass looks at. It may be stopped or killed between
+    any two calls of the store: what it did not commit is as if it had not been begun, but for a file.
+    """
+
+    def __init__(self, log: Log, topics: Iterable[str] | None = None, *, keys: int = KEYS) -> None:
+        self._log = log
+        self._topics = None if topics is None else frozenset(topics)
+        self._keys = keys
+        self._sums: dict[Piece, _Sum] = {}
+        self._pass: _Pass | None = None
+
+    def run(self, progress: Callable[[Compacted], None] | None = None) -> list[Compacted]:
+        """All passes that are due, to their ends; ``progress`` is called behind each step."""
+        done: list[Compacted] = []
+        while (step := self.step()) is not None:
+            done.append(step)
+            if progress is not None:
+                progress(step)
+        return done
+
+    def step(self) -> Compacted | None:
+        """The next stretch that changes. None if there is nothing to do now.
+
+        Raises the errors of the store, `CommitOutcomeUnknownError` and `CorruptRecordError`: it can be called again.
+        """
+        while True:
+            before = self._log.follow().partitions
+            under_way, self._pass = self._pass, None  # An error ends the pass.
+            at = None if under_way is None else (under_way.topic.topic_id, under_way.number)
+            try:
+                if under_way is None:
+                    found = self._due()
+                    if found is None:
+                        return None
+                    topic, number, now_ms = found
+                    at = topic.topic_id, number
+                    under_way = self._begin(topic, number, now_ms)
+                done = self._step(under_way)
+            except (SegmentsReplacedError, StagedFileExpiredError):
+                continue  # Somebody else was faster, or the floor rose: look again.
+            except ObjectNotFoundError:
+                if at is None or at not in before or not has_moved(self._log, at, before[at]):
+                    raise
+                continue
+            if done is not None:
+                return done
+
+    # -- Which partition --------------------------------------------------------------------------------
+
+    def _due(self) -> tuple[Topic, int, int] | None:
+        """The partition that has most to gain (Kafka's filthiest log), and the time; None if none is due."""
+        state = self._log.state
+        now_ms = self._log.clock.now_ms()
+        found: tuple[float, Topic, int] | None = None
+        for name in sorted(state.topics):
+            topic = state.topics[name]
+            if not is_compacted(topic) or (self._topics is not None and name not in self._topics):
+                continue
+            for number in range(topic.partitions):
+                gain = self._gain(topic, state.partitions[topic.topic_id, number], now_ms)
+                if gain and (found is None or gain > found[0]):
+                    found = gain, topic, number
+        return None if found is None else (*found[1:], now_ms)
+
+    def _begin(self, topic: Topic, number: int, now_ms: int) -> _Pass:
+        """A pass, with the keys of what is new."""
+        newest = KeyMap(self._keys)
+        partition = self._log.state.partitions[topic.topic_id, number]
+        expired_ms = now_ms - int(config_value(topic, "delete.retention.ms"))
+        end = self._read_keys(topic, number, partition, newest, now_ms)
+        return _Pass(topic, number, newest, end, now_ms, expired_ms)
+
+    def _gain(self, topic: Topic, partition: Partition, now_ms: int) -> float:
+        """The share of what is dirty if that is enough, or tombstones are due; else 0."""
+        clean = dirty = 0
+        due = False
+        expired_ms = now_ms - int(config_value(topic, "delete.retention.ms"))
+        for piece in partition.index.pieces:
+            known = self._sum(piece)
+            clean += known.clean
+            dirty += known.dirty
+            due = due or (known.tombstones_ms is not None and known.tombstones_ms <= expired_ms)
+        if dirty and _lag_ms(topic):
+            rows = self._dirty(topic, partition, now_ms)
+            dirty = sum(row.batch.length for row in rows if row.batch is not None)
+        share = dirty / (clean + dirty) if dirty else 0.0
+        if share > float(config_value(topic, "min.cleanable.dirty.ratio")):
+            return share
+        return _LEAST if due else 0.0
+
+    def _sum(self, piece: Piece) -> _Sum:
+        found = self._sums.get(piece)
+        if found is None:
+            clean = dirty = 0
+            first: int | None = None
+            times = []
+            for row in Index((piece,)).scan(piece.base_offset, self._log.load):
+                if row.batch is None:
+                    continue
+                if _is_clean(row):
+                    clean += row.batch.length
+                    times.append(since(row.batch.base_sequence))
+                else:
+                    dirty += row.batch.length
+                    first = row.base_offset if first is None else first
+            if len(self._sums) >= _REMEMBERED:
+                self._sums.clear()
+            oldest = min((time for time in times if time is not None), default=None)
+            found = self._sums[piece] = _Sum(clean, dirty, first, oldest)
+        return found
+
+    def _dirty(self, topic: Topic, partition: Partition, now_ms: int) -> Iterator[IndexRow]:
+        """The sealed batches from the first one on that was not compacted, without those that are too young."""
+        pieces = partition.index.pieces
+        firsts = [first for piece in pieces if (first := self._sum(piece).first_dirty) is not None]
+        lag_ms = _lag_ms(topic)
+        for row in Index(pieces).scan(firsts[0], self._log.load) if firsts else ():
+            if lag_ms and row.batch is not None and row.batch.max_timestamp_ms > now_ms - lag_ms:
+                return
+            yield row
+
+    def _read_keys(self, topic: Topic, number: int, partition: Partition, newest: KeyMap, now_ms: int) -> int:
+        """Fill the map with the keys of what is new; the offset behind what it knows all keys of."""
+        end = partition.index.pieces[0].base_offset
+        for row in self._dirty(topic, partition, now_ms):
+            if row.kind is Kind.DATA and row.next_offset > partition.start:
+                records = read_row(self._log, topic, number, row, partition.start)
+                keys = _keys(topic, records)
+                if not newest.add(keys.hashes[keys.present], records.offsets[keys.present]):
+                    return end
+            end = row.next_offset
+        return end
+
+    # -- One step ---------------------------------------------------------------------------------------
+
+    def _partition(self, under_way: _Pass) -> Partition | None:
+        return self._log.state.partitions.get((under_way.topic.topic_id, under_way.number))
+
+    def _step(self, under_way: _Pass) -> Compacted | None:
+        """Write the next stretch anew, if anything changes in it. Keeps the pass if there are more."""
+        topic = self._log.state.topics.get(under_way.topic.name)
+        partition = self._partition(under_way)
+        if topic is None or partition is None:
+            return None
+        pieces = self._stretch(under_way, topic, partition)
+        if not pieces:
+            return None
+        done = self._compact(under_way, topic, partition, pieces)
+        under_way.at = pieces[-1].next_offset
+        self._pass = under_way
+        return done
+
+    def _stretch(self, under_way: _Pass, topic: Topic, partition: Partition) -> tuple[Piece, ...]:
+        """The next pieces; none if the pass is over. Some that were replaced may hold what it has seen already."""
+        pieces = partition.index.pieces
+        first = next((n for n, one in enumerate(pieces) if one.next_offset > under_way.at), len(pieces))
+        limit = int(config_value(topic, "segment.bytes"))
+        last, rows, size = first, 0, 0
+        while last < len(pieces) and (pieces[last].base_offset < under_way.end or not len(under_way.newest)):
+            rows, size = rows + pieces[last].rows, size + pieces[last].bytes
+            if last > first and (rows > ROWS or size > limit):
+                break
+            last += 1
+        return pieces[first:last]
+
+    def _compact(
+        self, under_way: _Pass, topic: Topic, partition: Partition, pieces: Sequence[Piece]
+    ) -> Compacted | None:
+        rows = [*Index(tuple(pieces)).scan(pieces[0].base_offset, self._log.load)]
+        start, number = partition.start, under_way.number
+        kept = [self._kept(under_way, topic, row, start) for row in rows]
+        if not any(_changes(under_way, row, stays) for row, stays in zip(rows, kept, strict=True)):
+            return None
+        taken = [
+            row for row, stays in zip(rows, kept, strict=True) if stays is not None and stays.flags.any()
+        ]
+        before = sum(row.batch.count for row in rows if row.batch is not None)
+        after = 0
+        with Rewriter(
+            self._log, topic, number, pieces, form_of(self._log, topic, taken, offsets=True)
+        ) as new:
+            for row, stays in zip(rows, kept, strict=True):
+                if row.batch is not None and _is_later(under_way, row):
+                    new.keep(row)
+                    after += row.batch.count
+                elif stays is None or not stays.flags.any():
+                    new.skip(row.next_offset)
+                else:
+                    after += self._rewrite(under_way, topic, row, stays, start, new)
+            written = new.finish()
+            new.commit("compact")
+        return Compacted(
+            topic.name,
+            number,
+            pieces[0].base_offset,
+            pieces[-1].next_offset,
+            before,
+            after,
+            sum(piece.bytes for piece in pieces),
+            sum(row.batch.length for row in written if row.batch is not None),
+        )
+
+    def _kept(self, under_way: _Pass, topic: Topic, row: IndexRow, start: int) -> _Stays | None:
+        """Which records of a batch stay; None if it has none that can, or is not looked at."""
+        if (
+            row.batch is None
+            or row.kind is not Kind.DATA
+            or row.next_offset <= start
+            or _is_later(under_way, row)
+        ):
+            return None
+        records = read_row(self._log, topic, under_way.number, row, start)
+        keys = _keys(topic, records)
+        first_ms = since(row.batch.base_sequence)
+        expired = first_ms is not None and first_ms <= under_way.expired_ms
+        flags = is_kept(keys, records.offsets, under_way.newest, tombstones=not expired)
+        return _Stays(flags, bool(keys.tombstones[flags].any()))
+
+    def _rewrite(
+        self, under_way: _Pass, topic: Topic, row: IndexRow, stays: _Stays, start: int, new: Rewriter
+    ) -> int:
+        """Take over the records of a batch that stay; how many they are."""
+        assert row.batch is not None
+        first_ms = since(row.batch.base_sequence)
+        if first_ms is None:
+            first_ms = under_way.now_ms
+        flags, label = stays.flags, label_of(first_ms if stays.tombstones else None)
+        if stays.is_all(row) and row.batch.length >= SMALL_BYTES:
+            new.keep(row._replace(batch=row.batch._replace(base_sequence=label)))
+        else:
+            records = read_row(self._log, topic, under_way.number, row, start)
+            table = records.table if flags.all() else records.table.filter(pa.array(flags))
+            new.take(row, Records(table, 0, records.offsets[flags]), label)
+        return int(flags.sum())
+
+
+def _keys(topic: Topic, records: Records) -> Keys:
+    names = key_columns(topic)
+    layout = layout_of(topic)
+    if layout.is_kafka:
+        return keys_of(records, names, ("value",))
+    values = [name for name in layout.physical.names if name not in {*names, layout.timestamp_column}]
+    return keys_of(records, names, values)
+
+
+def _lag_ms(topic: Topic) -> int:
+    return int(config_value(topic, "min.compaction.lag.ms"))
+
+
+def _is_clean(row: IndexRow) -> bool:
+    return row.batch is not None and row.batch.base_sequence <= CLEAN
+
+
+def _is_later(under_way: _Pass, row: IndexRow) -> bool:
+    """Whether the map of keys does not know all of a batch that was not compacted: that is for the next pass.
+
+    One that somebody rolled in the meantime may lie on both sides of the end.
+    """
+    return not _is_clean(row) and row.next_offset > under_way.end
+
+
+def _changes(under_way: _Pass, row: IndexRow, stays: _Stays | None) -> bool:
+    """Whether a batch is not left as it is: records of it go, or it is new, and is compacted from now on."""
+    if row.batch is None or _is_later(under_way, row):
+        return False
+    return not _is_clean(row) or stays is None or not stays.is_all(row)

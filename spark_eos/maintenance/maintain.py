@@ -1,0 +1,223 @@
+"""Maintenance: one pass of everything that keeps a log quick and small, for all who use it.
+
+Nothing needs it to be correct. Each step may be stopped anywhere, and be done by several processes at once,
+beside readers and writers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_eos.errors import ConfigError, EosLogError, NotALogError
+from spark_eos.log.log import Log
+from spark_eos.maintenance.retention import Retention
+from spark_eos.maintenance.vacuum import MIN_AGE_S, HeartbeatName, Tell, Vacuum, silent
+from spark_eos.protocol.rules import expiry
+
+__all__ = ["STEPS", "Done", "Maintainer", "Step", "check_steps", "size_text"]
+
+STEPS = ("snapshot", "retire", "retention", "roll", "compact", "vacuum", "expire")
+"""What a pass does, in this order: what an earlier step lets go is deleted by a later one."""
+
+NOTHING = "nothing to do"
+
+_RETIRED_AT_ONCE = 256
+_NAMED = 5
+"""Partitions that a line of the report names."""
+
+_REWRITERS = {
+    "roll": ("spark_eos.maintenance.rolling", "Roller"),
+    "compact": ("spark_eos.maintenance.compaction", "Compactor"),
+}
+"""Steps that write segments anew: classes made of a log, whose ``step()`` does a share, and is None at the end."""
+
+Step = Callable[..., str]
+"""``step(log, *, dry_run: bool, tell: Tell)``: does its work, and says in a line what it did."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A step of a pass, and what it did or would do; ``error`` is what ended it."""
+
+    step: str
+    text: str
+    error: EosLogError | None = None
+
+
+def check_steps(chosen: Iterable[str]) -> tuple[str, ...]:
+    """The steps in their order. Raises `ConfigError` for an unknown one."""
+    wanted = set(chosen)
+    for name in sorted(wanted - {*STEPS}):
+        near = difflib.get_close_matches(name, STEPS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(STEPS)}"
+        raise ConfigError(f"unknown step {name!r} of maintenance; {hint}")
+    return tuple(name for name in STEPS if name in wanted)
+
+
+class Maintainer:
+    """Maintains one log. Keep one for all passes: it remembers what it waits for.
+
+    ``only`` are the steps to do. ``min_age_s`` is how long a writer has from its start to its commit before it
+    may be refused, ``trust_clock`` lets retention believe this machine's clock whatever it says, and
+    ``heartbeat_name`` comes from who knows the clients (see `spark_eos.maintenance.vacuum.Vacuum`).
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        only: Iterable[str] = STEPS,
+        dry_run: bool = False,
+        min_age_s: float = MIN_AGE_S,
+        trust_clock: bool = False,
+        heartbeat_name: HeartbeatName | None = None,
+        tell: Tell = silent,
+        more: Mapping[str, Step] | None = None,
+    ) -> None:
+        """``more`` stands in for the steps that write segments anew."""
+        self._log = log
+        self._only = check_steps(only)
+        self._dry_run = dry_run
+        self._tell = tell
+        self._retention = Retention(log, trust_clock=trust_clock)
+        self._vacuum = Vacuum(log, min_age_s=min_age_s, heartbeat_name=heartbeat_name, tell=tell)
+        steps: dict[str, Step] = {
+            "snapshot": self._snapshot,
+            "retire": self._retire,
+            "retention": self._retain,
+            "vacuum": self._delete,
+            "expire": self._expire,
+        }
+        self._steps = {**_rewriters(log), **(more or {}), **steps}
+        self._wait = True
+
+    def run(self, *, wait: bool = True) -> Iterator[Done]:
+        """One pass, step by step: each is done when the next one is asked for.
+
+        ``wait`` stays until the delays of the files to be deleted are over; without it a later pass deletes
+        them. An error ends its step, not the pass. Raises `NotALogError` if the log is not there any more.
+        """
+        self._wait = wait
+        if not self._log.is_same():
+            raise NotALogError(
+                f"{self._log.url} does not hold log {self._log.log_id} any more: it was removed or replaced"
+            )
+        for name in self._only:
+            step = self._steps.get(name)
+            if step is None:
+                continue
+            try:
+                self._log.follow()
+                text = step(self._log, dry_run=self._dry_run, tell=self._tell)
+            except EosLogError as error:
+                yield Done(name, f"failed: {error}", error)
+            else:
+                yield Done(name, text)
+
+    def _snapshot(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
+        tell("storing a snapshot")
+        behind = log.upkeep.look(log.state)[0] if dry_run else log.upkeep.snapshot()
+        return NOTHING if behind is None else f"{_did(dry_run, 'store')} the state behind entry {behind}"
+
+    def _retire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
+        done = log.upkeep.look(log.state)[1] if dry_run else 0
+        while not dry_run and (some := log.upkeep.retire(log.state, _RETIRED_AT_ONCE)):
+            done += some
+            tell(f"{done} entries retired")
+        return f"{_did(dry_run, 'retire')} {_count(done, 'entry', 'entries')}" if done else NOTHING
+
+    def _retain(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
+        tell("looking for records past their time or size")
+        due = self._retention.look() if dry_run else self._retention.run()
+        named = [f"{one.at} from {one.start} to {one.offset}" for one in due[:_NAMED]]
+        if len(due) > _NAMED:
+            named.append(f"and {len(due) - _NAMED} more")
+        text = f"{_did(dry_run, 'move')} log starts: {', '.join(named)}" if due else NOTHING
+        held = self._retention.held_back_ms
+        return f"{text} (clock held back by {held / 3_600_000:.1f} h: see --trust-clock)" if held else text
+
+    def _delete(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
+        objects: dict[str, int] = {}
+        if dry_run:
+            left = self._vacuum.look()
+            for one in left:
+                objects[one.kind] = objects.get(one.kind, 0) + 1
+            size, waiting = sum(one.size for one in left), 0
+        else:
+            done = self._vacuum.run(wait=self._wait)
+            objects, size, waiting = done.objects, done.size, done.waiting
+        kinds = ", ".join(_count(number, *_KINDS[kind]) for kind, number in sorted(objects.items()))
+        texts = [f"{_did(dry_run, 'delete')} {kinds} ({size_text(size)})"] if objects else []
+        if waiting:
+            texts.append(f"{_count(waiting, 'object', 'objects')} until readers have finished")
+        return "; ".join(texts) or NOTHING
+
+    def _expire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
+        tell("looking for what is past its time")
+        ended = (
+            len([*expiry.due(log.state, log.clock.now_ms())]) if dry_run else len(log.sweep(everything=True))
+        )
+        return (
+            f"{_did(dry_run, 'end')} {_count(ended, 'thing', 'things')} past their time" if ended else NOTHING
+        )
+
+
+_KINDS = {
+    "data": ("data file", "data files"),
+    "index": ("piece of an index", "pieces of indexes"),
+    "heartbeat": ("heartbeat", "heartbeats"),
+    "probe": ("probe", "probes"),
+    "temporary": ("temporary file", "temporary files"),
+}
+
+_PAST = {
+    "store": "stored",
+    "retire": "retired",
+    "move": "moved",
+    "delete": "deleted",
+    "end": "ended",
+}
+
+
+def _rewriters(log: Log) -> dict[str, Step]:
+    """The steps that write segments anew, as far as their modules are there."""
+    return {
+        name: _rewriter(getattr(importlib.import_module(module), kind)(log))
+        for name, (module, kind) in _REWRITERS.items()
+        if importlib.util.find_spec(module) is not None
+    }
+
+
+def _rewriter(rewriter: Any) -> Step:
+    def step(_log: Log, *, dry_run: bool, tell: Tell) -> str:
+        if dry_run:
+            return "is not looked at in a dry run"
+        done = 0
+        while (share := rewriter.step()) is not None:
+            done += 1
+            tell(f"{share.topic}-{share.partition} written anew up to offset {share.next_offset}")
+        return f"wrote {_count(done, 'stretch', 'stretches')} anew" if done else NOTHING
+
+    return step
+
+
+def _did(dry_run: bool, verb: str) -> str:
+    return f"would {verb}" if dry_run else _PAST[verb]
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def size_text(size: float) -> str:
+    """Bytes for people: ``3.4 MB``."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

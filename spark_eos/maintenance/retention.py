@@ -1,0 +1,208 @@
+"""Retention: the oldest records of a partition go when they are too old, or when there are too many.
+
+Of topics whose ``cleanup.policy`` contains ``delete``. As in Kafka a stretch goes when its newest record is older than
+``retention.ms``, or when at least ``retention.bytes`` are left without it; always from the start on, and never past
+the last stable offset. A stretch is one appended batch here, or a whole sealed piece of them.
+
+What is old is decided by the clock of whoever runs this, as Kafka's brokers do, but a clock that runs ahead must not
+empty a log: it counts no further than a day (`SLACK_MS`) past the newest entry of the log, which somebody else's clock
+has stamped, and past the time that this process has seen pass since.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from spark_eos.log.log import Log
+from spark_eos.log.topics import config_value
+from spark_eos.protocol.actions import Action, AdvanceLogStart, PartitionOffset
+from spark_eos.protocol.index import IndexRow, Load, Piece
+from spark_eos.protocol.state import Partition, State, Topic
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["SLACK_MS", "Due", "Retention", "first_kept"]
+
+SLACK_MS = 86_400_000
+"""How far behind the newest entry of a log the clock is believed, unless it is to be trusted."""
+
+_WRITER = "retention"
+_LOG = logging.getLogger(__name__)
+
+_Goes = Callable[["Piece | IndexRow"], bool]
+
+
+class Due(NamedTuple):
+    """A partition whose first records go: those from ``start`` to ``offset - 1``."""
+
+    topic: Topic
+    partition: int
+    start: int
+    offset: int
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition by its name."""
+        return TopicPartition(self.topic.name, self.partition)
+
+
+class Retention:
+    """The retention of one log. ``trust_clock`` believes this machine's clock whatever it says."""
+
+    def __init__(self, log: Log, *, trust_clock: bool = False) -> None:
+        self._log = log
+        self._trust_clock = trust_clock
+        self._seen: tuple[int, float] | None = None
+        """The newest entry's time at first, and when that was on the monotonic clock."""
+        self._warned = False
+        self.held_back_ms = 0
+        """By how much the clock was not believed when it was last asked."""
+
+    def look(self) -> list[Due]:
+        """What is past its time or size in the newest state. Raises what the store raises."""
+        state = self._log.follow()
+        now_ms = self._now_ms(state)
+        due = []
+        for topic in sorted(state.topics.values(), key=lambda topic: topic.name):
+            for number in range(topic.partitions) if _deletes(topic) else ():
+                partition = state.partitions[topic.topic_id, number]
+                offset = _kept_from(topic, partition, now_ms, self._log.load)
+                if offset > partition.start:
+                    due.append(Due(topic, number, partition.start, offset))
+        return due
+
+    def run(self) -> list[Due]:
+        """Move the log starts, all in one entry; what was moved."""
+        due = self.look()
+        moved: list[Due] = []
+
+        def propose(state: State) -> tuple[Action, ...]:
+            moved[:] = [one for one in due if _is_still(state, one)]
+            offsets = tuple(
+                PartitionOffset(one.topic.name, one.topic.topic_id, one.partition, one.offset)
+                for one in moved
+            )
+            return (AdvanceLogStart(offsets),) if offsets else ()
+
+        if due:
+            self._log.commit(propose, writer=_WRITER)
+        return moved
+
+    def _now_ms(self, state: State) -> int:
+        now_ms, monotonic = self._log.clock.now_ms(), self._log.clock.monotonic()
+        if self._seen is None:
+            self._seen = (state.timestamp_ms, monotonic)
+        passed_ms = int((monotonic - self._seen[1]) * 1000)
+        limit_ms = max(state.timestamp_ms, self._seen[0] + passed_ms) + SLACK_MS
+        self.held_back_ms = 0 if self._trust_clock else max(now_ms - limit_ms, 0)
+        if self.held_back_ms and not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "this machine's clock is %.1f days ahead of the newest entry of %s: records are deleted "
+                "as if it were one day. If the clock is right, and the log was only quiet, run `eoslog maintain "
+                "--trust-clock`",
+                (now_ms - state.timestamp_ms) / 86_400_000,
+                self._log.url,
+            )
+        return now_ms - self.held_back_ms
+
+
+def _deletes(topic: Topic) -> bool:
+    return "delete" in config_value(topic, "cleanup.policy").split(",")
+
+
+def _is_still(state: State, due: Due) -> bool:
+    """Whether it is still to be done: the topic is there, with these settings, and nobody was faster."""
+    topic = state.topics.get(due.topic.name)
+    if topic is None or (topic.topic_id, topic.config) != (due.topic.topic_id, due.topic.config):
+        return False
+    return state.partitions[topic.topic_id, due.partition].start < due.offset
+
+
+def _kept_from(topic: Topic, partition: Partition, now_ms: int, load: Load) -> int:
+    offset = partition.start
+    age_ms = int(config_value(topic, "retention.ms"))
+    if age_ms >= 0:
+        offset = first_kept(partition, load, lambda what: now_ms - what.max_timestamp_ms > age_ms)
+    limit = int(config_value(topic, "retention.bytes"))
+    if limit >= 0:
+        offset = max(offset, first_kept(partition, load, _Excess(_size(partition, load) - limit)))
+    return offset
+
+
+class _Excess:
+    """Lets things go as long as what they take fits into what is too much."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __call__(self, what: Piece | IndexRow) -> bool:
+        size = _size_of(what)
+        if self._size <= 0 or size > self._size:
+            return False
+        self._size -= size
+        return True
+
+
+def first_kept(partition: Partition, load: Load, goes: _Goes) -> int:
+    """Behind the longest run of batches from the partition's start on of which ``goes`` says so, or the start.
+
+    ``goes`` is asked of a sealed piece as a whole first, then of what is in it, each once and in order.
+    """
+    offset, all_went = _past_pieces(partition.index.pieces, partition.start, load, goes)
+    if all_went:
+        stable = partition.last_stable_offset
+        tail = partition.index.tail
+        for row in tail[tail.find(offset) :]:
+            if row.next_offset > stable or not goes(row):
+                break
+            offset = row.next_offset
+    return offset
+
+
+def _past_pieces(pieces: Sequence[Piece], offset: int, load: Load, goes: _Goes) -> tuple[int, bool]:
+    """How far it goes from ``offset`` on, and whether that is past all of them."""
+    for piece in pieces:
+        if piece.next_offset <= offset:
+            continue
+        if piece.base_offset >= offset and goes(piece):
+            offset = piece.next_offset
+            continue
+        content = load(piece)
+        if piece.level:
+            offset, all_went = _past_pieces(content, offset, load, goes)  # type: ignore[arg-type]  # pieces
+        else:
+            offset, all_went = _past_rows(content, offset, goes)  # type: ignore[arg-type]  # rows, on level 0
+        if not all_went:
+            return offset, False
+    return offset, True
+
+
+def _past_rows(rows: Sequence[IndexRow], offset: int, goes: _Goes) -> tuple[int, bool]:
+    for row in rows:
+        if row.next_offset <= offset:
+            continue
+        if not goes(row):
+            return offset, False
+        offset = row.next_offset
+    return offset, True
+
+
+def _size(partition: Partition, load: Load) -> int:
+    """Bytes of the batches that are left of a partition."""
+    size = 0
+
+    def count(what: Piece | IndexRow) -> bool:
+        nonlocal size
+        size += _size_of(what)
+        return True
+
+    stable = first_kept(partition, load, count)
+    return size + sum(map(_size_of, partition.index.tail.since(stable)))
+
+
+def _size_of(what: Piece | IndexRow) -> int:
+    if isinstance(what, Piece):
+        return what.bytes
+    return 0 if what.batch is None else what.batch.length

@@ -1,0 +1,245 @@
+"""Rolling: many small batches of a partition become few large ones, in files of their own.
+
+Only what is sealed is rolled, some pieces of the index at a time, and only where it pays. One commit puts the new
+batches in place of the old; readers that have planned before go on with the old files, until these are vacuumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from spark_eos.errors import ObjectNotFoundError, SegmentsReplacedError, StagedFileExpiredError
+from spark_eos.log.log import Log
+from spark_eos.log.topics import config_value
+from spark_eos.maintenance.rewrite import (
+    BATCH_BYTES,
+    CLEAN,
+    SMALL_BYTES,
+    Rewriter,
+    form_of,
+    has_moved,
+    is_rewritten,
+    read_row,
+)
+from spark_eos.protocol.index import Index, IndexRow, Piece
+from spark_eos.protocol.state import Partition, Topic
+
+__all__ = ["GROWTH", "ROWS", "Rolled", "Roller", "plan_roll", "rows_after"]
+
+GROWTH = 4
+"""What was rolled is rolled again only into something at least so many times as large."""
+
+ROWS = 32 * 1024
+"""Rows of the index that one step takes at most, unless one piece has more: what is lost if it is killed."""
+
+_OVERHEAD_BYTES = 256
+"""What a batch of one row takes in a file, beyond its row."""
+
+_REMEMBERED = 10_000
+
+
+class Rolled(NamedTuple):
+    """One step: offsets ``base_offset`` to ``next_offset - 1``, in so many batches before and after it."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    next_offset: int
+    rows_before: int
+    rows_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+# -- Planning: pure ---------------------------------------------------------------------------------------
+
+
+def rows_after(rows: Iterable[IndexRow], start: int = 0) -> int:
+    """How many rows of the index are left of ``rows``, however small their batches are, if they are rolled.
+
+    Large batches stay, and aborted records keep apart from others: only read_uncommitted may see them. Batches
+    of one file that was rolled stay apart too: they were as large as could be, before they were compressed.
+    """
+    count = 0
+    before: IndexRow | None = None
+    for row in rows:
+        if row.file is None or row.next_offset <= start:
+            continue
+        joins = (
+            before is not None
+            and row.kind is before.kind
+            and not _stays(before)
+            and not (row.file == before.file and is_rewritten(row.file))
+        )
+        count += not joins or _stays(row)
+        before = row
+    return max(count, 1)
+
+
+def plan_roll(
+    pieces: Sequence[Piece], after: Callable[[Piece], int], file_bytes: int
+) -> tuple[int, int] | None:
+    """The pieces to roll next, as a range of their numbers; None if it does not pay anywhere.
+
+    It pays where it halves the number of batches at least. ``after`` gives `rows_after` of a piece's rows; it
+    is asked of pieces that seem to have small ones alone. A piece without small batches, one that was rolled
+    for instance, is taken only if all that it is rolled with has `GROWTH` times its bytes: so no byte is
+    rewritten more than O(log n) times.
+    """
+    known = [_Judged.of(piece, after) for piece in pieces]
+    at = 0
+    while at < len(pieces):
+        end, rows, size = at, 0, 0
+        while end < len(pieces) and not known[end].settled:
+            rows, size = rows + pieces[end].rows, size + pieces[end].bytes
+            if end > at and (rows > ROWS or size > file_bytes):
+                break
+            end += 1
+        found = _best(known, at, end)
+        if found is not None:
+            return found
+        at = max(end, at + 1)
+    return None
+
+
+class _Judged(NamedTuple):
+    """A piece as the plan sees it: ``dirty`` if rolling it pays by itself, ``settled`` if it never does.
+
+    ``need`` is what is left of its rows, as a share of those of the whole it becomes a part of.
+    """
+
+    piece: Piece
+    dirty: bool
+    settled: bool
+    need: float
+
+    @staticmethod
+    def of(piece: Piece, after: Callable[[Piece], int]) -> _Judged:
+        if piece.bytes >= SMALL_BYTES * piece.rows:
+            return _Judged(piece, dirty=False, settled=True, need=piece.rows)
+        share = max(0, piece.bytes - _OVERHEAD_BYTES * piece.rows) / BATCH_BYTES
+        if 2 * (share + 1) > piece.rows:
+            return _Judged(piece, dirty=False, settled=False, need=share)
+        need = after(piece) - 1 + share
+        return _Judged(piece, dirty=2 * (need + 1) <= piece.rows, settled=False, need=need)
+
+
+def _best(known: Sequence[_Judged], first: int, end: int) -> tuple[int, int] | None:
+    """The leftmost part of a range that may be rolled as a whole; None if there is none."""
+    if first >= end:
+        return None
+    part = known[first:end]
+    size = sum(one.piece.bytes for one in part)
+    rows = sum(one.piece.rows for one in part)
+    clean = [n for n, one in enumerate(part) if not one.dirty]
+    largest = max(clean, key=lambda n: part[n].piece.bytes, default=None)
+    if largest is not None and part[largest].piece.bytes * GROWTH > size:
+        worst = largest
+    elif 2 * (1 + sum(one.need for one in part)) <= rows:
+        return first, end
+    else:
+        worst = max(range(len(part)), key=lambda n: part[n].need / part[n].piece.rows)
+    return _best(known, first, first + worst) or _best(known, first + worst + 1, end)
+
+
+def _stays(row: IndexRow) -> bool:
+    """Whether rolling leaves a batch as it is: it is large, or was compacted, and is known by that."""
+    return row.batch is not None and (row.batch.length >= SMALL_BYTES or row.batch.base_sequence <= CLEAN)
+
+
+# -- Doing it ---------------------------------------------------------------------------------------------
+
+
+class Roller:
+    """Rolls the partitions of a log, one step after the other. Not for several threads; several processes may.
+
+    ``topics``: those alone; None: all. It may be stopped or killed between any two calls of the store: what it
+    did not commit is as if it had not been begun, but for a file that vacuum removes.
+    """
+
+    def __init__(self, log: Log, topics: Iterable[str] | None = None) -> None:
+        self._log = log
+        self._topics = None if topics is None else frozenset(topics)
+        self._after: dict[tuple[Piece, int], int] = {}
+
+    def run(self, progress: Callable[[Rolled], None] | None = None) -> list[Rolled]:
+        """All steps that pay, one after the other; ``progress`` is called behind each."""
+        done: list[Rolled] = []
+        while (step := self.step()) is not None:
+            done.append(step)
+            if progress is not None:
+                progress(step)
+        return done
+
+    def step(self) -> Rolled | None:
+        """The next step: one file, mostly, and one commit. None if there is nothing to do now.
+
+        Raises the errors of the store, `CommitOutcomeUnknownError` and `CorruptRecordError`: it can be called again.
+        """
+        while True:
+            state = self._log.follow()
+            found = None
+            for name in sorted(state.topics):
+                if self._topics is None or name in self._topics:
+                    found = self._plan(state.topics[name])
+                    if found is not None:
+                        break
+            if found is None:
+                return None
+            topic, number, partition, pieces = found
+            try:
+                return self._roll(topic, number, partition, pieces)
+            except (SegmentsReplacedError, StagedFileExpiredError):
+                continue  # Somebody else was faster, or the floor rose: look again.
+            except ObjectNotFoundError:
+                if not has_moved(self._log, (topic.topic_id, number), partition):
+                    raise
+
+    def _plan(self, topic: Topic) -> tuple[Topic, int, Partition, tuple[Piece, ...]] | None:
+        file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
+        for number in range(topic.partitions):
+            partition = self._log.state.partitions[topic.topic_id, number]
+            pieces = partition.index.pieces
+            span = plan_roll(pieces, partial(self._rows_after, partition.start), file_bytes)
+            if span is not None:
+                return topic, number, partition, pieces[span[0] : span[1]]
+        return None
+
+    def _rows_after(self, start: int, piece: Piece) -> int:
+        key = piece, max(start, piece.base_offset)
+        found = self._after.get(key)
+        if found is None:
+            if len(self._after) >= _REMEMBERED:
+                self._after.clear()
+            found = self._after[key] = rows_after(Index((piece,)).scan(0, self._log.load), start)
+        return found
+
+    def _roll(self, topic: Topic, number: int, partition: Partition, pieces: tuple[Piece, ...]) -> Rolled:
+        rows = [*Index(pieces).scan(0, self._log.load)]
+        taken = [row for row in rows if row.next_offset > partition.start and not _stays(row)]
+        holes = partition.start > rows[0].base_offset or any(
+            row.batch is None or row.batch.count != row.count for row in rows
+        )
+        form = form_of(self._log, topic, taken, offsets=holes)
+        with Rewriter(self._log, topic, number, pieces, form) as new:
+            for row in rows:
+                if row.file is None or row.next_offset <= partition.start:
+                    new.skip(row.next_offset)
+                elif _stays(row):
+                    new.keep(row)
+                else:
+                    new.take(row, read_row(self._log, topic, number, row, partition.start))
+            kept = new.finish()
+            new.commit("roll")
+        return Rolled(
+            topic.name,
+            number,
+            pieces[0].base_offset,
+            pieces[-1].next_offset,
+            len(rows),
+            len(kept),
+            sum(piece.bytes for piece in pieces),
+            sum(row.batch.length for row in kept if row.batch is not None),
+        )

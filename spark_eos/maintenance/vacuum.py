@@ -1,0 +1,400 @@
+"""Vacuum: deletes what nobody refers to and nobody can refer to any more.
+
+*Data files.* A file's name says where the log was when its writer started (its base seq). An entry raises the
+staging floor; from then on no file below it can be committed. A file below the floor that a state behind that
+entry does not refer to is garbage for ever. Readers that planned it before have ``file.delete.delay.ms``.
+
+*Pieces of indexes.* They are stored behind an entry of the log. So they are listed first, and the log is followed
+to its end after that: what the state does not refer to then, no later one will.
+
+No clock decides what is safe. How old a file has to be before the floor rises above it is politeness towards
+those who write for a long time: they are refused, and have to write again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from spark_eos.errors import (
+    CorruptRecordError,
+    InvalidRequestError,
+    NotALogError,
+    ObjectNotFoundError,
+)
+from spark_eos.log import names
+from spark_eos.log.log import Log
+from spark_eos.log.topics import TOPIC_CONFIGS, config_value
+from spark_eos.maintenance.references import data_files, piece_names
+from spark_eos.protocol.actions import Action, RaiseStagingFloor
+from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.rules.appends import staged_at
+from spark_eos.protocol.snapshot import decode_snapshot
+from spark_eos.protocol.state import State
+from spark_eos.storage import ObjectInfo, PosixStore
+
+__all__ = ["CHUNK", "MIN_AGE_S", "HeartbeatName", "Leftover", "Tell", "Vacuum", "Vacuumed", "silent"]
+
+MIN_AGE_S = 86_400.0
+"""How long a writer has from its start to its commit before a vacuum may refuse it.
+
+A day, because a Spark batch that takes longer would be refused, run again, and be refused again.
+"""
+
+CHUNK = 100_000
+"""Names that are held at once, some 30 MB: more garbage takes more rounds."""
+
+_TEMPORARY_AGE_S = 3600.0
+_DEFAULT_DELAY_MS = int(TOPIC_CONFIGS["file.delete.delay.ms"])
+_GROUPS = "_groups/"
+_PROBES = "_probe/"
+_ENDS = "_maintenance/ends"
+"""Where vacuums note when the log's end was where: a line each of milliseconds since 1970 and next free slot."""
+
+_NOTES = 50
+"""Notes for the time that writers have."""
+
+_LOOK_AGAIN = 1000
+"""After how many deletions it is made sure again that the log is still the one that was looked at."""
+
+_WRITER = "vacuum"
+
+Tell = Callable[[str], None]
+"""Told what is being done, often; may raise to stop it."""
+
+HeartbeatName = Callable[[str, str], str]
+"""The name of the object by which a member of a group (group id, member id) shows that it is alive."""
+
+
+def silent(_text: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """An object that nobody refers to, its size in bytes, and how long it stays once that is known (s)."""
+
+    kind: str
+    """``data``, ``index``, ``heartbeat`` or ``probe``."""
+    name: str
+    size: int
+    delay_s: float = _DEFAULT_DELAY_MS / 1000
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """What was deleted: objects and bytes by kind. ``waiting`` are those whose delay is not over."""
+
+    objects: dict[str, int]
+    size: int = 0
+    waiting: int = 0
+
+
+class Vacuum:
+    """The vacuum of one log. Remembers, from one pass to the next, since when things are left over.
+
+    ``heartbeat_name`` is given by who knows the clients; without it the heartbeats of groups are let alone.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        min_age_s: float = MIN_AGE_S,
+        heartbeat_name: HeartbeatName | None = None,
+        tell: Tell = silent,
+        chunk: int = CHUNK,
+    ) -> None:
+        self._log = log
+        self._min_age_s = min_age_s
+        self._heartbeat_name = heartbeat_name
+        self._tell = tell
+        self._chunk = chunk
+        self._ends: list[tuple[float, int]] = []
+        """When this process has seen the log's end where: (monotonic seconds, next free slot)."""
+        self._since: dict[str, float] = {}
+        self._more = False
+
+    def look(self) -> list[Leftover]:
+        """What a vacuum would delete, at most `CHUNK` names of each kind; nothing is changed.
+
+        Raises `NotALogError` if another log is there by now, and what the store raises.
+        """
+        return self._find(raise_floor=False)
+
+    def run(self, *, wait: bool = True) -> Vacuumed:
+        """Delete what is left over, and whose delay is over; with ``wait`` all of it, after its delay.
+
+        Raises as `look` does. May be stopped anywhere, and run by several processes at once.
+        """
+        objects: dict[str, int] = {}
+        size = 0
+        while True:
+            self._more = False
+            found = self._find(raise_floor=True)
+            state = self._log.state
+            self._mark(found)
+            if wait:
+                self._wait(found)
+            due = [one for one in found if self._due_in(one) <= 0]
+            for one in self._delete(due, state):
+                objects[one.kind] = objects.get(one.kind, 0) + 1
+                size += one.size
+            if not (wait and self._more):
+                break
+        removed = self._discard_temporary()
+        if removed:
+            objects["temporary"] = removed
+        return Vacuumed(objects, size, len(found) - len(due))
+
+    # -- Looking ----------------------------------------------------------------------------------------
+
+    def _find(self, *, raise_floor: bool) -> list[Leftover]:
+        self._check_same(None)
+        return [
+            *self._data(raise_floor=raise_floor),
+            *self._pieces(),
+            *self._heartbeats(),
+            *self._probes(),
+        ]
+
+    def _data(self, *, raise_floor: bool) -> list[Leftover]:
+        state = self._log.follow()
+        floor = max(self._polite_floor(state, note=raise_floor), state.staging_floor)
+        self._tell("looking for data files that nobody refers to")
+        below = (info for info in self._listed(names.DATA) if _is_below(info.name, floor))
+        candidates = self._left_over(below, self._take_out_data)
+        state = self._log.state
+        if raise_floor and any(not _is_below(name, state.staging_floor) for name in candidates):
+            self._log.commit(lambda newest: _raised(newest, floor), writer=_WRITER)
+            # Only now it is sure that nobody has committed one of them since they were looked for.
+            state = self._take_out_data(candidates)
+            assert state.staging_floor >= floor
+        delays = {
+            f"{names.DATA}{topic.name}-{topic.topic_id}/": int(config_value(topic, "file.delete.delay.ms"))
+            for topic in state.topics.values()
+        }
+        return [
+            Leftover("data", name, size, max(delays.get(_folder(name), _DEFAULT_DELAY_MS), 0) / 1000)
+            for name, size in candidates.items()
+        ]
+
+    def _pieces(self) -> list[Leftover]:
+        self._tell("looking for pieces of indexes that nobody refers to")
+        candidates = self._left_over(self._listed(names.INDEX), self._take_out_pieces)
+        return [Leftover("index", name, size) for name, size in candidates.items()]
+
+    def _left_over(
+        self, listed: Iterator[ObjectInfo], take_out: Callable[[dict[str, int]], State]
+    ) -> dict[str, int]:
+        """Names and sizes that are left when ``take_out`` has removed those in use; no more than fit."""
+        candidates: dict[str, int] = {}
+        for info in listed:
+            candidates[info.name] = info.size
+            if len(candidates) >= self._chunk:
+                take_out(candidates)  # What is in use makes room for the next ones.
+                if len(candidates) > self._chunk // 2:
+                    self._more = True
+                    return candidates
+        take_out(candidates)
+        return candidates
+
+    def _take_out_data(self, candidates: dict[str, int]) -> State:
+        def visit(state: State) -> None:
+            for name in data_files(state, self._log.load):
+                candidates.pop(name, None)
+
+        return self._walk(visit)
+
+    def _take_out_pieces(self, candidates: dict[str, int]) -> State:
+        """Called when they have been listed; the log is followed only then, and not the other way round."""
+
+        def visit(state: State) -> None:
+            for name in piece_names(state, self._log.load):
+                candidates.pop(name, None)
+
+        snapshots = [info.name for info in self._listed(names.SNAPSHOTS)]
+        state = self._walk(visit)
+        for snapshot in snapshots:
+            try:
+                self._take_out_snapshot(snapshot, visit)
+            except (ObjectNotFoundError, CorruptRecordError):
+                continue  # It was dropped since, or nobody can begin there anyway.
+        return state
+
+    def _take_out_snapshot(self, name: str, visit: Callable[[State], None]) -> None:
+        seq = names.snapshot_seq(name)
+        if seq is not None:
+            store = self._log.store
+            visit(decode_snapshot(store.read(name), seq, f"{store.url}/{name}"))
+
+    def _heartbeats(self) -> list[Leftover]:
+        name_of = self._heartbeat_name
+        if name_of is None:
+            return []
+        listed = [*self._listed(_GROUPS)]  # Before the log is followed: who beats has joined before.
+        state = self._log.follow()
+        alive = {
+            name_of(group_id, member) for group_id, group in state.groups.items() for member in group.members
+        }
+        return [Leftover("heartbeat", info.name, info.size) for info in listed if info.name not in alive]
+
+    def _probes(self) -> list[Leftover]:
+        # One that is still being made is as old as its delay by the time it is deleted: it takes a moment.
+        return [Leftover("probe", info.name, info.size) for info in self._listed(_PROBES)]
+
+    def _listed(self, prefix: str) -> Iterator[ObjectInfo]:
+        for number, info in enumerate(self._log.store.list(prefix)):
+            if number % 1000 == 999:
+                self._tell(f"{number + 1} objects under {prefix} looked at")
+            yield info
+
+    def _walk(self, visit: Callable[[State], None]) -> State:
+        """Visit the newest state; a newer one, if pieces of this one are gone by now."""
+        state = self._log.follow()
+        while True:
+            try:
+                visit(state)
+            except ObjectNotFoundError:
+                newer = self._log.follow()
+                if newer.seq == state.seq:
+                    raise
+                state = newer
+            else:
+                return state
+
+    # -- The floor --------------------------------------------------------------------------------------
+
+    def _polite_floor(self, state: State, *, note: bool) -> int:
+        """Where the log's end was ``min_age_s`` ago: who has started to write since is not refused.
+
+        As this process has seen it itself, as earlier ones have noted, or by the times that the entries say: the
+        latest one. A clock that is wrong refuses writers that started lately; it never deletes what is in use.
+        """
+        now = self._log.clock.monotonic()
+        if not self._ends or self._ends[-1][1] != state.seq + 1:
+            self._ends.append((now, state.seq + 1))
+        own = 0
+        while self._ends and now - self._ends[0][0] >= self._min_age_s:
+            own = self._ends[0][1]
+            if len(self._ends) == 1 or now - self._ends[1][0] < self._min_age_s:
+                break
+            self._ends.pop(0)
+        limit_ms = int(self._log.clock.now_ms() - self._min_age_s * 1000)
+        noted = self._noted(state, limit_ms, note=note)
+        return max(own, noted, _floor_by_times(self._log, state, limit_ms) if own <= state.seq else 0)
+
+    def _noted(self, state: State, limit_ms: int, *, note: bool) -> int:
+        """Where processes before this one have seen the end, by that time; notes where it is now."""
+        store = self._log.store
+        try:
+            text = bytes(store.read(_ENDS)).decode("ascii", "replace")
+        except ObjectNotFoundError:
+            text = ""
+        ends = sorted(
+            (int(found[1]), int(found[2]))
+            for found in re.finditer(r"^([0-9]{1,18}) ([0-9]{1,18})$", text, re.MULTILINE | re.ASCII)
+            if int(found[2]) <= state.seq + 1
+        )
+        now_ms = self._log.clock.now_ms()
+        if note and (not ends or now_ms - ends[-1][0] >= self._min_age_s * 1000 / _NOTES):
+            old = [end for end in ends if end[0] <= limit_ms][-1:]
+            kept = [*old, *(end for end in ends if end[0] > limit_ms), (now_ms, state.seq + 1)]
+            store.overwrite(_ENDS, "".join(f"{time_ms} {seq}\n" for time_ms, seq in kept).encode())
+        return max((seq for time_ms, seq in ends if time_ms <= limit_ms), default=0)
+
+    # -- Deleting ---------------------------------------------------------------------------------------
+
+    def _mark(self, found: list[Leftover]) -> None:
+        now = self._log.clock.monotonic()
+        self._since = {one.name: self._since.get(one.name, now) for one in found}
+
+    def _due_in(self, one: Leftover) -> float:
+        return self._since[one.name] + one.delay_s - self._log.clock.monotonic()
+
+    def _wait(self, found: list[Leftover]) -> None:
+        while (rest := max(map(self._due_in, found), default=0)) > 0:
+            self._tell(f"{len(found)} objects are deleted in {rest:.0f} s: running readers finish first")
+            self._log.clock.sleep(min(rest, 0.5))
+
+    def _delete(self, due: list[Leftover], state: State) -> Iterator[Leftover]:
+        if due:
+            self._settle(state)
+        for number, one in enumerate(due):
+            if number % _LOOK_AGAIN == 0:
+                self._check_same(state)
+            self._tell(f"deleting: {number} of {len(due)}")
+            self._log.store.delete(one.name)
+            yield one
+
+    def _settle(self, state: State) -> None:
+        """What the deletions rest on must outlive a power cut: an entry may still be undone whose writer died."""
+        folder = state.entries_per_folder
+        self._log.store.settle(names.entry(state.seq, folder))
+        if folder and state.seq >= folder:
+            self._log.store.settle(names.entry(state.seq // folder * folder - 1, folder))
+
+    def _check_same(self, state: State | None) -> None:
+        """Whether the log is still there that was looked at, as long as it was: its folder may have been replaced."""
+        if not self._log.is_same():
+            raise NotALogError(
+                f"{self._log.url} does not hold log {self._log.log_id} any more: it was removed or replaced. Nothing "
+                "more is deleted; start again"
+            )
+        if state is None:
+            return
+        name = names.entry(state.seq, state.entries_per_folder)
+        try:
+            self._log.store.size(name)
+        except ObjectNotFoundError:
+            raise CorruptRecordError(
+                f"{self._log.url}/{name} is gone, though it was read before: the log was put back from a copy. Nothing "
+                "more is deleted; start again"
+            ) from None
+
+    def _discard_temporary(self) -> int:
+        store = self._log.store
+        return store.discard_leftovers(_TEMPORARY_AGE_S) if isinstance(store, PosixStore) else 0
+
+
+def _floor_by_times(log: Log, state: State, limit_ms: int) -> int:
+    """Behind the last entry that is as old by what it says; 0 if that one is retired, and says nothing."""
+    low, high, known = 0, state.seq + 1, True
+    while low < high:
+        middle = (low + high) // 2
+        time_ms = _time_of(log, middle, state)
+        if time_ms is None or time_ms <= limit_ms:
+            low, known = middle + 1, time_ms is not None
+        else:
+            high = middle
+    return low if known else 0
+
+
+def _time_of(log: Log, seq: int, state: State) -> int | None:
+    name = names.entry(seq, state.entries_per_folder)
+    try:
+        data = log.store.read(name)
+    except ObjectNotFoundError:
+        return None  # Retired, and its name deleted.
+    if not data.size:
+        return None
+    entry = decode_entry(data, seq, f"{log.url}/{name}")
+    return max(request.timestamp_ms for request in entry.requests)
+
+
+def _raised(state: State, floor: int) -> tuple[Action, ...]:
+    return (RaiseStagingFloor(floor),) if state.staging_floor < floor else ()
+
+
+def _is_below(name: str, floor: int) -> bool:
+    """Whether it is a data file that was staged below the floor; what has another name is not ours."""
+    try:
+        return staged_at(name) < floor
+    except InvalidRequestError:
+        return False
+
+
+def _folder(name: str) -> str:
+    """``data/<topic>-<id>/``, in whatever folder below it the file lies."""
+    return "/".join(name.split("/", 2)[:2]) + "/"

@@ -1,0 +1,149 @@
+"""Verification of data files: what the index refers to is there, as long as it was, with the same bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from spark_eos.errors import CorruptRecordError, InvalidRequestError, ObjectNotFoundError
+from spark_eos.log import names
+from spark_eos.log.pieces import Pieces
+from spark_eos.log.segments import read_batch
+from spark_eos.log.topics import layout_of
+from spark_eos.maintenance.verify_pieces import Mentioned, PieceCheck, newest_of
+from spark_eos.maintenance.verify_report import Notes, Verdict
+from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.rules.appends import staged_at
+from spark_eos.protocol.state import PartitionKey, State, Topic
+from spark_eos.storage import Store
+
+__all__ = ["DataCheck"]
+
+_REMEMBERED = 10_000
+"""Files whose size is asked for once, though many rows refer to them."""
+
+_FROM_A_COPY = "put the file back from a copy; readers of these offsets fail until then"
+
+
+class DataCheck:
+    """The data files of one state. ``quick``: whether they are there and as long as they should be, no more."""
+
+    def __init__(self, store: Store, pieces: PieceCheck, notes: Notes, *, quick: bool) -> None:
+        self._store = store
+        self._pieces = pieces
+        self._notes = notes
+        self._quick = quick
+        self._files: OrderedDict[str, str] = OrderedDict()
+        self._mentioned = Mentioned()
+        self._total = 0
+
+    def check(self, state: State) -> None:
+        """Look at everything that the state refers to, and count what it does not."""
+        indexes = [partition.index for partition in state.partitions.values()]
+        self._total = sum(sum(piece.rows for piece in index.pieces) + len(index.tail) for index in indexes)
+        for name, topic in sorted(state.topics.items()):
+            for number in range(topic.partitions):
+                self._partition(state, topic, (topic.topic_id, number), f"{name}-{number}")
+        self._offsets(state)
+        self._unreferenced(state)
+
+    def _partition(self, state: State, topic: Topic, key: PartitionKey, label: str) -> None:
+        summary = self._notes.summary
+        summary.partitions += 1
+        partition = state.partitions[key]
+        for row in self._pieces.rows(state, key, partition):
+            summary.batches += 1
+            self._notes.at("batches", summary.batches, self._total)
+            # Nobody reads what lies before the start, and its files may be gone.
+            if row.file is None or row.batch is None or row.next_offset <= partition.start:
+                continue
+            if row.kind is Kind.DATA:
+                summary.records += row.batch.count
+            context = f"{label}, offset {row.base_offset}"
+            self._mentioned.add(row.file.name)
+            problem = self._file(row) or self._batch(row, topic, context)
+            if problem and self._is_needed(state, key, row):
+                where = "" if context in problem else f" ({context})"
+                self._notes.wrong(row.file.name, f"{problem}{where}", _FROM_A_COPY)
+
+    def _file(self, row: IndexRow) -> str:
+        """What is the matter with the file as a whole; told once, for the first row that refers to it."""
+        assert row.file is not None
+        name = row.file.name
+        if name in self._files:
+            self._files.move_to_end(name)
+            return ""
+        problem = ""
+        try:
+            size = self._store.size(name)
+            if size != row.file.size:
+                problem = f"has {size} bytes, not {row.file.size}"
+        except ObjectNotFoundError:
+            problem = "is missing"
+        self._files[name] = problem
+        if len(self._files) > _REMEMBERED:
+            self._files.popitem(last=False)
+        return problem
+
+    def _batch(self, row: IndexRow, topic: Topic, context: str) -> str:
+        assert row.file is not None
+        assert row.batch is not None
+        if self._quick or self._files[row.file.name] == "is missing":
+            return ""
+        try:
+            layout = layout_of(topic, row.file.schema_version)
+            table = read_batch(self._store, row.file, row.batch, layout, context=context)
+        except ObjectNotFoundError:
+            return "is missing"
+        except CorruptRecordError as error:
+            # What it says before and behind that stands in the finding anyway.
+            told = str(error).removeprefix(f"file {row.file.name!r}, ")
+            return told.partition("; the storage does not hold")[0]
+        if row.file.offsets:
+            offsets = len(table) + sum(table.column(0).to_pylist())
+            if offsets > row.count:
+                return f"its rows take {offsets} offsets, and there are {row.count}"
+        return ""
+
+    def _is_needed(self, state: State, key: PartitionKey, row: IndexRow) -> bool:
+        """Whether the newest state still refers to the rows there: files go that were dropped or written anew."""
+        newest = newest_of(self._store, state)
+        partition = newest.partitions.get(key)
+        if partition is None or partition.start >= row.next_offset:
+            return False
+        try:
+            found = partition.index.find(row.base_offset, Pieces(self._store).load)
+        except (ObjectNotFoundError, CorruptRecordError):
+            return True
+        return found is not None and found.file == row.file
+
+    def _offsets(self, state: State) -> None:
+        for group, offsets in sorted(state.offsets.items()):
+            for (topic, number), at in sorted(offsets.items()):
+                end = state.partitions[at.topic_id, number].end
+                if at.offset > end:
+                    self._notes.add(
+                        Verdict.NOTE,
+                        f"group {group}",
+                        f"has committed offset {at.offset} for {topic}-{number}, which ends at {end}",
+                    )
+
+    def _unreferenced(self, state: State) -> None:
+        summary = self._notes.summary
+        for number, info in enumerate(self._store.list(names.DATA)):
+            self._notes.at("data files", number, number)
+            if info.name in self._mentioned:
+                summary.files += 1
+                summary.bytes += info.size
+            elif not _is_younger(info.name, state):
+                summary.unreferenced_files += 1
+                summary.unreferenced_bytes += info.size
+        for info in self._store.list(names.INDEX):
+            summary.unreferenced_pieces += info.name not in self._pieces.mentioned
+
+
+def _is_younger(name: str, state: State) -> bool:
+    """Whether it was begun after the state that is looked at."""
+    try:
+        return staged_at(name) > state.seq + 1
+    except InvalidRequestError:
+        return False

@@ -1,0 +1,108 @@
+"""``eoslog verify``: what it prints, how it ends, and how it shows that it goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from spark_eos import Producer
+from spark_eos.cli.main import main
+from spark_eos.cli.verify import Progress
+from spark_eos.log import names
+from spark_eos.log.log import Log
+
+
+@pytest.fixture
+def log(log_url):
+    producer = Producer(log_url, {"transactional.id": "app"})
+    producer.init_transactions()
+    for _ in range(3):
+        producer.begin_transaction()
+        producer.send("t", b"x")
+        producer.commit_transaction()
+    return Log.shared(log_url)
+
+
+def files(log):
+    return sorted(info.name for info in log.store.list(names.DATA))
+
+
+def test_a_sound_log(log, capsys):
+    assert main(("verify", log.url)) == 0
+    out, err = capsys.readouterr()
+    last = log.follow().seq
+    assert out.splitlines() == [
+        f"entries: {last + 1} read, 0 retired, up to entry {last}; 0 refused requests in them",
+        "snapshots: 0; pieces of indexes: 0",
+        f"data: 6 batches of 1 partitions, 3 records in 3 files of {sum(map(log.store.size, files(log)))} bytes, read",
+        "not referred to: 0 data files of 0 bytes, 0 pieces",
+        "wrong: 0, repaired: 0, note: 0",
+    ]
+    assert err == ""
+
+
+def test_findings_and_the_exit_status(log, capsys):
+    lost, *_ = files(log)
+    log.store.delete(lost)
+    assert main(("verify", log.url, "--quick")) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == (
+        f"wrong: {lost}: is missing (t-0, offset 0); put the file back from a copy; readers of these offsets fail "
+        "until then"
+    )
+    assert "bytes, present\n" in out
+    assert err == f"eoslog: {log.url}: 1 thing is wrong, see above\n"
+
+
+def test_as_json(log, capsys):
+    log.store.delete(files(log)[0])
+    assert main(("verify", log.url, "--json")) == 1
+    finding, summary = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (finding["verdict"], finding["name"][:5], finding["text"]) == (
+        "wrong",
+        "data/",
+        "is missing (t-0, offset 0)",
+    )
+    assert (summary["files"], summary["found"]["wrong"], summary["quick"]) == (2, 1, False)
+
+
+def test_a_repair(log_url, capsys):
+    log = Log.create(log_url, snapshot_interval=2)
+    log.upkeep.enabled = False
+    log.ensure_topic("t")
+    log.ensure_topic("u")
+    assert main(("verify", log.url, "--repair")) == 0
+    assert capsys.readouterr().out.startswith(f"repaired: {names.snapshot(2)}: was not there yet\n")
+    assert log.store.size(names.snapshot(2))
+
+
+def test_no_log(log_url, capsys):
+    assert main(("verify", log_url)) == 1
+    assert "is not a log" in capsys.readouterr().err
+
+
+class Out(io.StringIO):
+    def __init__(self, *, tty):
+        super().__init__()
+        self.tty = tty
+
+    def isatty(self):
+        return self.tty
+
+
+@pytest.mark.parametrize("tty", [True, False])
+def test_progress(tty):
+    now, out = [0.0], Out(tty=tty)
+    progress = Progress(out, lambda: now[0])
+    for number in range(100):
+        now[0] += 0.15
+        progress("entries", number, 99)
+    progress("data files", 99, 99)
+    progress.clear()
+    if tty:
+        assert out.getvalue().startswith("\rentries: 1 of 99\rentries: 3 of 99\r")
+        assert out.getvalue().endswith("\r" + " " * len("entries: 99") + "\r")
+    else:
+        assert out.getvalue() == "entries: 66 of 99\n", "every ten seconds"

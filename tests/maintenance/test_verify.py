@@ -1,0 +1,648 @@
+"""Verification: each kind of damage is found and named, caches are mended, and nothing is wrong beside writers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+
+from spark_eos.errors import NotALogError, ObjectNotFoundError, UnsupportedVersionError
+from spark_eos.log import names
+from spark_eos.log.clock import Retry
+from spark_eos.log.log import Log
+from spark_eos.maintenance import verify_chain
+from spark_eos.maintenance.references import piece_names
+from spark_eos.maintenance.verify import Verdict, verify
+from spark_eos.protocol.actions import (
+    AdvanceLogStart,
+    AppendBatches,
+    CommitOffsets,
+    DeleteTopic,
+    Entry,
+    PartitionOffset,
+    ReplaceSegments,
+)
+from spark_eos.protocol.codec import encode_entry
+from spark_eos.protocol.index import Index, Piece
+from spark_eos.protocol.invariants import InvariantError
+from spark_eos.protocol.pieces import checksum
+from spark_eos.protocol.rules import sealing
+from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
+from spark_eos.protocol.types import NO_PRODUCER
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing.wrapped_store import WrappedStore
+from tests.corruption.damage import FilesStore, golden
+from tests.log.fakes import FakeClock
+
+
+class Clock(FakeClock):
+    """A second passes with every look at it, so that there is time for upkeep."""
+
+    def now_ms(self):
+        self.now += 1
+        return super().now_ms()
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+@pytest.fixture(params=[True, False], ids=["retired", "whole"])
+def log(store, request):
+    """A log of 44 entries with snapshots behind each fifth; all of them stand or none but entries are there."""
+    log = created(store)
+    if not request.param:
+        log.upkeep._retirer.step = lambda *_: 0
+    append(log, *range(43))
+    return log
+
+
+@pytest.fixture
+def whole(store):
+    """The same with nothing retired, so that all of it can be replayed."""
+    log = created(store)
+    log.upkeep._retirer.step = lambda *_: 0
+    append(log, *range(43))
+    return log
+
+
+@pytest.fixture
+def retired(store):
+    """The same with old entries retired."""
+    log = created(store)
+    append(log, *range(43))
+    assert not store.size(names.entry(20, 7))
+    return log
+
+
+def created(store):
+    log = Log.create(store, Clock(), Retry(deadline_s=10), snapshot_interval=5, entries_per_folder=7)
+    log.ensure_topic("t")
+    return log
+
+
+def append(log, *numbers):
+    topic = log.topic("t")
+    for number in numbers:
+        with log.stage(topic) as writer:
+            writer.append(pa.table({"value": [b"%d" % number]}), 0)
+            files = writer.finish()
+        action = AppendBatches(NO_PRODUCER, ((topic.name, topic.topic_id),), files)
+        log.commit(lambda _, action=action: (action,))
+
+
+def look(store, **options):
+    """The findings as (verdict, name, text), and the summary."""
+    found = []
+    summary = verify(store, found.append, **options)
+    assert {one.verdict for one in found} == {verdict for verdict, count in summary.found.items() if count}
+    return [(one.verdict, one.name, one.text) for one in found], summary
+
+
+def only(store, **options):
+    """The one finding there is."""
+    found, _ = look(store, **options)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def listed(store, prefix):
+    return sorted(info.name for info in store.list(prefix))
+
+
+def everything(store):
+    return {info.name: store.read(info.name).to_pybytes() for info in store.list("")}
+
+
+def flip(store, name, at=-1):
+    data = bytearray(store.read(name).to_pybytes())
+    data[at] ^= 1
+    store.overwrite(name, data)
+
+
+def newest(store):
+    return listed(store, names.SNAPSHOTS)[-1]
+
+
+def last_piece(log):
+    """The newest piece that a snapshot refers to and that is no part of another."""
+    partition = next(iter(decode_snapshot(log.store.read(newest(log.store)), 40, "").partitions.values()))
+    return names.piece(partition.index.pieces[-1])
+
+
+# -- Nothing is wrong ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_sound_log(store, quick):
+    before = everything(store)
+    found, summary = look(store, quick=quick, repair=True)
+    assert (found, summary.is_sound, summary.last_entry) == ([], True, 44)
+    assert (summary.records, summary.files, summary.partitions) == (43, 43, 1)
+    assert summary.bytes == sum(info.size for info in store.list(names.DATA))
+    assert summary.snapshots == 2
+    assert (summary.unreferenced_files, summary.unreferenced_pieces) == (0, 0)
+    assert everything(store) == before, "and nothing was changed"
+
+
+@pytest.mark.usefixtures("retired")
+def test_what_is_counted(store):
+    _, summary = look(store)
+    empty = [info.name for info in store.list(names.LOG) if not info.size]
+    assert summary.retired == len(empty) > 20
+    assert summary.entries + summary.retired == 45
+    assert summary.pieces == len(listed(store, names.INDEX))
+
+
+def test_logs_of_older_versions():
+    found, summary = look(FilesStore(golden(), {}))
+    assert [verdict for verdict, *_ in found if verdict is Verdict.WRONG] == []
+    assert summary.records > 0
+
+
+def test_no_log(store):
+    with pytest.raises(NotALogError, match="is not a log"):
+        look(store)
+
+
+@pytest.mark.usefixtures("whole")
+def test_what_a_newer_version_wrote(store):
+    data = bytearray(store.read(names.entry(30, 7)).to_pybytes())
+    data[7] = 99
+    store.overwrite(names.entry(30, 7), data)
+    with pytest.raises(UnsupportedVersionError, match=r"00030\.avro has format version 99"):
+        look(store)
+
+
+def test_files_that_nobody_refers_to_are_counted(log, store):
+    topic = log.topic("t")
+    for name, body in (
+        (names.data_file("t", topic.topic_id, 3, "left"), b"12345"),
+        ("data/other-id/00000000000000000001-x.arrow", b"1"),
+        (names.data_file("t", topic.topic_id, 46, "younger"), b"being written"),
+        (f"{names.INDEX}{topic.topic_id}/0/0-x.avro", b"1"),
+    ):
+        store.create(name, body)
+    found, summary = look(store)
+    assert found == []
+    assert (summary.unreferenced_files, summary.unreferenced_bytes, summary.unreferenced_pieces) == (2, 6, 1)
+
+
+def test_a_snapshot_that_is_not_there_yet(store):
+    log = created(store)
+    log.upkeep.enabled = False
+    append(log, *range(10))
+    assert only(store)[:2] == (Verdict.NOTE, names.snapshot(10))
+    assert only(store, repair=True)[0] is Verdict.REPAIRED
+    assert look(store)[0] == []
+    assert Log.open(store).state == log.state
+    assert look(store)[1].snapshots == 1
+
+
+def test_rows_before_the_start_have_no_files_any_more(retired, store):
+    files = listed(store, names.DATA)
+    topic = retired.topic("t")
+    retired.commit(lambda _: (AdvanceLogStart((PartitionOffset("t", topic.topic_id, 0, 2),)),))
+    assert look(store)[1].is_sound
+    for name in files:
+        if int(name.rpartition("/")[2][:20]) <= 3:
+            store.delete(name)
+    found, summary = look(store)
+    assert (found, summary.records) == ([], 41)
+
+
+def test_offsets_behind_the_end_are_worth_a_note(log, store):
+    topic = log.topic("t")
+    log.commit(lambda _: (CommitOffsets("g", (PartitionOffset("t", topic.topic_id, 0, 44),)),))
+    assert only(store) == (Verdict.NOTE, "group g", "has committed offset 44 for t-0, which ends at 43")
+
+
+# -- Entries ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("seq", [1, 33, 43, 44])
+def test_a_damaged_entry(store, seq):
+    flip(store, names.entry(seq, 7))
+    found, _ = look(store, repair=True)
+    wrong = [one for one in found if one[0] is Verdict.WRONG]
+    assert [(name, "is damaged" in text) for _, name, text in wrong] == [(names.entry(seq, 7), True)]
+    assert ("only looked at" in wrong[0][2]) is (seq > 40), "no snapshot stands for it"
+
+
+@pytest.mark.usefixtures("retired")
+def test_an_entry_that_a_snapshot_stands_for(store):
+    flip(store, names.entry(39, 7))
+    verdict, name, text = only(store, repair=True)
+    assert (verdict, name) == (Verdict.WRONG, names.entry(39, 7))
+    assert "is damaged" in text
+
+
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("seq", [9, 36, 42])
+def test_a_missing_entry(store, seq):
+    store.delete(names.entry(seq, 7))
+    verdict, name, text = only(store, repair=True)
+    assert (verdict, name) == (Verdict.WRONG, names.entry(seq, 7))
+    assert "is missing" in text
+
+
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("gone", [(41, 42), (42, 43)])
+def test_several_missing_entries(store, gone):
+    for seq in gone:
+        store.delete(names.entry(seq, 7))
+    found, _ = look(store)
+    assert [name for _, name, _ in found] == [names.entry(seq, 7) for seq in gone]
+
+
+@pytest.mark.usefixtures("whole")
+def test_what_a_power_cut_leaves(store):
+    """The entry next to a gap: docs/design/0002."""
+    store.delete(names.entry(43, 7))
+    found, summary = look(store)
+    assert (found, summary.last_entry) == ([], 42)
+
+
+@pytest.mark.usefixtures("whole")
+def test_damage_behind_damage(store):
+    for seq in (41, 43):
+        flip(store, names.entry(seq, 7))
+    found, _ = look(store)
+    assert [name for _, name, _ in found] == [names.entry(41, 7), names.entry(43, 7)]
+
+
+@pytest.mark.usefixtures("retired")
+@pytest.mark.parametrize("gone", [True, False])
+def test_the_first_entry(store, gone):
+    if gone:
+        store.delete(names.entry(0))
+    else:
+        flip(store, names.entry(0))
+    found, _ = look(store)
+    assert [(verdict, name) for verdict, name, _ in found] == [(Verdict.WRONG, names.entry(0))]
+
+
+@pytest.mark.usefixtures("whole")
+def test_an_entry_that_is_empty_before_its_time(store):
+    store.retire(names.entry(20, 7))
+    verdict, name, text = only(store)
+    assert (verdict, name) == (Verdict.WRONG, names.entry(20, 7))
+    assert "from the oldest on" in text
+
+
+@pytest.mark.usefixtures("retired")
+def test_an_empty_entry_that_no_snapshot_stands_for(store):
+    store.retire(names.entry(42, 7))
+    verdict, name, text = only(store)
+    assert (verdict, name) == (Verdict.WRONG, names.entry(42, 7))
+    assert "no good snapshot stands for it" in text
+
+
+@pytest.mark.usefixtures("retired")
+def test_a_retired_name_that_is_free_again(store):
+    store.delete(names.entry(20, 7))
+    verdict, name, text = only(store)
+    assert (verdict, name) == (Verdict.WRONG, names.entry(20, 7))
+    assert "its name is free" in text
+
+
+@pytest.mark.usefixtures("retired")
+def test_the_oldest_names_may_be_deleted_for_good(store):
+    for seq in range(1, 21):
+        store.delete(names.entry(seq, 7))
+    assert look(store)[0] == []
+
+
+@pytest.mark.usefixtures("retired")
+def test_what_a_power_cut_brought_back(store):
+    append(other := created(MemoryStore()), 0)
+    for seq in (15, 16):
+        body = other.store.read(names.entry(1)).to_pybytes()
+        entry = Entry(seq, verify_chain.decode_entry(body, 1, "").requests)
+        store.overwrite(names.entry(seq, 7), encode_entry(entry))
+    verdict, name, text = only(store)
+    assert (verdict, name) == (Verdict.NOTE, names.entry(15, 7))
+    assert "and 1 others are not retired" in text
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_step_that_breaks_a_rule(store, monkeypatch, quick):
+    steps = []
+
+    def check_step(before, after):
+        steps.append((before.seq, after.seq))
+        if before.seq < 42 <= after.seq:
+            raise InvariantError("the moon fell down")
+
+    monkeypatch.setattr(verify_chain, "check_step", check_step)
+    _, _, text = only(store, quick=quick)
+    assert text == "leads to an impossible state: the moon fell down"
+    follow = [(a, b) for a, b in steps if a != b]
+    assert all(b - a == 1 for a, b in follow) is not quick
+    assert all(a in {b, end} for (_, end), (a, b) in pairwise(steps)), "none is left out"
+    assert follow[-1][1] == 44
+
+
+# -- Snapshots -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("log")
+def test_a_damaged_snapshot_is_written_anew(store):
+    before = everything(store)
+    flip(store, newest(store))
+    verdict, name, text = only(store)
+    assert (verdict, name) == (Verdict.WRONG, newest(store))
+    assert "is damaged" in text
+    assert only(store, repair=True)[:2] == (Verdict.REPAIRED, name)
+    assert everything(store) == before
+
+
+@pytest.mark.usefixtures("log")
+def test_a_snapshot_that_says_something_else(store):
+    before = everything(store)
+    state = decode_snapshot(store.read(newest(store)), 40, "")
+    store.overwrite(
+        newest(store), encode_snapshot(verify_chain.State(**{**_fields(state), "next_producer_id": 7}))
+    )
+    verdict, name, text = only(store)
+    assert (verdict, name, text) == (
+        Verdict.WRONG,
+        newest(store),
+        "holds another state than the one that its entries lead to",
+    )
+    only(store, repair=True)
+    assert everything(store) == before
+
+
+def _fields(state):
+    return {name: getattr(state, name) for name in state.__slots__}
+
+
+@pytest.mark.usefixtures("retired")
+def test_a_missing_snapshot_is_written_anew(store):
+    before = everything(store)
+    store.delete(newest(store))
+    assert only(store)[0] is Verdict.NOTE, "the one before it is as good"
+    assert only(store, repair=True)[:2] == (Verdict.REPAIRED, names.snapshot(40))
+    assert everything(store) == before
+
+
+@pytest.mark.usefixtures("retired")
+def test_a_damaged_snapshot_whose_entries_are_retired(store):
+    before = everything(store)
+    oldest = listed(store, names.SNAPSHOTS)[0]
+    flip(store, oldest)
+    found, summary = look(store, repair=True)
+    assert [(verdict, name) for verdict, name, _ in found] == [(Verdict.WRONG, oldest)]
+    assert summary.last_entry == 44
+    flip(store, oldest)
+    assert everything(store) == before
+
+
+@pytest.mark.usefixtures("retired")
+def test_no_good_snapshot(store):
+    for name in listed(store, names.SNAPSHOTS):
+        flip(store, name)
+    found, summary = look(store, repair=True)
+    assert [name for _, name, _ in found][:3] == [*listed(store, names.SNAPSHOTS), names.entry(1)]
+    assert "no good snapshot stands for it" in found[2][2]
+    assert summary.entries == 45 - sum(not info.size for info in store.list(names.LOG)), "all others decode"
+
+
+# -- Pieces ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize("gone", [True, False], ids=["missing", "damaged"])
+def test_every_piece(store, gone):
+    """Each one is missed; and written anew, byte for byte, if its entries are there."""
+    before = everything(store)
+    anew = 0
+    for name in listed(store, names.INDEX):
+        if gone:
+            store.delete(name)
+        else:
+            flip(store, name, 30)
+        found, _ = look(store)
+        assert [(verdict, at) for verdict, at, _ in found] == [(Verdict.WRONG, name)], name
+        assert "is missing" in found[0][2] if gone else "is damaged" in found[0][2]
+        verdict, at, _ = only(store, repair=True)
+        if verdict is Verdict.REPAIRED:
+            anew += 1
+        else:
+            assert (verdict, at) == (Verdict.WRONG, name)
+            store.overwrite(name, before[name])
+        assert everything(store) == before
+    retired = not store.size(names.entry(1))
+    assert 0 < anew < len(listed(store, names.INDEX)) if retired else anew == len(listed(store, names.INDEX))
+
+
+def test_pieces_that_were_joined_since(whole, store):
+    """The newest snapshot refers to them, and the log by now only to the piece that they are in."""
+    whole.upkeep.enabled = False
+    append(whole, *range(43, 80))
+    (then,) = decode_snapshot(store.read(newest(store)), 40, "").partitions.values()
+    (now,) = whole.state.partitions.values()
+    joined = [piece for piece in then.index.pieces if piece not in now.index.pieces]
+    assert joined
+    for piece in joined:
+        body = store.read(names.piece(piece)).to_pybytes()
+        store.delete(names.piece(piece))
+        assert (Verdict.WRONG, names.piece(piece), "is missing") in look(store)[0]
+        store.create(names.piece(piece), body)
+
+
+@pytest.mark.usefixtures("whole")
+def test_a_piece_with_other_rows(store):
+    """Its bytes are whole, but they are not those of this piece."""
+    first, second = listed(store, names.INDEX)[:2]
+    before = everything(store)
+    store.overwrite(first, before[second])
+    assert "holds another piece" in only(store)[2]
+    only(store, repair=True)
+    assert everything(store) == before
+
+
+@pytest.mark.usefixtures("retired")
+@pytest.mark.parametrize("field", ["rows", "bytes", "max_timestamp_ms"])
+def test_sums_that_are_wrong(store, field):
+    """What a state says of a piece that it does not hold itself."""
+    name = listed(store, names.SNAPSHOTS)[0]
+    store.delete(newest(store))
+    seq = names.snapshot_seq(name)
+    state = decode_snapshot(store.read(name), seq, "")
+    ((key, partition),) = state.partitions.items()
+    piece: Piece = partition.index.pieces[0]
+    setattr(piece, field, getattr(piece, field) + 1)
+    index = Index((piece, *partition.index.pieces[1:]), partition.index.tail)
+    changed = verify_chain.State(
+        **{
+            **_fields(state),
+            "partitions": state.partitions.set(key, type(partition)(0, partition.end, index)),
+        }
+    )
+    store.overwrite(name, encode_snapshot(changed))
+    wrong = [one for one in look(store)[0] if one[0] is Verdict.WRONG]
+    assert [(at, "but the log says" in text) for _, at, text in wrong] == [(names.piece(piece), True)]
+
+
+# -- Data ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("log")
+def test_a_missing_file(store):
+    name = listed(store, names.DATA)[7]
+    store.delete(name)
+    for quick in (False, True):
+        verdict, at, text = only(store, repair=True, quick=quick)
+        assert (verdict, at, text) == (Verdict.WRONG, name, "is missing (t-0, offset 7)")
+
+
+@pytest.mark.usefixtures("log")
+def test_a_file_that_is_cut_off(store):
+    name = listed(store, names.DATA)[7]
+    data = store.read(name).to_pybytes()
+    store.overwrite(name, data[:-1])
+    for quick in (False, True):
+        assert only(store, quick=quick)[1:] == (
+            name,
+            f"has {len(data) - 1} bytes, not {len(data)} (t-0, offset 7)",
+        )
+
+
+def test_a_damaged_batch(log, store):
+    name = listed(store, names.DATA)[42]
+    row = log.state.partitions[log.topic("t").topic_id, 0].index.tail[-1]
+    assert row.file.name == name
+    flip(store, name, row.batch.position + 20)
+    verdict, at, text = only(store, repair=True)
+    assert (verdict, at) == (Verdict.WRONG, name)
+    assert "CRC32C is" in text
+    assert "offset 42" in text
+    assert look(store, quick=True)[0] == []
+
+
+def test_a_file_of_many_batches_is_told_once(store):
+    log = created(store)
+    log.ensure_topic("many", 3)
+    topic = log.topic("many")
+    with log.stage(topic) as writer:
+        for partition in range(3):
+            writer.append(pa.table({"value": [b"x"]}), partition)
+        files = writer.finish()
+    log.commit(lambda _: (AppendBatches(NO_PRODUCER, (("many", topic.topic_id),), files),))
+    assert look(store)[1].files == 1
+    store.delete(files[0].file.name)
+    assert "many-0, offset 0" in only(store)[2]
+
+
+# -- Beside others ---------------------------------------------------------------------------------------
+
+
+class Meanwhile(WrappedStore):
+    """Does something, once, right before a name with this beginning is read."""
+
+    def __init__(self, inner, prefix, act, on="read"):
+        super().__init__(inner)
+        self.prefix, self.act, self.on = prefix, act, on
+
+    def _call(self, operation, name, effect):
+        if self.act is not None and operation == self.on and name.startswith(self.prefix):
+            act, self.act = self.act, None
+            act()
+        return effect()
+
+
+@pytest.mark.parametrize("seq", [*range(1, 36, 3), *range(36, 45)])
+@pytest.mark.parametrize("call", ["read", "size"])
+def test_beside_a_writer_that_retires(store, seq, call):
+    """Wherever verification is, a writer adds entries, drops snapshots and retires entries up to far behind it."""
+    log = created(store)
+    append(log, *range(43))
+    meanwhile = Meanwhile(store, names.entry(seq, 7), lambda: append(log, *range(43, 70)), call)
+    found, summary = look(meanwhile)
+    assert [one for one in found if one[0] is Verdict.WRONG] == []
+    assert summary.records + summary.retired >= 40
+
+
+@pytest.mark.parametrize("prefix", [names.DATA, names.INDEX, names.SNAPSHOTS])
+def test_beside_a_topic_that_is_deleted_and_vacuumed(log, store, prefix):
+    def vanish():
+        topic = log.topic("t")
+        log.commit(lambda _: (DeleteTopic("t", topic.topic_id),))
+        for name in (*listed(store, names.DATA), *listed(store, names.INDEX)):
+            store.delete(name)
+
+    found, summary = look(Meanwhile(store, prefix, vanish))
+    if prefix == names.SNAPSHOTS:
+        return  # A vacuum looks at what snapshots refer to, too.
+    assert [one for one in found if one[0] is Verdict.WRONG] == []
+    assert summary.is_sound
+
+
+@pytest.mark.parametrize("prefix", [names.DATA, names.INDEX])
+def test_beside_segments_that_are_written_anew(retired, store, prefix):
+    """All sealed rows go into one file, and the old files and pieces are vacuumed."""
+
+    def roll():
+        topic = retired.topic("t")
+        partition = retired.state.partitions[topic.topic_id, 0]
+        pieces = partition.index.pieces
+        end = pieces[-1].next_offset
+        old = [row for row in partition.index.scan(0, retired.load) if row.next_offset <= end]
+        with retired.stage(topic) as writer:
+            writer.append(pa.table({"value": [b"%d" % n for n in range(end)]}), 0)
+            (staged,) = writer.finish()
+        row = old[0]._replace(
+            count=end, file=staged.file, batch=staged.batches[0], max_timestamp_ms=old[-1].max_timestamp_ms
+        )
+        action = ReplaceSegments("t", topic.topic_id, 0, 0, end, checksum(pieces), (row,))
+        retired.commit(lambda _: (action,))
+        for one in old:
+            store.delete(one.file.name)
+        append(retired, *range(43, 60))
+        needed = set(piece_names(retired.state, retired.load))
+        for name in listed(store, names.INDEX):
+            if name not in needed:
+                store.delete(name)
+
+    found, _ = look(Meanwhile(store, prefix, roll))
+    assert found == []
+    found, summary = look(store)
+    assert (found, summary.records) == ([], 60)
+    assert summary.files < 30
+
+
+def test_a_file_that_is_gone_for_good_beside_a_writer(log, store):
+    name = listed(store, names.DATA)[3]
+    store.delete(name)
+    meanwhile = Meanwhile(store, names.DATA, lambda: append(log, *range(43, 60)))
+    assert [at for _, at, _ in look(meanwhile)[0]] == [name]
+
+
+@pytest.mark.usefixtures("log")
+def test_progress(store):
+    told = []
+    look(store, progress=lambda what, done, of: told.append((what, done, of)))
+    batches = [(done, of) for what, done, of in told if what == "batches"]
+    assert batches == [(number, 43) for number in range(1, 44)]
+    assert ("entries", 44, 44) in told
+
+
+def test_it_reads_what_is_there_and_nothing_else(store):
+    with pytest.raises(ObjectNotFoundError):
+        store.read(names.entry(0))
+    with pytest.raises(NotALogError):
+        verify(store, print)
+    assert listed(store, "") == []
