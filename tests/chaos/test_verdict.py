@@ -135,7 +135,7 @@ def test_a_copy_in_step_with_its_offsets_is_fine(log):
     write(log, "plain", "c", "d")
     write(log, "copied", "copier:c", offsets=4)  # two aborted ones, their marker, and c
     assert watched(log, COPIER) == []
-    assert consumed(log.follow(), "copier", Visible()) == 1
+    assert consumed(log.follow(), "copier", Visible(log)) == 1
     assert [row.value for row in read_topic(log, log.state, "plain")] == ["c", "d"]
     assert final(log, log.state, ["plain"]) == {AT: [(3, "c"), (4, "d")]}
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_eos.log.log import Log
-from spark_eos.protocol.state import State
 from spark_eos.testing.chaos import programs
 from spark_eos.testing.chaos.actors import FENCED, Actor
 from spark_eos.testing.chaos.checkpoints import REFUSED, LostCheckpoints
@@ -313,17 +312,16 @@ class Campaign:
             if not actor.wanted and actor.runs:
                 return False
         return all(
-            self._is_read(log.follow(), query)
-            for name, log in self._logs.items()
-            for query in self._queries(name)
+            self._is_read(log, query) for name, log in self._logs.items() for query in self._queries(name)
         )
 
-    def _is_read(self, state: State, query: Query) -> bool:
+    def _is_read(self, log: Log, query: Query) -> bool:
+        state = log.follow()
         for topic in (*INPUTS, query.target):
             if any(partition(state, at).open for at in places(state, topic)):
                 return False
-        there = sum(Visible().topic(state, topic) for topic in INPUTS)
-        return consumed(state, query.name, self._settling.setdefault(query.name, Visible())) == there
+        there = sum(Visible(log).topic(state, topic) for topic in INPUTS)
+        return consumed(state, query.name, self._settling.setdefault(query.name, Visible(log))) == there
 
     def _found(self) -> list[str]:
         found = [problem for watcher in self._watchers.values() for problem in watcher.problems]
@@ -355,9 +353,9 @@ class Campaign:
         found = []
         for name, log in self._logs.items():
             state = log.follow()
-            there = sum(Visible().topic(state, topic) for topic in INPUTS)
+            there = sum(Visible(log).topic(state, topic) for topic in INPUTS)
             for query in self._queries(name):
-                read = consumed(state, query.name, Visible())
+                read = consumed(state, query.name, Visible(log))
                 if read != there:
                     found.append(f"{query.name} has read {read:,} of {there:,} rows")
         return found or ["a producer did not end, or a transaction is open"]

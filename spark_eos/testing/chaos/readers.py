@@ -48,7 +48,8 @@ class Visible:
     What lies below the last stable offset is decided for good, so it is counted once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, log: Log) -> None:
+        self._log = log
         self._known: dict[TopicPartition, tuple[int, int]] = {}
 
     def below(self, state: State, at: TopicPartition, offset: int) -> int:
@@ -56,7 +57,8 @@ class Visible:
         start, count = self._known.get(at, (partition(state, at).start, 0))
         if offset < start:
             start, count = partition(state, at).start, 0
-        count += sum(fetch.count for fetch in plan(state, at, start, offset, Isolation.READ_COMMITTED))
+        fetches = plan(state, at, start, offset, Isolation.READ_COMMITTED, self._log.load)
+        count += sum(fetch.records for fetch in fetches)
         self._known[at] = (offset, count)
         return count
 
@@ -81,11 +83,13 @@ def read_topic(log: Log, state: State, topic: str) -> list[Record]:
     found = []
     for at in places(state, topic):
         known = partition(state, at)
-        for fetch in plan(state, at, known.start, known.last_stable_offset, Isolation.READ_COMMITTED):
+        for fetch in plan(
+            state, at, known.start, known.last_stable_offset, Isolation.READ_COMMITTED, log.load
+        ):
             rows = log.read(state.topics[topic], fetch)
             keys, values = (rows.column(name).to_pylist() for name in ("key", "value"))
             found += [
-                Record(at.partition, fetch.offset + number, (key or b"").decode(), value.decode())
+                Record(at.partition, rows.offset(number), (key or b"").decode(), value.decode())
                 for number, (key, value) in enumerate(zip(keys, values, strict=True))
             ]
     return found
@@ -103,15 +107,15 @@ class Watcher(threading.Thread):
         self._name = url.rpartition("/")[2]
         self._queries = queries
         self._recorder = Recorder()
-        self._sources = {query.name: Visible() for query in queries}
-        self._targets = Visible()
+        self._sources = {query.name: Visible(self.log) for query in queries}
+        self._targets = Visible(self.log)
         self._consumer = Consumer(
             self.log,
             {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "max.poll.records": 2000},
         )
         self._values: dict[str, set[bytes]] = {}
         self._offsets: dict[TopicPartition, int] = {}
-        self._indexed: dict[TopicPartition, tuple[int, int]] = {}
+        self._indexed: dict[TopicPartition, int] = {}
         self._counts: dict[str, int] = {}
         self._last: tuple[int, int] = (-1, -1)
         self._over = threading.Event()
@@ -159,14 +163,15 @@ class Watcher(threading.Thread):
         for topic in state.topics:
             for at in places(state, topic):
                 known = partition(state, at)
-                rows, first = self._indexed.get(at, (0, 0))
+                first = self._indexed.get(at, 0)
                 if known.start != 0 and topic not in {q.target for q in self._queries if q.kind == "counts"}:
                     self._add(f"{self._name}: {at} starts at offset {known.start}; nobody deleted records")
                 if known.start == 0:
-                    new = [known.index[number] for number in range(rows, len(known.index))]
-                    batches = [(row.base_offset, row.next_offset) for row in new]
+                    batches = [
+                        (row.base_offset, row.next_offset) for row in known.index.scan(first, self.log.load)
+                    ]
                     self._add(*holes(f"{self._name}, {at}", batches, first, known.end))
-                    self._indexed[at] = (len(known.index), known.end)
+                    self._indexed[at] = known.end
 
     def _check_state(self, state: State, target: str) -> None:
         writers = [query for query in self._queries if query.target == target]
