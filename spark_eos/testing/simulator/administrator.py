@@ -7,11 +7,12 @@ from collections.abc import Callable
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer import Producer
 from spark_eos.errors import EosLogError
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.simulator.stage import AUTO, INPUT, RAW, SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
-__all__ = ["administrator", "feeder", "sweeper"]
+__all__ = ["administrator", "feeder", "maintainer", "sweeper"]
 
 RESET = "reset"
 """A group that nobody reads for: its offsets are put here and there."""
@@ -74,6 +75,26 @@ def feeder(stage: Stage) -> Callable[[Process], None]:
                 process.wait(stage.chance.choice([0.3, 5.0, 60.0]))
         except (GivenUp, EosLogError) as error:
             stage.world.note(f"gives up: {error}")
+
+    return body
+
+
+def maintainer(stage: Stage) -> Callable[[Process], None]:
+    """Rolls, retires, cuts and vacuums, as soon as it may, now and then while others do as well."""
+
+    def body(process: Process) -> None:
+        try:
+            log = stage.open(process)
+        except GivenUp:
+            return
+        keeper = Maintainer(log, min_age_s=stage.chance.choice([0, 100, 86_400]))
+        while stage.goes_on:
+            process.wait(stage.chance.choice([0.5, 5.0, 50.0]))
+            try:
+                for done in keeper.run(wait=False):
+                    stage.world.note(f"{done.step}: {done.text}")
+            except EosLogError as error:
+                stage.world.note(f"was refused: {error}")
 
     return body
 

@@ -161,6 +161,9 @@ class Book:
                 continue  # Gone since, or before.
             row = partition.index.find(where[2])
             assert row is not None
+            if landed.duplicate and row.producer == NO_PRODUCER and row.count > batch.count:
+                self.events["repeated batches"] += 1
+                continue  # It was rolled since.
             # Who keeps no rules may call other rows a repetition.
             theirs = row.file if staged.topic == RAW else staged.file
             self._must(

@@ -10,18 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spark_eos.errors import EosLogError
+from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.plan import Fetch, Isolation, end_offset, plan
 from spark_eos.log.read import read
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry
-from spark_eos.protocol.index import Kind
+from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.invariants import InvariantError, check_step
 from spark_eos.protocol.rules import Rejected, apply, apply_entry, behind
 from spark_eos.protocol.rules.evidence import is_repeatable
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.storage import Store
 from spark_eos.testing.simulator.book import Book, Rows
 from spark_eos.testing.simulator.stage import COPIERS, INPUT, OUTPUT
 from spark_eos.testing.simulator.store import SimulatedStore
@@ -44,7 +45,7 @@ class Referee:
         self.book = Book(self._say)
         self.rejected = 0
         self._store = store
-        self._values: dict[Rows, list[str]] = {}
+        self._values: dict[tuple[str, int], list[tuple[int, str]]] = {}
         self._seq = -1
 
     def replay(self) -> None:
@@ -114,24 +115,30 @@ class Referee:
 
     def _between(self, state: State, at: tuple[str, int], first: int, end: int) -> Iterable[str]:
         topic_id = state.topics[at[0]].topic_id
-        partition = state.partitions[topic_id, at[1]]
-        for row in partition.index.scan(first):
+        for row in state.partitions[topic_id, at[1]].index.scan(first):
             if row.base_offset >= end:
                 return
             if row.kind is Kind.DATA:
-                values = self._rows(state, at[0], (topic_id, at[1], row.base_offset))
-                yield from values[max(first - row.base_offset, 0) : end - row.base_offset]
+                records = self._records(state, at, row)
+                yield from (value for offset, value in records if first <= offset < end)
 
     def _rows(self, state: State, topic: str, rows: Rows) -> list[str]:
-        if rows not in self._values:
-            index = state.partitions[rows[:2]].index
-            row = index.find(rows[2])
-            assert row is not None
-            assert row.file is not None
-            assert row.batch is not None
-            fetch = Fetch(topic, rows[1], row.base_offset, row.count, 0, row.file, row.batch)
-            self._values[rows] = _texts(self._store, state, fetch)
-        return self._values[rows]
+        row = state.partitions[rows[:2]].index.find(rows[2])
+        assert row is not None
+        return [value for _, value in self._records(state, (topic, rows[1]), row)]
+
+    def _records(self, state: State, at: tuple[str, int], row: IndexRow) -> list[tuple[int, str]]:
+        """Offset and value of each record of a batch, also if its file was deleted since."""
+        assert row.file is not None
+        assert row.batch is not None
+        key = (row.file.name, row.batch.position)
+        if key not in self._values:
+            fetch = Fetch(*at, row.base_offset, row.count, 0, row.file, row.batch)
+            try:
+                self._values[key] = _texts(self._store.inner, state, fetch)
+            except ObjectNotFoundError:
+                self._values[key] = _texts(self._store.archive, state, fetch)
+        return self._values[key]
 
     def everything(self, topic: str) -> dict[int, list[tuple[int, str]]]:
         """(offset, value) of all that can be read in the end under read_committed, by partition."""
@@ -142,8 +149,7 @@ class Referee:
             end = end_offset(partition, Isolation.READ_COMMITTED)
             at, rows = TopicPartition(topic, number), found.setdefault(number, [])
             for fetch in plan(self.state, at, partition.start, end, Isolation.READ_COMMITTED):
-                values = _texts(self._store, self.state, fetch)
-                rows += [(fetch.offset + place, value) for place, value in enumerate(values)]
+                rows += _texts(self._store.inner, self.state, fetch)
         return found
 
     def compare(self, answers: Sequence[Told]) -> Counter[str]:
@@ -177,6 +183,7 @@ class Referee:
             self.problems.append(what)
 
 
-def _texts(store: SimulatedStore, state: State, fetch: Fetch) -> list[str]:
-    table = read(store.inner, state.topics[fetch.topic], fetch)
-    return [value.decode() for value in table.column("value").to_pylist()]
+def _texts(store: Store, state: State, fetch: Fetch) -> list[tuple[int, str]]:
+    records = read(store, state.topics[fetch.topic], fetch)
+    values = records.column("value").to_pylist()
+    return [(records.offset(place), value.decode()) for place, value in enumerate(values)]

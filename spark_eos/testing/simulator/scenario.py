@@ -18,7 +18,7 @@ from spark_eos.log.tail import Tail
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
-from spark_eos.testing.simulator.administrator import administrator, feeder, sweeper
+from spark_eos.testing.simulator.administrator import administrator, feeder, maintainer, sweeper
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.copiers import copier
 from spark_eos.testing.simulator.followers import follower, onlooker
@@ -29,7 +29,7 @@ from spark_eos.testing.simulator.producers import idempotent, transactional
 from spark_eos.testing.simulator.queries import Files, query, surroundings
 from spark_eos.testing.simulator.readers import reader
 from spark_eos.testing.simulator.referee import Referee
-from spark_eos.testing.simulator.stage import COPIERS, INPUT, PARTITIONS, GivenUp, Stage
+from spark_eos.testing.simulator.stage import COPIERS, INPUT, PARTITIONS, RAW, GivenUp, Stage
 from spark_eos.testing.simulator.store import SimulatedStore
 from spark_eos.testing.simulator.told import listening
 from spark_eos.testing.simulator.world import Process, Weather, World
@@ -44,7 +44,7 @@ FINISHING = 3000
 
 OTHERS = (
     *("zombie", "idempotent", "administrator", "sweeper", "follower", "onlooker", "foreign-query", "usurper"),
-    *("forger", "forger", "feeder", "feeder"),
+    *("forger", "forger", "feeder", "feeder", "maintainer", "maintainer"),
 )
 """Of these some are drawn, now and then two of one kind."""
 
@@ -188,7 +188,9 @@ def _set_up(process: Process, run: _Run) -> None:
     )
     admin = Admin(log)
     for topic, partitions in PARTITIONS.items():
-        admin.create_topic(topic, partitions)
+        # Clocks that jump would make old records of new ones.
+        kept = {"file.delete.delay.ms": 1000} | ({} if topic == RAW else {"retention.ms": -1})
+        admin.create_topic(topic, partitions, kept)
     if run.plan.settings:
         admin.alter_log(dict(run.plan.settings))
     producer = Producer(log)
@@ -231,6 +233,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
     parts: dict[str, Callable[[], Callable[[Process], None]]] = {
         "idempotent": lambda: idempotent(stage),
         "administrator": lambda: administrator(stage),
+        "maintainer": lambda: maintainer(stage),
         "sweeper": lambda: sweeper(stage),
         "feeder": lambda: feeder(stage),
         "committed": lambda: reader(stage, READ_COMMITTED),

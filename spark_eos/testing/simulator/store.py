@@ -31,6 +31,8 @@ class SimulatedStore(WrappedStore):
         """When each entry came to be, in the world's time (s)."""
         self.written: dict[str, Data] = {}
         """The bytes of each entry, also of those that were retired."""
+        self.archive = MemoryStore()
+        """The files that were deleted: to read what the log once referred to."""
 
     def create(self, name: str, data: Data) -> None:
         def effect() -> None:
@@ -39,6 +41,15 @@ class SimulatedStore(WrappedStore):
                 self.landed[name], self.written[name] = self._world.now, data
 
         self._call("create", name, effect)
+
+    def delete(self, name: str) -> None:
+        def effect() -> None:
+            if name.startswith(names.DATA):
+                with suppress(EosLogError):
+                    self.archive.create(name, self.inner.read(name))
+            self.inner.delete(name)
+
+        self._call("delete", name, effect)
 
     def settle(self, name: str) -> None:
         """Nothing: what is in memory is as durable as it gets."""
