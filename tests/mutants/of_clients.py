@@ -144,8 +144,8 @@ MUTANTS = (
     Mutant(
         "unread-rows-stepped-over",
         _ASSIGNED,
-        "        self.position += rows.num_rows",
-        "        self.position = self._base + self._table.num_rows",
+        "            self.position = records.offset(records.num_rows - 1) + 1",
+        "            self.position, self._records = self._next, None",
         "a poll of a few records loses the rest of their batch",
         _OF_CONSUMER,
     ),
@@ -168,7 +168,7 @@ MUTANTS = (
     Mutant(
         "seek-keeps-its-rows",
         _ASSIGNED,
-        "        self._planned_end = -1\n        self._table = None\n\n    def check",
+        "        self._planned_end = -1\n        self._records = None\n\n    def check",
         "        self._planned_end = -1\n\n    def check",
         "after a seek the rows of the old place are returned",
         _OF_POSITIONS,
@@ -224,8 +224,8 @@ MUTANTS = (
     Mutant(
         "damage-resets-offsets",
         _ASSIGNED,
-        "            if fetch.offset >= partition_of(state, self.at).start:\n                raise\n",
-        "",
+        "            if self._planned and self._planned[0].file == fetch.file:\n                raise\n            return self._load(state)",
+        "            raise OutOfRange from None",
         "a data file that is gone makes a consumer begin anew instead of failing",
         _OF_POSITIONS,
     ),

@@ -55,8 +55,8 @@ MUTANTS = (
     Mutant(
         "own-entry-not-recognised",
         _COMMIT,
-        "                self._answer_found(draft.tickets)\n                for",
-        "                for",
+        "                self._answer_found(draft.tickets)\n                others",
+        "                others",
         "a slot that is taken is always another's: what landed without a reply is committed again",
         _OF_COMMIT,
     ),
@@ -194,8 +194,8 @@ MUTANTS = (
     Mutant(
         "old-rows-not-upgraded",
         _READ,
-        "return table if newest.version == layout.version else upgrade(table, newest)",
-        "return table",
+        "Records(table if newest.version == layout.version else upgrade(table, newest), fetch.offset)",
+        "Records(table, fetch.offset)",
         "rows of an older schema lack the new columns",
         _OF_READING,
     ),

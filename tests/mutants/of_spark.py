@@ -263,8 +263,8 @@ MUTANTS = (
     Mutant(
         "cut-task-repeats-rows",
         _SCAN,
-        "skip=rest.skip + taken.count",
-        "skip=rest.skip",
+        "            tasks[-1].append(fetch.take(first, taken))",
+        "            tasks[-1].append(fetch.take(0, taken))",
         "a batch that is cut into two tasks gives its first rows twice",
         _OF_SOURCE,
     ),
