@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from spark_eos.errors import ObjectNotFoundError
-from spark_eos.log import names
+from spark_eos.log.history import earliest, replay, state_at
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (
     AppendBatches,
@@ -17,7 +15,6 @@ from spark_eos.protocol.actions import (
     InitProducer,
     Request,
 )
-from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.rules import Rejected, apply
 from spark_eos.protocol.state import EMPTY, PartitionKey, State
@@ -29,17 +26,18 @@ __all__ = ["dump"]
 def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
     """A dict for each request (``kind`` request), action and control batch, from entry ``first`` on.
 
-    All entries are read whatever ``first`` is: what they came to depends on those before. Raises
-    `CorruptRecordError` and `UnsupportedVersionError`.
+    Or from the earliest one that is not retired. What entries came to depends on those before, which are read
+    from the nearest snapshot on. Raises `CorruptRecordError` and `UnsupportedVersionError`.
     """
-    state, seq = EMPTY, 0
-    topics: dict[str, str] = {}
-    while True:
-        try:
-            data = log.store.read(names.entry(seq))
-        except ObjectNotFoundError:
-            return
-        for request in decode_entry(data, seq, f"{log.url}/{names.entry(seq)}").requests:
+    begin = earliest(log)
+    if first - 1 > begin.seq:
+        begin = state_at(log, min(first - 1, log.state.seq))
+    elif begin.seq == 0:
+        begin = EMPTY
+    topics = {topic.topic_id: name for name, topic in begin.topics.items()}
+    for step in replay(log, begin, log.state.seq):
+        seq, state = step.entry.seq, step.before
+        for request in step.entry.requests:
             before = state
             state, outcome = apply(before, request)
             error = outcome.error if isinstance(outcome, Rejected) else None
@@ -64,8 +62,6 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
                 yield {"kind": "action", "seq": seq, "action": type(action).__name__, "fields": fields}
             for key in sorted(_touched(request, before)):
                 yield from _controls(seq, topics, key, before, state)
-        state = replace(state, seq=seq)
-        seq += 1
 
 
 def _touched(request: Request, before: State) -> set[PartitionKey]:

@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from spark_eos.log.log import Log
 from spark_eos.log.topics import new_topic
+from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.rules.sealing import PIECE_ROWS
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
 
@@ -74,7 +76,7 @@ def _kafka(*values: str) -> pa.Table:
 
 def make(folder: Path) -> None:
     """Every action and every kind of batch, at least once."""
-    log = Log.create(folder, clock=FixedClock())
+    log = Log.create(folder, clock=FixedClock(), snapshot_interval=8, entries_per_folder=32)
     events = _create(log, "events", "00000000-0000-4000-8000-000000000001", 3)
     copies = _create(log, "copies", "00000000-0000-4000-8000-000000000002", 2)
     people_schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
@@ -178,6 +180,19 @@ def make(folder: Path) -> None:
     for _ in range(60):
         log.clock.now_ms()
     log.commit(lambda _: (a.ExpireOffsets("old", (("events", 0),)),))
+
+    # Version 3: an index that is sealed, a segment that was written anew, a snapshot, retired entries.
+    many = _create(log, "many", "00000000-0000-4000-8000-000000000005", 1)
+    (file,) = _stage(log, many, _kafka("often"), 0)
+    often = (file._replace(batches=file.batches * (PIECE_ROWS + 3)),)
+    log.commit(lambda _: (append(many, NO_PRODUCER, often),))
+    while log.state.seq % 8:
+        log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    Roller(log).run()
+    while log.state.seq % 8:
+        log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    log.upkeep.snapshot()
+    log.upkeep.retire(log.state, 1000)
 
 
 def _groups(log: Log) -> None:

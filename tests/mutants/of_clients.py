@@ -224,7 +224,8 @@ MUTANTS = (
     Mutant(
         "damage-resets-offsets",
         _ASSIGNED,
-        "            if self._planned and self._planned[0].file == fetch.file:\n                raise\n            return self._load(state)",
+        "            if self._planned and self._planned[0].file == fetch.file:\n                raise\n"
+        "            return self._load(state)",
         "            raise OutOfRange from None",
         "a data file that is gone makes a consumer begin anew instead of failing",
         _OF_POSITIONS,

@@ -19,7 +19,12 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_eos.clients import heartbeat, sender
-from spark_eos.errors import CheckpointMismatchError, ProducerFencedError, RetriableError
+from spark_eos.errors import (
+    CheckpointMismatchError,
+    ProducerFencedError,
+    RetriableError,
+    StagedFileExpiredError,
+)
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch
 from spark_eos.log.read import read
@@ -152,7 +157,10 @@ def query(
         try:
             run.begin(group)
             run.go_on(until)
-        except (QueryFailed, GivenUp, ProducerFencedError, CheckpointMismatchError, RetriableError) as error:
+        except (
+            *(QueryFailed, GivenUp, ProducerFencedError, CheckpointMismatchError, RetriableError),
+            StagedFileExpiredError,
+        ) as error:
             stage.world.note(f"the query ends: {type(error).__name__}: {error}")
 
     return body
