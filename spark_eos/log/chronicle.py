@@ -113,7 +113,7 @@ def _of_request(
             None if batch is None else batch.query_id,
             None if batch is None else batch.batch_id,
             spans,
-            _groups(request, before, after, stamp) if commit else {},
+            _groups(request, before, after, stamp),
         )
 
 

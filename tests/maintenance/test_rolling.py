@@ -183,6 +183,17 @@ def test_a_batch_is_not_larger_than_it_should_be(world, monkeypatch):
     assert Roller(world.log).step() is None
 
 
+def test_the_last_holes_belong_to_the_last_batch(world, monkeypatch):
+    monkeypatch.setattr(rewrite, "BATCH_BYTES", 1)
+    for number in range(12):
+        world.transaction(b"%d" % number)
+    assert world.sealed()[-1].kind is Kind.COMMIT
+    before = everything(world.log)
+    Roller(world.log).run()
+    assert everything(world.log) == before
+    assert {*kinds(world)} == {Kind.DATA}
+
+
 def test_a_file_is_not_larger_than_it_should_be(monkeypatch):
     monkeypatch.setattr(rewrite, "BATCH_BYTES", 500)
     with small_pieces(64):
