@@ -105,13 +105,13 @@ def read_topic(log: Log, name: str) -> pa.Table:
         partition = state.partitions[topic.topic_id, number]
         stable = partition.last_stable_offset
         for fetch in plan(
-            state, TopicPartition(name, number), partition.start, stable, Isolation.READ_COMMITTED
+            state, TopicPartition(name, number), partition.start, stable, Isolation.READ_COMMITTED, log.load
         ):
             rows = log.read(topic, fetch)
             parts.append(
                 _records(
                     partition=pa.array([number] * rows.num_rows, pa.int32()),
-                    offset=pa.array(range(fetch.offset, fetch.offset + fetch.count), pa.int64()),
+                    offset=pa.array(rows.offsets),
                     key=rows.column("key").cast(pa.string()),
                     value=rows.column("value").cast(pa.string()),
                 )
@@ -146,14 +146,15 @@ def check_topic(connection: duckdb.DuckDBPyConnection, topic: str, found: pa.Tab
     ]
 
 
-def check_positions(state: State, topics: Iterable[str], source: str, group: str) -> list[Check]:
+def check_positions(log: Log, topics: Iterable[str], source: str, group: str) -> list[Check]:
     """Offsets without a hole in every partition, and the group at the end of every partition of its source."""
     holes = 0
     markers = 0
+    state = log.state
     for name in topics:
         for _, partition in _partitions(state, name):
             position = partition.start
-            for row in partition.index.scan(0):
+            for row in partition.index.scan(0, log.load):
                 holes += row.base_offset != position
                 markers += row.kind is not Kind.DATA
                 position = row.next_offset

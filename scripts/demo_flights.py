@@ -18,7 +18,6 @@ from demo_data import unpack
 from demo_process import Job, JobFailedError
 
 from spark_eos.log.log import Log
-from spark_eos.protocol.state import State
 
 __all__ = ["Demo", "main", "report"]
 
@@ -138,7 +137,8 @@ class Demo:
     def _unlisted(self) -> set[str]:
         """Data files that came since the run was started and are in no entry."""
         new = self._data_files() - self._files
-        return new - _listed(self._log.follow()) if new else new
+        self._log.follow()
+        return new - _listed(self._log) if new else new
 
     def _checks(self, hits: int) -> list[Check]:
         data, state = self._data, self._log.follow()
@@ -147,7 +147,7 @@ class Demo:
             expect(connection, data.flights, data.airlines, data.rows, PARTITIONS)
             for topic in ("flights", *OUTPUTS):
                 checks += check_topic(connection, topic, read_topic(self._log, topic))
-        checks += check_positions(state, ("flights", *OUTPUTS), "flights", GROUP)
+        checks += check_positions(self._log, ("flights", *OUTPUTS), "flights", GROUP)
         newest = max(
             int(path.name) for path in (self._checkpoint / "commits").iterdir() if path.name.isdecimal()
         )
@@ -158,7 +158,7 @@ class Demo:
         return checks
 
     def _left_over(self) -> str:
-        dead = len(self._data_files() - _listed(self._log.state))
+        dead = len(self._data_files() - _listed(self._log))
         return f"{self._runs} runs left {dead} data files of killed tasks, which no reader sees"
 
 
@@ -220,11 +220,11 @@ def _told(found: str | None) -> str:
     return "the job was done before" if found is None else found or "missed it"
 
 
-def _listed(state: State) -> set[str]:
+def _listed(log: Log) -> set[str]:
     return {
         row.file.name
-        for partition in state.partitions.values()
-        for row in partition.index.scan(0)
+        for partition in log.state.partitions.values()
+        for row in partition.index.scan(0, log.load)
         if row.file is not None
     }
 

@@ -21,7 +21,7 @@ from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit import Committed, Committer, Propose
 from spark_eos.log.pieces import Pieces
 from spark_eos.log.plan import Fetch, Isolation
-from spark_eos.log.read import offset_for_time, read
+from spark_eos.log.read import Records, offset_for_time, read
 from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.snapshots import Snapshots
 from spark_eos.log.stage import BUFFER_BYTES, stage_rows
@@ -264,7 +264,7 @@ class Log:
 
     # -- read ---------------------------------------------------------------------------------------
 
-    def read(self, topic: Topic, fetch: Fetch) -> pa.Table:
+    def read(self, topic: Topic, fetch: Fetch) -> Records:
         """The rows of a planned fetch, checked. See `spark_eos.log.read.read`."""
         return read(self.store, topic, fetch)
 

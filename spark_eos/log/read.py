@@ -94,7 +94,9 @@ def read(store: Store, topic: Topic, fetch: Fetch) -> Records:
 
 def _with_holes(table: pa.Table, fetch: Fetch) -> Records:
     """Those rows of a batch with holes that the fetch is about."""
-    skipped, rows = table.column(0).to_numpy(), table.remove_column(0)
+    rows = table.remove_column(0)
+    # Not to_numpy: that makes pyarrow import pandas.
+    skipped = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))
     offsets = fetch.base_offset + np.arange(len(skipped), dtype=np.int64) + np.cumsum(skipped, dtype=np.int64)
     first, end = np.searchsorted(offsets, (fetch.offset, fetch.next_offset)).tolist()
     if fetch.part is not None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from spark_eos.log import names
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.plan import Fetch
-from spark_eos.log.read import read
+from spark_eos.log.read import Records, read
 from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.topics import layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
@@ -58,6 +56,6 @@ class Stage(NamedTuple):
         """See `stage_rows`."""
         return stage_rows(open_store(self.url), topic, self.base_seq, compression=compression)
 
-    def read(self, topic: Topic, fetch: Fetch) -> pa.Table:
+    def read(self, topic: Topic, fetch: Fetch) -> Records:
         """See `spark_eos.log.read.read`."""
         return read(open_store(self.url), topic, fetch)

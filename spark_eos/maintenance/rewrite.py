@@ -340,6 +340,7 @@ class Rewriter:
             self._pieces[-1].next_offset,
             checksum(self._pieces),
             rows,
+            tuple(staged.file.name for staged in self._staged),
         )
         self._log.check_visible(tuple(self._staged))
         self._is_over = True  # From here on only a refusal says that nobody refers to the files.

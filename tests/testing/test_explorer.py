@@ -232,7 +232,7 @@ BUGS = {
     "the staging floor is not looked at": (
         "floor",
         "listed and not there",
-        (appends.check_floor, ("staged_at(file.name) < state.staging_floor", "False")),
+        (appends.check_floor, ("staged_at(name) < state.staging_floor", "False")),
     ),
 }
 

@@ -65,7 +65,7 @@ def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, 
         return state, repeated
     # Only now: a file that is in the log already is kept, whatever its name says.
     for staged in action.files:
-        check_floor(state, staged.file)
+        check_floor(state, staged.file.name)
     appended = []
     touched: dict[PartitionKey, bool] = {}
     with state.partitions.mutate() as partitions:
@@ -104,11 +104,11 @@ def _appended(partition: Partition, stamp: ProducerStamp, file: FileRef, batch: 
     return Partition(partition.start, row.next_offset, partition.index.append(row), opened, partition.aborted)
 
 
-def check_floor(state: State, file: FileRef) -> None:
+def check_floor(state: State, name: str) -> None:
     """Raise `StagedFileExpiredError` if the file may have been removed before anything refers to it."""
-    if staged_at(file.name) < state.staging_floor:
+    if staged_at(name) < state.staging_floor:
         raise StagedFileExpiredError(
-            f"file {file.name} was staged before entry {state.staging_floor}, the staging floor, "
+            f"file {name} was staged before entry {state.staging_floor}, the staging floor, "
             "and may have been removed: write the rows again"
         )
 

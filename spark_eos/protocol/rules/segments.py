@@ -38,32 +38,34 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
         raise SegmentsReplacedError(
             f"{where}: what was to be replaced is not there any more, somebody else was faster; plan again"
         )
-    _check_rows(state, action, where)
+    _check_rows(action, where)
+    for name in action.staged:
+        # What was in the log all the time is not at stake, however old.
+        check_floor(state, name)
     new = [seal_rows(key, action.rows[at : at + PIECE_ROWS]) for at in range(0, len(action.rows), PIECE_ROWS)]
     kept: tuple[Piece, ...] = (*pieces[:first], *new, *pieces[end:])
     partition = replace(partition, index=Index(kept, partition.index.tail))
     return replace(state, partitions=state.partitions.set(key, partition)), None
 
 
-def _check_rows(state: State, action: ReplaceSegments, where: str) -> None:
+def _check_rows(action: ReplaceSegments, where: str) -> None:
     at = action.base_offset
     for row in action.rows:
         if row.base_offset != at or row.count < 1:
             raise InvalidRequestError(f"{where}: the new rows leave a hole at offset {at}")
         at = row.next_offset
-        _check_row(state, row, where)
+        _check_row(row, where)
     if at != action.next_offset:
         raise InvalidRequestError(f"{where}: the new rows end at offset {at}")
 
 
-def _check_row(state: State, row: IndexRow, where: str) -> None:
+def _check_row(row: IndexRow, where: str) -> None:
     if row.file is None or row.batch is None:
         if row.kind is not Kind.NOTHING:
             raise InvalidRequestError(f"{where}: a new row at offset {row.base_offset} has no file")
         return
     if row.kind not in {Kind.DATA, Kind.ABORTED}:
         raise InvalidRequestError(f"{where}: a new row at offset {row.base_offset} is {row.kind.name}")
-    check_floor(state, row.file)
     batch = row.batch
     inside = batch.position >= 0 <= batch.length and batch.position + batch.length <= row.file.size
     fits = 1 <= batch.count <= row.count and (row.file.offsets or batch.count == row.count)

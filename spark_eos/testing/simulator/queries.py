@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from unittest import mock
 from uuid import UUID
 
-import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_eos.clients import heartbeat, sender
@@ -27,7 +26,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch
-from spark_eos.log.read import read
+from spark_eos.log.read import Records, read
 from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.stage import stage_rows
 from spark_eos.protocol.state import Topic
@@ -92,7 +91,7 @@ class _TaskStage(NamedTuple):
             self.stage.store, topic, self.base_seq, SimulatedClock(self.process), compression=compression
         )
 
-    def read(self, topic: Topic, fetch: Fetch) -> pa.Table:
+    def read(self, topic: Topic, fetch: Fetch) -> Records:
         return read(self.stage.store, topic, fetch)
 
 
