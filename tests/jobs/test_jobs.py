@@ -93,14 +93,14 @@ def test_every_record_is_there_once_and_in_its_place(pipeline, database, topic):
 
 
 def test_offsets_have_no_holes_and_all_of_the_input_is_committed(pipeline):
-    state = Log.open(pipeline.url).state
+    log = Log.open(pipeline.url)
     topics = ("flights", "departures", "cancelled", "hours")
     checks = [
-        *check_positions(state, topics, "flights", IDS["consume_transform_produce"]),
-        *check_positions(state, topics, "departures", IDS["aggregate"]),
+        *check_positions(log, topics, "flights", IDS["consume_transform_produce"]),
+        *check_positions(log, topics, "departures", IDS["aggregate"]),
     ]
     assert [check for check in checks if not check.exact] == []
-    assert sorted(state.topics) == ["cancelled", "departures", "flights", "hours"]
+    assert sorted(log.state.topics) == ["cancelled", "departures", "flights", "hours"]
 
 
 def test_every_hour_that_is_over_is_there_once_and_right(pipeline, database):

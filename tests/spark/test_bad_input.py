@@ -197,7 +197,9 @@ def position_of_data(url):
     state = Log.open(url).state
     partition = state.partitions[state.topics["flights"].topic_id, 0]
     return next(
-        row.batch.position for row in (partition.index.tail[i] for i in range(len(partition.index.tail))) if row.batch
+        row.batch.position
+        for row in (partition.index.tail[i] for i in range(len(partition.index.tail)))
+        if row.batch
     )
 
 
