@@ -147,7 +147,7 @@ class Snapshots:
 def _pieces(state: State) -> list[Piece]:
     return [
         piece
-        for partition in state.partitions.values()
-        for piece in partition.index.pieces
+        for key in sorted(state.partitions)  # No order of a hash map may be seen.
+        for piece in state.partitions[key].index.pieces
         if piece.content is not None
     ]

@@ -44,7 +44,7 @@ def plant(monkeypatch, function, *changes):
 BUGS = {
     "a lost reply counts as a failure": (
         "appenders",
-        "is refused; it is entry",
+        "is in the log at (",
         (
             Committer._create,
             ("doubted = {request.request_id for request in draft.requests}", "doubted = set()"),

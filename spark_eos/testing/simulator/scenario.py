@@ -39,6 +39,10 @@ __all__ = ["Outcome", "Plan", "simulate"]
 RECORDS = 30
 """What is there to be copied from the beginning."""
 
+UNSEALED = 1000
+"""Entries between snapshots where no run comes so far. Others do not share what they have read: each process drops
+the pieces of indexes that are stored, for itself."""
+
 FINISHING = 3000
 """Calls of the store in which whoever comes last, in calm weather, finishes what was to be copied: at most."""
 
@@ -59,7 +63,7 @@ class Plan:
     operations: int = 1000
     """Calls of the store in bad weather; afterwards it is calm, and everybody comes to an end."""
     settings: tuple[tuple[str, str], ...] = ()
-    interval: int = 1000
+    interval: int = UNSEALED
     """Entries between snapshots. Where there are few, pieces of indexes and folders of entries are small too."""
     memory: bool = True
     """Whether processes share what they have read of the log (`spark_eos.testing.simulator.memory`)."""
@@ -89,7 +93,7 @@ class Plan:
         if len(settings) > 2:
             cast.append("administrator-of-all")
         weather, memory = Weather.of(chance), chance.random() < 0.9
-        interval = chance.choice([2, 3, 5, 8, 1000])
+        interval = chance.choice([2, 3, 5, 8, *[UNSEALED] * 4])
         return Plan(seed, weather, tuple(cast), settings=settings, interval=interval, memory=memory)
 
 
@@ -146,8 +150,8 @@ def simulate(plan: Plan) -> Outcome:
     stage = Stage(world, store, plan.operations)
     run = _Run(plan, world, stage, Files("query-id"))
     with ExitStack() as stack:
-        stack.enter_context(surroundings(world, memory=plan.memory))
-        if plan.interval < 1000:
+        stack.enter_context(surroundings(world, memory=plan.memory and plan.interval == UNSEALED))
+        if plan.interval != UNSEALED:
             stack.enter_context(mock.patch.multiple(sealing, PIECE_ROWS=3, FAN_OUT=2))
         stack.enter_context(listening(world, stage.told.append))
         world.calm = True
