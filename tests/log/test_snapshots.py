@@ -243,6 +243,20 @@ def test_transaction_numbers_tell(log, doubtful, fault, landed, ahead):
 
 
 @BOTH
+def test_a_successor_s_transaction_of_the_same_number_tells_nothing(log, doubtful, fault, landed):
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),)).results
+    ours = stamp._replace(number=0)
+    again = doubtful(lambda sleeper: (rows(sleeper, ours), EndTransaction(ours, commit=True)), fault)
+    (heir,) = log.commit(lambda _: (InitProducer(0, 1, "tx", 1000),)).results
+    theirs = heir._replace(number=int(landed))
+    log.commit(lambda _: (EndTransaction(theirs, commit=True),))
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+    log.follow()
+    assert values(log).count(99) == landed
+
+
+@BOTH
 def test_a_topic_tells_by_its_id(log, doubtful, fault, landed):
     again = doubtful(create("u"), fault)
     assert bool(again().results) is not landed

@@ -69,7 +69,11 @@ def _of_end(state: State, action: EndTransaction) -> Evidence:
     producer = state.producers.get(stamp.producer_id)
     if producer is None or producer.number > stamp.number:
         return Evidence.UNKNOWN
-    if producer.number < stamp.number or producer.transaction is TransactionState.ONGOING:
+    if producer.number < stamp.number:
+        return Evidence.NOT_APPLIED
+    if producer.epoch != stamp.epoch:
+        return Evidence.UNKNOWN  # A successor may have used the number for a transaction of its own.
+    if producer.transaction is TransactionState.ONGOING:
         return Evidence.NOT_APPLIED
     committed = producer.transaction is TransactionState.COMPLETE_COMMIT
     if committed is action.commit:
