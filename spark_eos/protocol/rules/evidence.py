@@ -51,8 +51,12 @@ def _of_action(state: State, action: Action) -> Evidence:
         query = state.queries.get(action.transactional_id)
         if query is None or query.query_id != action.query_id:
             return Evidence.UNKNOWN
-        # Another run may have committed it: then the rows are in as well, and this is what a replay is told.
-        return Evidence.APPLIED if query.batch_id >= action.batch_id else Evidence.NOT_APPLIED
+        if query.batch_id < action.batch_id:
+            return Evidence.NOT_APPLIED
+        # Another run may have committed it; then this one has to be refused, or to take over.
+        producer = state.producer_of(action.transactional_id)
+        ours = producer is not None and producer.run_id == action.run_id
+        return Evidence.APPLIED if ours else Evidence.UNKNOWN
     if isinstance(action, AppendBatches):
         return _of_append(state, action)
     if isinstance(action, InitProducer):
