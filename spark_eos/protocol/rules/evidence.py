@@ -34,6 +34,10 @@ class Evidence(Enum):
 def evidence(state: State, actions: Sequence[Action]) -> Evidence:
     """Whether a request with these actions is part of ``state``, by transaction, sequence or batch number."""
     for action in actions:
+        if isinstance(action, InitProducer):
+            # Others may have taken the same epoch and number meanwhile: only a run's own name tells.
+            return _of_init(state, action)
+    for action in actions:
         if (found := _of_action(state, action)) is not Evidence.UNKNOWN:
             return found
     return Evidence.UNKNOWN
@@ -59,13 +63,20 @@ def _of_action(state: State, action: Action) -> Evidence:
         return Evidence.APPLIED if ours else Evidence.UNKNOWN
     if isinstance(action, AppendBatches):
         return _of_append(state, action)
-    if isinstance(action, InitProducer):
-        known = state.producers.get(action.producer_id)
-        return Evidence.NOT_APPLIED if known is not None and known.epoch < action.epoch else Evidence.UNKNOWN
     if isinstance(action, CreateTopic):
         topic = state.topics.get(action.name)
         return Evidence.APPLIED if topic and topic.topic_id == action.topic_id else Evidence.UNKNOWN
     return Evidence.UNKNOWN
+
+
+def _of_init(state: State, action: InitProducer) -> Evidence:
+    known = state.producers.get(action.producer_id)
+    if known is None:
+        return Evidence.UNKNOWN
+    if known.epoch < action.epoch:
+        return Evidence.NOT_APPLIED
+    named = action.run_id is not None and action.run_id in known.runs
+    return Evidence.APPLIED if named else Evidence.UNKNOWN
 
 
 def _of_end(state: State, action: EndTransaction) -> Evidence:
