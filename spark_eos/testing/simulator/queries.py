@@ -20,6 +20,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_eos.clients import heartbeat, sender
 from spark_eos.errors import (
     CheckpointMismatchError,
+    ObjectNotFoundError,
     ProducerFencedError,
     RetriableError,
     StagedFileExpiredError,
@@ -40,7 +41,7 @@ from spark_eos.spark.source import EosLogStreamReader
 from spark_eos.spark.task import TaskMessage
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.memory import remembering
-from spark_eos.testing.simulator.stage import INPUT, OUTPUT, Done, GivenUp, Stage
+from spark_eos.testing.simulator.stage import DELETE_DELAY_MS, INPUT, OUTPUT, Done, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process, World
 
 __all__ = ["Files", "query", "surroundings"]
@@ -166,7 +167,7 @@ def query(
 
 
 class QueryFailed(Exception):  # noqa: N818  (Spark's own end of the query)
-    """Another run has written to the checkpoint."""
+    """Another run has written to the checkpoint, or the query slept while its input was deleted."""
 
 
 class Run:
@@ -246,12 +247,19 @@ class Run:
     def _tasks(self, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
         target = self.writer._target  # noqa: SLF001
         place = _TaskStage(self.process, self.stage, target.stage.base_seq)
+        began = self.stage.world.now
         self.writer._target = target._replace(stage=place)  # type: ignore[arg-type]  # noqa: SLF001
         messages = []
         for task in self.reader.partitions(start, end):
             assert isinstance(task, ScanTask)
             task.stage = place  # type: ignore[assignment]  # quacks like one
-            rows = [batch.select(["value"]) for batch in self.reader.read(task)]
+            try:
+                rows = [batch.select(["value"]) for batch in self.reader.read(task)]
+            except ObjectNotFoundError as error:
+                # What was planned is there for as long as the topic says; who sleeps longer plans anew.
+                if (self.stage.world.now - began) * 1000 < DELETE_DELAY_MS:
+                    raise
+                raise QueryFailed(f"it slept longer than file.delete.delay.ms: {error}") from error
             message = self.writer.write(iter(rows))
             message.query_id, message.run_id = self.files.query_id, self.run_id  # type: ignore[attr-defined]
             messages.append(message)

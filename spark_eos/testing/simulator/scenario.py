@@ -29,7 +29,7 @@ from spark_eos.testing.simulator.producers import idempotent, transactional
 from spark_eos.testing.simulator.queries import Files, query, surroundings
 from spark_eos.testing.simulator.readers import reader
 from spark_eos.testing.simulator.referee import Referee
-from spark_eos.testing.simulator.stage import COPIERS, INPUT, PARTITIONS, RAW, GivenUp, Stage
+from spark_eos.testing.simulator.stage import COPIERS, DELETE_DELAY_MS, INPUT, PARTITIONS, RAW, GivenUp, Stage
 from spark_eos.testing.simulator.store import SimulatedStore
 from spark_eos.testing.simulator.told import listening
 from spark_eos.testing.simulator.world import Process, Weather, World
@@ -193,7 +193,7 @@ def _set_up(process: Process, run: _Run) -> None:
     admin = Admin(log)
     for topic, partitions in PARTITIONS.items():
         # Clocks that jump would make old records of new ones.
-        kept = {"file.delete.delay.ms": 1000} | ({} if topic == RAW else {"retention.ms": -1})
+        kept = {"file.delete.delay.ms": DELETE_DELAY_MS} | ({} if topic == RAW else {"retention.ms": -1})
         admin.create_topic(topic, partitions, kept)
     if run.plan.settings:
         admin.alter_log(dict(run.plan.settings))

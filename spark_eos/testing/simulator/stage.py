@@ -15,7 +15,10 @@ from spark_eos.testing.simulator.store import SimulatedStore
 from spark_eos.testing.simulator.told import Told
 from spark_eos.testing.simulator.world import Process, World
 
-__all__ = ["AUTO", "COPIERS", "INPUT", "OUTPUT", "PARTITIONS", "RAW", "SHARED", "Done", "GivenUp", "Stage"]
+__all__ = [
+    *("AUTO", "COPIERS", "DELETE_DELAY_MS", "INPUT", "OUTPUT", "PARTITIONS", "RAW", "SHARED"),
+    *("Done", "GivenUp", "Stage"),
+]
 
 T = TypeVar("T")
 
@@ -30,6 +33,9 @@ COPIERS, AUTO = "group", "auto"
 
 
 PARTITIONS = {INPUT: 2, OUTPUT: 3, SHARED: 2, RAW: 2}
+
+DELETE_DELAY_MS = 1000
+"""How long a file is there after nobody refers to it any more."""
 
 
 class Done(NamedTuple):
