@@ -16,8 +16,17 @@ from spark_eos.testing.simulator.told import Told
 from spark_eos.testing.simulator.world import Process, World
 
 __all__ = [
-    *("AUTO", "COPIERS", "DELETE_DELAY_MS", "INPUT", "OUTPUT", "PARTITIONS", "RAW", "SHARED"),
-    *("Done", "GivenUp", "Stage"),
+    "AUTO",
+    "COPIERS",
+    "DELETE_DELAY_MS",
+    "INPUT",
+    "OUTPUT",
+    "PARTITIONS",
+    "RAW",
+    "SHARED",
+    "Done",
+    "GivenUp",
+    "Stage",
 ]
 
 T = TypeVar("T")
