@@ -20,7 +20,9 @@ from spark_eos.clients.heartbeat import heartbeat_name
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import STEPS, Maintainer, check_steps, size_text
+from spark_eos.maintenance.rolling import TAIL_ROWS
 from spark_eos.maintenance.vacuum import MIN_AGE_S, Vacuum
+from spark_eos.protocol.rules.sealing import PIECE_ROWS
 from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["add_commands"]
@@ -91,6 +93,8 @@ def _maintain(chosen: argparse.Namespace) -> None:
             min_age_s=chosen.min_age,
             trust_clock=chosen.trust_clock,
             heartbeat_name=heartbeat_name,
+            # What is rolled all the time waits for a boundary of the log, which seals as many rows.
+            tail_rows=TAIL_ROWS if chosen.watch is None else PIECE_ROWS,
             tell=lambda text: _go_on(stop, progress, text),
         )
         while True:

@@ -86,7 +86,7 @@ class Log:
         clock: Clock = SYSTEM,
         retry: Retry | None = None,
         *,
-        snapshot_interval: int = 1000,
+        snapshot_interval: int = 200,
         entries_per_folder: int = 100_000,
     ) -> Log:
         """Create a log, after a probe that the store keeps its word.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of,
 from spark_eos.maintenance.rewrite import CLEAN, SMALL_BYTES, Rewriter, form_of, has_moved, read_row
 from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
 from spark_eos.protocol.state import Partition, Topic
+from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["KEYS", "Compacted", "Compactor", "is_compacted"]
 
@@ -147,20 +149,29 @@ class Compactor:
 
     # -- Which partition --------------------------------------------------------------------------------
 
+    def look(self) -> list[TopicPartition]:
+        """The partitions that are due."""
+        self._log.follow()
+        return [
+            TopicPartition(topic.name, number) for _, topic, number in self._gains(self._log.clock.now_ms())
+        ]
+
     def _due(self) -> tuple[Topic, int, int] | None:
         """The partition that has most to gain (Kafka's filthiest log), and the time; None if none is due."""
-        state = self._log.state
         now_ms = self._log.clock.now_ms()
-        found: tuple[float, Topic, int] | None = None
+        found = max(self._gains(now_ms), key=itemgetter(0), default=None)
+        return None if found is None else (*found[1:], now_ms)
+
+    def _gains(self, now_ms: int) -> Iterator[tuple[float, Topic, int]]:
+        state = self._log.state
         for name in sorted(state.topics):
             topic = state.topics[name]
             if not is_compacted(topic) or (self._topics is not None and name not in self._topics):
                 continue
             for number in range(topic.partitions):
                 gain = self._gain(topic, state.partitions[topic.topic_id, number], now_ms)
-                if gain and (found is None or gain > found[0]):
-                    found = gain, topic, number
-        return None if found is None else (*found[1:], now_ms)
+                if gain:
+                    yield gain, topic, number
 
     def _begin(self, topic: Topic, number: int, now_ms: int) -> _Pass:
         """A pass, with the keys of what is new."""

@@ -7,15 +7,14 @@ beside readers and writers.
 from __future__ import annotations
 
 import difflib
-import importlib
-import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
 from spark_eos.log.log import Log
+from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.retention import Retention
+from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.vacuum import MIN_AGE_S, HeartbeatName, Tell, Vacuum, silent
 from spark_eos.protocol.rules import expiry
 
@@ -29,12 +28,6 @@ NOTHING = "nothing to do"
 _RETIRED_AT_ONCE = 256
 _NAMED = 5
 """Partitions that a line of the report names."""
-
-_REWRITERS = {
-    "roll": ("spark_eos.maintenance.rolling", "Roller"),
-    "compact": ("spark_eos.maintenance.compaction", "Compactor"),
-}
-"""Steps that write segments anew: classes made of a log, whose ``step()`` does a share, and is None at the end."""
 
 Step = Callable[..., str]
 """``step(log, *, dry_run: bool, tell: Tell)``: does its work, and says in a line what it did."""
@@ -63,8 +56,9 @@ class Maintainer:
     """Maintains one log. Keep one for all passes: it remembers what it waits for.
 
     ``only`` are the steps to do. ``min_age_s`` is how long a writer has from its start to its commit before it
-    may be refused, ``trust_clock`` lets retention believe this machine's clock whatever it says, and
-    ``heartbeat_name`` comes from who knows the clients (see `spark_eos.maintenance.vacuum.Vacuum`).
+    may be refused, ``tail_rows`` how many of the newest batches there must be to roll them, ``trust_clock`` lets
+    retention believe this machine's clock whatever it says, and ``heartbeat_name`` comes from who knows the
+    clients (see `spark_eos.maintenance.vacuum.Vacuum`).
     """
 
     def __init__(
@@ -76,6 +70,7 @@ class Maintainer:
         min_age_s: float = MIN_AGE_S,
         trust_clock: bool = False,
         heartbeat_name: HeartbeatName | None = None,
+        tail_rows: int = TAIL_ROWS,
         tell: Tell = silent,
         more: Mapping[str, Step] | None = None,
     ) -> None:
@@ -86,6 +81,10 @@ class Maintainer:
         self._tell = tell
         self._retention = Retention(log, trust_clock=trust_clock)
         self._vacuum = Vacuum(log, min_age_s=min_age_s, heartbeat_name=heartbeat_name, tell=tell)
+        rewriters = {
+            "roll": _rewriter(Roller(log, tail_rows=tail_rows)),
+            "compact": _rewriter(Compactor(log)),
+        }
         steps: dict[str, Step] = {
             "snapshot": self._snapshot,
             "retire": self._retire,
@@ -93,7 +92,7 @@ class Maintainer:
             "vacuum": self._delete,
             "expire": self._expire,
         }
-        self._steps = {**_rewriters(log), **(more or {}), **steps}
+        self._steps = {**rewriters, **(more or {}), **steps}
         self._wait = True
 
     def run(self, *, wait: bool = True) -> Iterator[Done]:
@@ -108,12 +107,9 @@ class Maintainer:
                 f"{self._log.url} does not hold log {self._log.log_id} any more: it was removed or replaced"
             )
         for name in self._only:
-            step = self._steps.get(name)
-            if step is None:
-                continue
             try:
                 self._log.follow()
-                text = step(self._log, dry_run=self._dry_run, tell=self._tell)
+                text = self._steps[name](self._log, dry_run=self._dry_run, tell=self._tell)
             except EosLogError as error:
                 yield Done(name, f"failed: {error}", error)
             else:
@@ -184,19 +180,11 @@ _PAST = {
 }
 
 
-def _rewriters(log: Log) -> dict[str, Step]:
-    """The steps that write segments anew, as far as their modules are there."""
-    return {
-        name: _rewriter(getattr(importlib.import_module(module), kind)(log))
-        for name, (module, kind) in _REWRITERS.items()
-        if importlib.util.find_spec(module) is not None
-    }
-
-
-def _rewriter(rewriter: Any) -> Step:
+def _rewriter(rewriter: Roller | Compactor) -> Step:
     def step(_log: Log, *, dry_run: bool, tell: Tell) -> str:
         if dry_run:
-            return "is not looked at in a dry run"
+            found = [str(at) for at in rewriter.look()]
+            return f"would write parts of {', '.join(found)} anew" if found else NOTHING
         done = 0
         while (share := rewriter.step()) is not None:
             done += 1

@@ -26,6 +26,7 @@ from spark_eos.log.topics import config_value, layout_of
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.index import IndexRow, Kind, Piece
 from spark_eos.protocol.pieces import checksum
+from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, FileRef, ProducerStamp, StagedFile
 
@@ -126,7 +127,11 @@ def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> str | Non
 def has_moved(log: Log, key: PartitionKey, known: Partition) -> bool:
     """Whether files of a partition may be gone by right: its start moved since, or pieces of it were replaced."""
     newer = log.follow().partitions.get(key)
-    return newer is None or newer.start > known.start or not {*known.index.pieces} <= {*newer.index.pieces}
+    if newer is None or newer.start > known.start:
+        return True
+    if known.index.pieces:
+        newer = sealed_to(key, newer, known.index.pieces[-1].next_offset)
+    return not {*known.index.pieces} <= {*newer.index.pieces}
 
 
 class _Written(NamedTuple):

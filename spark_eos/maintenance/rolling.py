@@ -1,12 +1,13 @@
 """Rolling: many small batches of a partition become few large ones, in files of their own.
 
-Only what is sealed is rolled, some pieces of the index at a time, and only where it pays. One commit puts the new
-batches in place of the old; readers that have planned before go on with the old files, until these are vacuumed.
+Sealed pieces of the index are rolled, some at a time, and only where it pays; the newest batches with them once they
+are many, sealed by the same commit. It puts the new batches in place of the old; readers that have planned before go
+on with the old files, until these are vacuumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -24,15 +25,20 @@ from spark_eos.maintenance.rewrite import (
     read_row,
 )
 from spark_eos.protocol.index import Index, IndexRow, Piece
-from spark_eos.protocol.state import Partition, Topic
+from spark_eos.protocol.rules.sealing import ready, sealed_to
+from spark_eos.protocol.state import Partition, PartitionKey, Topic
+from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["GROWTH", "ROWS", "Rolled", "Roller", "plan_roll", "rows_after"]
+__all__ = ["GROWTH", "ROWS", "TAIL_ROWS", "Rolled", "Roller", "plan_roll", "rows_after"]
 
 GROWTH = 4
 """What was rolled is rolled again only into something at least so many times as large."""
 
 ROWS = 32 * 1024
 """Rows of the index that one step takes at most, unless one piece has more: what is lost if it is killed."""
+
+TAIL_ROWS = 64
+"""Stable rows that are not sealed yet are rolled if there are so many of them: fewer do not slow down a reader."""
 
 _OVERHEAD_BYTES = 256
 """What a batch of one row takes in a file, beyond its row."""
@@ -155,14 +161,19 @@ def _stays(row: IndexRow) -> bool:
 class Roller:
     """Rolls the partitions of a log, one step after the other. Not for several threads; several processes may.
 
-    ``topics``: those alone; None: all. It may be stopped or killed between any two calls of the store: what it
+    ``topics``: those alone; None: all. ``tail_rows``: see `TAIL_ROWS`. Each step is an entry of the log, so who
+    rolls all the time leaves the newest rows to be sealed at a boundary.
+
+    It may be stopped or killed between any two calls of the store: what it
     did not commit is as if it had not been begun, but for a file that vacuum removes.
     """
 
-    def __init__(self, log: Log, topics: Iterable[str] | None = None) -> None:
+    def __init__(self, log: Log, topics: Iterable[str] | None = None, *, tail_rows: int = TAIL_ROWS) -> None:
         self._log = log
         self._topics = None if topics is None else frozenset(topics)
+        self._tail_rows = tail_rows
         self._after: dict[tuple[Piece, int], int] = {}
+        self._views: dict[PartitionKey, tuple[Partition, Partition]] = {}
 
     def run(self, progress: Callable[[Rolled], None] | None = None) -> list[Rolled]:
         """All steps that pay, one after the other; ``progress`` is called behind each."""
@@ -179,13 +190,8 @@ class Roller:
         Raises the errors of the store, `CommitOutcomeUnknownError` and `CorruptRecordError`: it can be called again.
         """
         while True:
-            state = self._log.follow()
-            found = None
-            for name in sorted(state.topics):
-                if self._topics is None or name in self._topics:
-                    found = self._plan(state.topics[name])
-                    if found is not None:
-                        break
+            self._log.follow()
+            found = next(self._plans(), None)
             if found is None:
                 return None
             topic, number, partition, pieces = found
@@ -197,15 +203,38 @@ class Roller:
                 if not has_moved(self._log, (topic.topic_id, number), partition):
                     raise
 
-    def _plan(self, topic: Topic) -> tuple[Topic, int, Partition, tuple[Piece, ...]] | None:
+    def look(self) -> list[TopicPartition]:
+        """Where there is something to do now."""
+        self._log.follow()
+        return [TopicPartition(topic.name, number) for topic, number, *_ in self._plans()]
+
+    def _plans(self) -> Iterator[tuple[Topic, int, Partition, tuple[Piece, ...]]]:
+        """The next pieces to roll of every partition that has some."""
+        topics = self._log.state.topics
+        for name in sorted(topics):
+            if self._topics is None or name in self._topics:
+                yield from self._plan(topics[name])
+
+    def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[Piece, ...]]]:
         file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
         for number in range(topic.partitions):
-            partition = self._log.state.partitions[topic.topic_id, number]
+            partition = self._view((topic.topic_id, number))
             pieces = partition.index.pieces
             span = plan_roll(pieces, partial(self._rows_after, partition.start), file_bytes)
             if span is not None:
-                return topic, number, partition, pieces[span[0] : span[1]]
-        return None
+                yield topic, number, partition, pieces[span[0] : span[1]]
+
+    def _view(self, key: PartitionKey) -> Partition:
+        """The partition as it is, or with the tail sealed if that is long."""
+        partition = self._log.state.partitions[key]
+        if ready(partition) < self._tail_rows:
+            return partition
+        known = self._views.get(key)
+        if known is None or known[0] is not partition:
+            if len(self._views) >= _REMEMBERED:
+                self._views.clear()
+            known = self._views[key] = partition, sealed_to(key, partition, partition.last_stable_offset)
+        return known[1]
 
     def _rows_after(self, start: int, piece: Piece) -> int:
         key = piece, max(start, piece.base_offset)

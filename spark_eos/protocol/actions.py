@@ -61,7 +61,7 @@ class CreateLog(NamedTuple):
     """
 
     log_id: str
-    snapshot_interval: int = 1000
+    snapshot_interval: int = 200
     entries_per_folder: int = 0
 
 

@@ -139,14 +139,23 @@ def _check_partition_step(key: PartitionKey, old: Partition, new: Partition) -> 
     _ensure(old.start <= new.start, f"the start of partition {key} went back")
     _ensure(old.end <= new.end, f"the end of partition {key} went back")
     _ensure(old.last_stable_offset <= new.last_stable_offset, f"the LSO of partition {key} went back")
-    # What is sealed may be written anew (`ReplaceSegments`); nothing else may change.
+    # What is stable may be written anew (`ReplaceSegments`), and is sealed then; nothing else may change.
     kept = [_shown(old, row) for row in old.index.tail if row.next_offset > new.start]
-    found = {row.base_offset: _shown(new, row) for row in _held(new)}
+    held = _held(new)
+    found = {row.base_offset: _shown(new, row) for row in held}
+    sealed = new.index.pieces[-1].next_offset if new.index.pieces else 0
+    files = {row.file for row in old.index.tail}
+    anew = [row for row in held if row.file not in files or row.kind is Kind.NOTHING]
     for row in kept:
         # An open transaction may be aborted; what was aborted, or committed, stays so.
         later = found.get(row.base_offset)
         aborted = row._replace(kind=Kind.ABORTED) if row.producer.producer_id in old.open else row
-        _ensure(later in (row, aborted), f"rows of partition {key} changed")
+        if later not in (row, aborted):
+            stable = row.next_offset <= min(old.last_stable_offset, sealed)
+            replaced = any(
+                one.base_offset < row.next_offset and row.base_offset < one.next_offset for one in anew
+            )
+            _ensure(stable and replaced, f"rows of partition {key} changed")
 
 
 def _held(partition: Partition) -> list[IndexRow]:

@@ -202,7 +202,7 @@ class State:
     timestamp_ms: int = 0
     next_producer_id: int = 0
     staging_floor: int = 0
-    snapshot_interval: int = 1000
+    snapshot_interval: int = 200
     entries_per_folder: int = 0
     config: Map[str, str] = field(default_factory=Map)
     topics: Map[str, Topic] = field(default_factory=Map)

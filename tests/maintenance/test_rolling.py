@@ -68,6 +68,42 @@ def test_many_small_batches_become_one(world):
     assert everything(world.another()) == before, "as read from the store"
 
 
+def test_the_newest_batches_are_rolled_if_they_are_many(world):
+    for number in range(6):
+        world.transaction(b"%d" % number)
+    before = everything(world.log)
+    tail = len(world.partition.index.tail)
+    assert tail > 0
+    Roller(world.log, tail_rows=tail + 1).run()
+    assert len(world.partition.index.tail) == tail
+    Roller(world.log, tail_rows=1).run()
+    assert everything(world.log) == before
+    assert not world.partition.index.tail
+    assert len(world.sealed()) <= 2
+    check_state(world.log.state)
+    assert everything(world.another()) == before, "as read from the store"
+
+
+def test_what_is_open_is_not_rolled(world):
+    for number in range(3):
+        world.transaction(b"%d" % number)
+    stable = world.partition.end
+    world.append(b"open", stamp=world.begin())
+    before = everything(world.log)
+    Roller(world.log, tail_rows=1).run()
+    assert everything(world.log) == before
+    assert world.partition.index.pieces[-1].next_offset == stable
+    assert world.partition.index.tail
+
+
+def test_a_missing_file_of_the_tail_is_told(world):
+    for number in range(3):
+        world.append(b"%d" % number)
+    world.store.delete(world.partition.index.tail[-1].file.name)
+    with pytest.raises(ObjectNotFoundError):
+        Roller(world.log, tail_rows=1).run()
+
+
 def test_rolled_again_with_what_came_later(world):
     for number in range(4):
         world.transaction(b"%d" % number)

@@ -322,6 +322,59 @@ def test_a_new_file_below_the_staging_floor_is_refused(sealed):
     sealed.do(new)  # It was in the log before.
 
 
+def reaching(log, base, end, *rows):
+    """In place of what begins at ``base``, with as much of the tail as lies before ``end``."""
+    partition = sealing.sealed_to(("t-id", 0), log.partition(), end)
+    pieces = [one for one in partition.index.pieces if one.base_offset >= base]
+    return a.ReplaceSegments("t", "t-id", 0, base, end, checksum(pieces), rows)
+
+
+def test_the_tail_is_sealed_as_far_as_it_is_replaced(sealed):
+    while len(sealed.partition().index.tail) < 2:
+        fill(sealed, 1)
+    before = rows_of(sealed.partition().index)
+    end = sealed.partition().index.tail[0].next_offset
+    sealed.do(reaching(sealed, 6, end, row(6, end - 6)))
+    index = sealed.partition().index
+    pieces = [(one.base_offset, one.next_offset, one.rows) for one in index.pieces]
+    assert pieces == [(0, 6, 3), (6, end, 1)]
+    assert index.tail[0].base_offset == end
+    left = [one for one in before if one.base_offset < 6 or one.base_offset >= end]
+    assert [one for one in rows_of(index) if one.base_offset != 6] == left
+    check_state(sealed.state)
+
+
+def test_a_tail_that_is_the_first_of_a_partition(tiny):
+    fill(tiny, 2)
+    tiny.do(reaching(tiny, 0, 4, row(0, 4)))
+    assert [one.count for one in rows_of(tiny.partition().index)] == [4]
+    assert not tiny.partition().index.tail
+
+
+@pytest.mark.parametrize("end", [19, 22, 24])
+def test_what_is_open_or_half_a_batch_is_not_replaced(sealed, end):
+    """A transaction may yet abort what lies behind the last stable offset, which is 20 here."""
+    stamp = sealed.next(sealed.init())
+    fill(sealed, 2, stamp)
+    assert (sealed.partition().last_stable_offset, sealed.partition().end) == (20, 24)
+    before = sealed.state
+    with pytest.raises(SegmentsReplacedError):
+        sealed.do(reaching(sealed, 12, end, row(12, end - 12)))
+    assert sealed.state == before
+    sealed.do(reaching(sealed, 12, 20, row(12, 8)))
+
+
+def test_aborted_rows_of_the_tail_are_marked_and_remembered_until_their_end_is_sealed(tiny):
+    stamp = tiny.next(tiny.init())
+    fill(tiny, 1, stamp)
+    tiny.end(stamp, commit=False)
+    aborted = [*tiny.partition().aborted]
+    cut = sealing.sealed_to(("t-id", 0), tiny.partition(), 2)
+    assert [one.kind for one in rows_of(cut.index)] == [Kind.ABORTED, Kind.ABORT]
+    assert [*cut.aborted] == aborted
+    assert not sealing.sealed_to(("t-id", 0), tiny.partition(), 3).aborted
+
+
 def test_nothing_may_be_left(sealed):
     sealed.do(replacing(sealed, 0, 1, IndexRow(0, 12, Kind.NOTHING, NO_PRODUCER, 1)))
     fetches = plan(sealed.state, TopicPartition("t", 0), 0, 14, Isolation.READ_UNCOMMITTED)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from immutables import Map
+
 from spark_eos.protocol.index import Index, IndexRow, Kind, Piece, Rows
 from spark_eos.protocol.pieces import seal_pieces, seal_rows
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["FAN_OUT", "PIECE_ROWS", "is_boundary", "seal"]
+__all__ = ["FAN_OUT", "PIECE_ROWS", "is_boundary", "ready", "seal", "sealed_to"]
 
 PIECE_ROWS = 512
 """Rows of a piece. A part of the format, as `FAN_OUT` is: another number gives other states."""
@@ -38,25 +40,52 @@ def seal(state: State) -> State:
     return replace(state, partitions=state.partitions.update(changed)) if changed else state
 
 
-def _sealed(key: PartitionKey, partition: Partition) -> Partition:
+def ready(partition: Partition) -> int:
+    """How many rows of the tail lie below the last stable offset."""
     tail, stable = partition.index.tail, partition.last_stable_offset
-    ready = len(tail) if partition.end == stable else tail.find(stable)
-    count = ready // PIECE_ROWS * PIECE_ROWS
+    return len(tail) if partition.end == stable else tail.find(stable)
+
+
+def sealed_to(key: PartitionKey, partition: Partition, offset: int) -> Partition:
+    """The partition with all that ends at ``offset`` or before sealed, as far as it is stable.
+
+    For who replaces the newest segments and cannot wait for a boundary. The last piece may have fewer rows.
+    """
+    tail = partition.index.tail
+    count = min(ready(partition), tail.find(offset))
+    pieces, aborted = _cut(key, partition, count)
+    index = Index((*partition.index.pieces, *pieces), Rows(tail[count:]))
+    return replace(partition, index=index, aborted=aborted)
+
+
+def _sealed(key: PartitionKey, partition: Partition) -> Partition:
+    count = ready(partition) // PIECE_ROWS * PIECE_ROWS
     if not count:
         return partition
-    rows = tail[:count]
-    aborted = partition.aborted
+    cut, aborted = _cut(key, partition, count)
+    pieces = [*partition.index.pieces]
+    for piece in cut:
+        pieces.append(piece)
+        _join(pieces)
+    tail = Rows(partition.index.tail[count:])
+    return replace(partition, index=Index(tuple(pieces), tail), aborted=aborted)
+
+
+def _cut(
+    key: PartitionKey, partition: Partition, count: int
+) -> tuple[list[Piece], Map[tuple[int, int], bool]]:
+    """The first ``count`` rows of the tail as pieces, and the aborted transactions that are left to remember."""
+    rows, aborted = partition.index.tail[:count], partition.aborted
     if aborted:
         rows = [_marked(row, partition) for row in rows]
         ended = {(row.producer.producer_id, row.producer.number) for row in rows if row.kind is Kind.ABORT}
         for one in sorted(ended):
             if one in aborted:
                 aborted = aborted.delete(one)
-    pieces = [*partition.index.pieces]
-    for first in range(0, count, PIECE_ROWS):
-        pieces.append(seal_rows(key, tuple(rows[first : first + PIECE_ROWS])))
-        _join(pieces)
-    return replace(partition, index=Index(tuple(pieces), Rows(tail[count:])), aborted=aborted)
+    pieces = [
+        seal_rows(key, tuple(rows[first : first + PIECE_ROWS])) for first in range(0, count, PIECE_ROWS)
+    ]
+    return pieces, aborted
 
 
 def _marked(row: IndexRow, partition: Partition) -> IndexRow:

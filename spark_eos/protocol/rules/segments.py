@@ -13,7 +13,7 @@ from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
 from spark_eos.protocol.pieces import checksum, seal_rows
 from spark_eos.protocol.rules.appends import check_floor
-from spark_eos.protocol.rules.sealing import PIECE_ROWS
+from spark_eos.protocol.rules.sealing import PIECE_ROWS, sealed_to
 from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import State
 
@@ -23,6 +23,8 @@ __all__ = ["replace_segments"]
 def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None]:
     """The rows of the action, in place of exactly the pieces that it names.
 
+    They may reach into the tail, which is sealed so far then (`sealed_to`).
+
     Raises `SegmentsReplacedError` if they are not there any more: somebody was faster, or they were deleted.
     """
     topic = require(state, action.topic, action.topic_id)
@@ -31,6 +33,8 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
     where = f"{action.topic}-{action.partition}, offsets {action.base_offset} to {action.next_offset}"
     if partition is None:
         raise InvalidRequestError(f"{where}: the topic has {topic.partitions} partitions")
+    if action.next_offset > (partition.index.pieces[-1].next_offset if partition.index.pieces else -1):
+        partition = sealed_to(key, partition, action.next_offset)
     pieces = partition.index.pieces
     first = next((n for n, one in enumerate(pieces) if one.base_offset == action.base_offset), len(pieces))
     end = next((n for n, one in enumerate(pieces) if one.next_offset == action.next_offset), -1) + 1

@@ -8,6 +8,7 @@ from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer import Producer
 from spark_eos.errors import EosLogError
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.maintenance.rolling import TAIL_ROWS
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.simulator.stage import AUTO, INPUT, RAW, SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
@@ -87,7 +88,10 @@ def maintainer(stage: Stage) -> Callable[[Process], None]:
             log = stage.open(process)
         except GivenUp:
             return
-        keeper = Maintainer(log, min_age_s=stage.chance.choice([0, 100, 86_400]))
+        chance = stage.chance
+        keeper = Maintainer(
+            log, min_age_s=chance.choice([0, 100, 86_400]), tail_rows=chance.choice([1, 4, TAIL_ROWS])
+        )
         while stage.goes_on:
             process.wait(stage.chance.choice([0.5, 5.0, 50.0]))
             try:
