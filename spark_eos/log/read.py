@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,12 +30,15 @@ Offsets = npt.NDArray[np.int64]
 class Records:
     """Rows in the order of their offsets, and the offset of each. Immutable; a slice copies nothing.
 
-    ``offsets`` are None if they are consecutive, from ``first`` on.
+    ``offsets`` are None if they are consecutive, from ``first`` on. They may be a function, for those who will not
+    ask for them.
     """
 
     __slots__ = ("_first", "_offsets", "table")
 
-    def __init__(self, table: pa.Table, first: int, offsets: Offsets | None = None) -> None:
+    def __init__(
+        self, table: pa.Table, first: int, offsets: Offsets | Callable[[], Offsets] | None = None
+    ) -> None:
         #: The rows, in the columns of the topic's newest layout.
         self.table = table
         self._first = first
@@ -49,17 +54,23 @@ class Records:
         """The offset of each row."""
         if self._offsets is None:
             return np.arange(self._first, self._first + self.num_rows, dtype=np.int64)
+        if callable(self._offsets):
+            self._offsets = self._offsets()
         return self._offsets
 
     def offset(self, row: int) -> int:
         """The offset of one row."""
-        return self._first + row if self._offsets is None else int(self._offsets[row])
+        return self._first + row if self._offsets is None else int(self.offsets[row])
 
     def slice(self, first: int, count: int | None = None) -> Records:
         """``count`` rows, or all, from number ``first`` on; fewer at the end."""
         table = self.table.slice(first, count)
-        offsets = None if self._offsets is None else self._offsets[first : first + table.num_rows]
+        offsets = None if self._offsets is None else self.offsets[first : first + table.num_rows]
         return Records(table, self._first + first, offsets)
+
+    def with_table(self, table: pa.Table) -> Records:
+        """The same rows in other columns."""
+        return Records(table, self._first, self._offsets)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column of the rows."""
@@ -82,7 +93,7 @@ def read(store: Store, topic: Topic, fetch: Fetch) -> Records:
     newest = layout_of(topic)
     if fetch.file.offsets:
         records = _with_holes(table, fetch)
-        return Records(upgrade(records.table, newest), fetch.offset, records.offsets)
+        return records.with_table(upgrade(records.table, newest))
     if fetch.skip or fetch.count != table.num_rows:
         table = table.slice(fetch.skip, fetch.count)
     if table.num_rows != fetch.count:
@@ -96,12 +107,21 @@ def _with_holes(table: pa.Table, fetch: Fetch) -> Records:
     """Those rows of a batch with holes that the fetch is about."""
     rows = table.remove_column(0)
     # Not to_numpy: that makes pyarrow import pandas.
-    skipped = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))
-    offsets = fetch.base_offset + np.arange(len(skipped), dtype=np.int64) + np.cumsum(skipped, dtype=np.int64)
+    skipped: npt.NDArray[Any] = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))
+    last = fetch.base_offset + len(skipped) - 1 + int(skipped.sum(dtype=np.int64))
+    count = partial(_count, fetch.base_offset, skipped)
+    if fetch.part is None and not fetch.skip and last < fetch.next_offset:
+        return Records(rows, fetch.offset, count)
+    offsets = count()
     first, end = np.searchsorted(offsets, (fetch.offset, fetch.next_offset)).tolist()
     if fetch.part is not None:
         first, end = min(first + fetch.part[0], end), min(first + fetch.part[1], end)
     return Records(rows.slice(first, end - first), fetch.offset, offsets[first:end])
+
+
+def _count(base_offset: int, skipped: npt.NDArray[Any]) -> Offsets:
+    """The offsets of rows, given how many are skipped before each."""
+    return base_offset + np.arange(len(skipped), dtype=np.int64) + np.cumsum(skipped, dtype=np.int64)
 
 
 def offset_for_time(
