@@ -55,6 +55,12 @@ def add_commands(commands: Commands) -> None:
     maintain.add_argument(
         "--trust-clock", action="store_true", help="retention believes this machine's clock whatever it says"
     )
+    maintain.add_argument(
+        "--delete-names",
+        type=_seconds,
+        metavar="SECONDS",
+        help="delete the names of entries for good, so long after they were retired, a day at least (default: never)",
+    )
     vacuum = add_command(commands, "vacuum", _vacuum, "delete files that nobody refers to")
     for command in (maintain, vacuum):
         command.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
@@ -94,6 +100,7 @@ def _maintain(chosen: argparse.Namespace) -> None:
             trust_clock=chosen.trust_clock,
             heartbeat_name=heartbeat_name,
             # What is rolled all the time waits for a boundary of the log, which seals as many rows.
+            delete_names_s=chosen.delete_names,
             tail_rows=TAIL_ROWS if chosen.watch is None else PIECE_ROWS,
             tell=lambda text: _go_on(stop, progress, text),
         )

@@ -29,7 +29,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import names
 from spark_eos.log.clock import Clock, Retry
-from spark_eos.log.tail import Tail
+from spark_eos.log.tail import Moment, Tail
 from spark_eos.protocol.actions import Action, Entry, Request
 from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.rules import Rejected, apply, behind
@@ -79,6 +79,7 @@ class _Draft:
     """An entry in the making: the requests that passed, and the state each of them would lead to."""
 
     state: State
+    seen: Moment
     tickets: list[_Ticket] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
@@ -141,16 +142,17 @@ class Committer:
 
     def _attempt(self, tickets: list[_Ticket]) -> None:
         """One slot: draft an entry on the state at hand and create it, or learn what is newer."""
-        now, state = self._clock.monotonic(), self._tail.state
+        now, seen, state = self._clock.monotonic(), self._tail.seen, self._tail.state
         if now - self._used_s > IDLE_S:
             # A create at a slot of long ago would be refused, and what is in it may be retired.
-            state = self._follow()
+            seen, state = self._tail.moment(), self._follow()
         self._used_s = now
         if any(self._tail.is_watched(ticket.request_id) for ticket in tickets):
-            state = self._follow()  # An earlier try is in doubt: it may have landed since.
+            # An earlier try is in doubt: it may have landed since.
+            seen, state = self._tail.moment(), self._follow()
             if self._answer_found(tickets) or self._answer_lost(tickets, state):
                 return
-        draft, refused = self._draft(state, tickets)
+        draft, refused = self._draft(_Draft(state, seen), tickets)
         if refused and self._follow().seq != state.seq:
             return  # It was refused, or found done, on a state that is not the newest: ask again.
         for ticket, verdict in refused:
@@ -163,9 +165,8 @@ class Committer:
             self._create(draft)
 
     def _draft(
-        self, state: State, tickets: list[_Ticket]
+        self, draft: _Draft, tickets: list[_Ticket]
     ) -> tuple[_Draft, list[tuple[_Ticket, BaseException | Committed]]]:
-        draft = _Draft(state)
         refused: list[tuple[_Ticket, BaseException | Committed]] = []
         now_ms = self._clock.now_ms()
         for ticket in tickets:
@@ -210,20 +211,12 @@ class Committer:
         attempt = 0
         deadline = self._clock.monotonic() + self._retry.deadline_s
         while True:
+            since = self._tail.moment()
             try:
                 self._store.create(name, data)
             except ObjectExistsError:
-                # Somebody's, or our own from a try whose reply was lost: the body tells.
                 self._await_slot(entry.seq, deadline)
-                self._durable = entry.seq
-                self._answer_found(draft.tickets)
-                others = self._store.knows_its_own and attempt == 0
-                for ticket in draft.tickets:
-                    # The slot is another's, so ours can never land; unless nobody can tell any more whose it was.
-                    if (others and ticket.request_id not in doubted) or not self._tail.is_lost(
-                        ticket.request_id
-                    ):
-                        self._forget(ticket)
+                self._taken(draft, entry, doubted if attempt == 0 else None)
                 return
             except OutcomeUnknownError as error:
                 doubted = {request.request_id for request in draft.requests}
@@ -234,13 +227,28 @@ class Committer:
                 self._fail(draft, error, doubted)
                 return
             else:
-                self._succeed(draft, entry)
+                # Of what was not the end of the log any more, the state tells whether it was done.
+                if not self._tail.is_past(entry.seq, draft.seen):
+                    self._succeed(draft, entry, since)
                 return
             if self._clock.monotonic() >= deadline:
                 self._fail(draft, failure, doubted)
                 return
             self._clock.sleep(self._retry.wait_s(attempt, self._clock))
             attempt += 1
+
+    def _taken(self, draft: _Draft, entry: Entry, doubted: set[bytes] | None) -> None:
+        """The slot is somebody's, or our own from a try whose reply was lost: the body tells.
+
+        ``doubted`` are requests of earlier calls that may be in it; None: all may.
+        """
+        self._durable = entry.seq
+        self._answer_found(draft.tickets)
+        for ticket in draft.tickets:
+            # If it is another's, ours can never land; unless nobody can tell any more whose it was.
+            known = doubted is not None and ticket.request_id not in doubted
+            if (self._store.knows_its_own and known) or not self._tail.is_lost(ticket.request_id):
+                self._forget(ticket)
 
     def _refuse_unwritable(self, draft: _Draft) -> None:
         """A request that no entry can hold is its own caller's trouble; the others are asked again."""
@@ -250,10 +258,10 @@ class Committer:
             except EosLogError as error:
                 ticket.error = self._unknown(ticket, error) if ticket.request_id in self._sent else error
 
-    def _succeed(self, draft: _Draft, entry: Entry) -> None:
+    def _succeed(self, draft: _Draft, entry: Entry, since: Moment) -> None:
         state = behind(draft.state, entry.seq)
         self._durable = entry.seq
-        self._tail.advance(state)
+        self._tail.advance(state, since)
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
             ticket.result = Committed(entry.seq, results, state, ticket.request_id)
             self._forget(ticket)

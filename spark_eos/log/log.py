@@ -56,7 +56,7 @@ class Log:
         self.clock = clock
         self._pieces = Pieces(store)
         snapshots = Snapshots(store, self._pieces)
-        self._tail = Tail(store, state, snapshots.passed)
+        self._tail = Tail(store, state, snapshots.passed, clock)
         self._committer = Committer(store, self._tail, clock, retry or Retry())
         self.upkeep = Upkeep(store, snapshots, clock)
         self._sweeper = Sweeper(self._committer.commit, clock)

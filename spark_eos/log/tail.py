@@ -3,15 +3,21 @@
 An entry that a snapshot covers may be retired: it is empty then, and its name stays taken for ever. So whoever
 slept for as long as he likes, and reads on or writes where he stood, meets the empty entry and goes on from
 the newest snapshot.
+
+Somebody may have chosen to delete names of retired entries in the end (`spark_eos.maintenance.retired`), a day after
+they were retired at the earliest. So whoever was away for more than an hour, by any of his clocks, believes nothing
+that he finds where he stood, be it an entry, a free slot, or that he could fill it, before he has looked whether a
+snapshot has gone past it.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import names
+from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.codec import decode_entry
@@ -20,10 +26,20 @@ from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["Found", "Passed", "Tail"]
+__all__ = ["AWAY_S", "Found", "Moment", "Passed", "Tail"]
+
+AWAY_S = 3600.0
+"""After so long a slot may have been taken, retired and deleted since it was looked at."""
 
 Found = tuple[int, Outcome]
 """The slot in which a request was found, and what the rules made of it there."""
+
+
+class Moment(NamedTuple):
+    """Seconds on both clocks: one may stand still while a machine is suspended, the other one may be set."""
+
+    monotonic_s: float
+    wall_s: float
 
 
 class Passed(Protocol):
@@ -39,13 +55,18 @@ class Tail:
     writer whose create got no reply recognises its own entry by its body, never by the error it got.
     """
 
-    def __init__(self, store: Store, state: State = EMPTY, passed: Passed | None = None) -> None:
+    def __init__(
+        self, store: Store, state: State = EMPTY, passed: Passed | None = None, clock: Clock = SYSTEM
+    ) -> None:
         self._store = store
+        self._clock = clock
         self._lock = threading.Lock()
         self._state = state
         self._passed = passed
         self._watched: dict[bytes, Found | None] = {}
         self._lost: set[bytes] = set()
+        self._seen = self.moment()
+        """Before the request that told that the state was the newest one, or that it had a successor."""
 
     @property
     def state(self) -> State:
@@ -59,19 +80,65 @@ class Tail:
         """
         with self._lock:
             if self._state.seq < 0:
+                self._seen = self.moment()
                 self._state = newest_snapshot(self._store) or self._state
-            while (data := self._read(self._state.seq + 1)) is not None:
+            while True:
+                asked = self.moment()
+                data = self._read(self._state.seq + 1)
+                if self._was_outrun(asked):
+                    continue
+                self._seen = asked
+                if data is None:
+                    return self._state
                 if data:
                     self._apply(data)
                 else:
                     self._jump()
-            return self._state
 
-    def advance(self, state: State) -> None:
-        """Take over the state behind an entry that this process has just created itself."""
+    def advance(self, state: State, since: Moment) -> None:
+        """Take over the state behind an entry that this process has created itself, ``since`` when it tried to."""
         with self._lock:
             if self._state.seq == state.seq - 1:
+                self._seen = since
                 self._take(state, created=True)
+
+    def moment(self) -> Moment:
+        """Now."""
+        return Moment(self._clock.monotonic(), self._clock.now_ms() / 1000)
+
+    @property
+    def seen(self) -> Moment:
+        """When this process last knew the state to be the newest. To be asked for before the state is."""
+        return self._seen
+
+    def is_past(self, seq: int, seen: Moment) -> bool:
+        """Whether a snapshot covers a slot that this process has just filled, and was last ``seen`` free long ago.
+
+        It may have been filled before, retired and deleted, or others went on while the reply was on its way:
+        nobody can tell. So what was watched counts as lost (`is_lost`).
+        """
+        if not self._is_long_ago(seen):
+            return False
+        snapshot = newest_snapshot(self._store)
+        if snapshot is None or snapshot.seq < seq:
+            return False
+        with self._lock:
+            self._land(snapshot if snapshot.seq > self._state.seq else self._state)
+        return True
+
+    def _is_long_ago(self, seen: Moment) -> bool:
+        return any(now - then > AWAY_S for now, then in zip(self.moment(), seen, strict=True))
+
+    def _was_outrun(self, asked: Moment) -> bool:
+        """Whether this process was away, and goes on from a snapshot that has gone past it."""
+        if not self._is_long_ago(self._seen):
+            return False
+        snapshot = newest_snapshot(self._store)
+        if snapshot is None or snapshot.seq <= self._state.seq:
+            return False
+        self._land(snapshot)
+        self._seen = asked
+        return True
 
     def _apply(self, entry: Entry) -> None:
         state, outcomes = apply_entry(self._state, entry)
@@ -93,6 +160,9 @@ class Tail:
                 f"{self._store.url}/{self._name(self._state.seq + 1)} is retired, but no snapshot stands for it: "
                 "snapshots were removed. Put them back from a copy"
             )
+        self._land(snapshot)
+
+    def _land(self, snapshot: State) -> None:
         self._state = snapshot
         self._lost.update(one for one, found in self._watched.items() if found is None)
 

@@ -67,6 +67,11 @@ class Retirer:
             self._next = self._find(state, limit)
         return max(limit + 1 - self._next, 0)
 
+    def last(self, state: State, snapshot: int) -> int:
+        """The newest entry that is retired, with all before it; 0 if there is none."""
+        limit = snapshot - state.snapshot_interval
+        return self._find(state, limit) - 1 if limit > 0 else 0
+
     def _find(self, state: State, limit: int) -> int:
         """The first entry that is not retired: they are retired in order."""
         low, high = 1, limit + 1
@@ -141,6 +146,11 @@ class Upkeep:
         """Retire up to ``count`` entries that the newest stored snapshot covers; how many there were."""
         with self._lock:
             return self._retirer.step(state, self._snapshots.look(), count)
+
+    def retired(self, state: State) -> int:
+        """The newest entry that is retired, with all before it; 0 if there is none. Raises what the store raises."""
+        with self._lock:
+            return self._retirer.last(state, self._snapshots.look())
 
     def _step(self, state: State) -> bool:
         """One piece of work; whether there was any."""

@@ -14,13 +14,14 @@ from spark_eos.errors import ConfigError, EosLogError, NotALogError
 from spark_eos.log.log import Log
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.retention import Retention
+from spark_eos.maintenance.retired import RetiredNames
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.vacuum import MIN_AGE_S, HeartbeatName, Tell, Vacuum, silent
 from spark_eos.protocol.rules import expiry
 
 __all__ = ["STEPS", "Done", "Maintainer", "Step", "check_steps", "size_text"]
 
-STEPS = ("snapshot", "retire", "retention", "roll", "compact", "vacuum", "expire")
+STEPS = ("snapshot", "retire", "names", "retention", "roll", "compact", "vacuum", "expire")
 """What a pass does, in this order: what an earlier step lets go is deleted by a later one."""
 
 NOTHING = "nothing to do"
@@ -58,7 +59,8 @@ class Maintainer:
     ``only`` are the steps to do. ``min_age_s`` is how long a writer has from its start to its commit before it
     may be refused, ``tail_rows`` how many of the newest batches there must be to roll them, ``trust_clock`` lets
     retention believe this machine's clock whatever it says, and ``heartbeat_name`` comes from who knows the
-    clients (see `spark_eos.maintenance.vacuum.Vacuum`).
+    clients (see `spark_eos.maintenance.vacuum.Vacuum`). ``delete_names_s`` is after how long the names of retired
+    entries are deleted (see `spark_eos.maintenance.retired`); None: never.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Maintainer:
         trust_clock: bool = False,
         heartbeat_name: HeartbeatName | None = None,
         tail_rows: int = TAIL_ROWS,
+        delete_names_s: float | None = None,
         tell: Tell = silent,
         more: Mapping[str, Step] | None = None,
     ) -> None:
@@ -81,6 +84,9 @@ class Maintainer:
         self._tell = tell
         self._retention = Retention(log, trust_clock=trust_clock)
         self._vacuum = Vacuum(log, min_age_s=min_age_s, heartbeat_name=heartbeat_name, tell=tell)
+        self._names = None
+        if delete_names_s is not None:
+            self._names = RetiredNames(log, after_s=delete_names_s, tell=tell)
         rewriters = {
             "roll": _rewriter(Roller(log, tail_rows=tail_rows)),
             "compact": _rewriter(Compactor(log)),
@@ -88,6 +94,7 @@ class Maintainer:
         steps: dict[str, Step] = {
             "snapshot": self._snapshot,
             "retire": self._retire,
+            "names": self._delete_names,
             "retention": self._retain,
             "vacuum": self._delete,
             "expire": self._expire,
@@ -126,6 +133,12 @@ class Maintainer:
             done += some
             tell(f"{done} entries retired")
         return f"{_did(dry_run, 'retire')} {_count(done, 'entry', 'entries')}" if done else NOTHING
+
+    def _delete_names(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
+        if self._names is None:
+            return "kept"
+        done = self._names.look() if dry_run else self._names.run()
+        return f"{_did(dry_run, 'delete')} {_count(done, 'name', 'names')}" if done else NOTHING
 
     def _retain(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("looking for records past their time or size")

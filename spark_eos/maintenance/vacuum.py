@@ -13,7 +13,6 @@ those who write for a long time: they are refused, and have to write again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -26,6 +25,7 @@ from spark_eos.errors import (
 from spark_eos.log import names
 from spark_eos.log.log import Log
 from spark_eos.log.topics import TOPIC_CONFIGS, config_value
+from spark_eos.maintenance.milestones import Milestone, Milestones
 from spark_eos.maintenance.references import data_files, piece_names
 from spark_eos.protocol.actions import Action, RaiseStagingFloor
 from spark_eos.protocol.codec import decode_entry
@@ -51,9 +51,6 @@ _GROUPS = "_groups/"
 _PROBES = "_probe/"
 _ENDS = "_maintenance/ends"
 """Where vacuums note when the log's end was where: a line each of milliseconds since 1970 and next free slot."""
-
-_NOTES = 50
-"""Notes for the time that writers have."""
 
 _LOOK_AGAIN = 1000
 """After how many deletions it is made sure again that the log is still the one that was looked at."""
@@ -115,6 +112,7 @@ class Vacuum:
         """When this process has seen the log's end where: (monotonic seconds, next free slot)."""
         self._since: dict[str, float] = {}
         self._more = False
+        self._notes = Milestones(log.store, _ENDS)
 
     def look(self) -> list[Leftover]:
         """What a vacuum would delete, at most `CHUNK` names of each kind; nothing is changed.
@@ -287,22 +285,10 @@ class Vacuum:
 
     def _noted(self, state: State, limit_ms: int, *, note: bool) -> int:
         """Where processes before this one have seen the end, by that time; notes where it is now."""
-        store = self._log.store
-        try:
-            text = bytes(store.read(_ENDS)).decode("ascii", "replace")
-        except ObjectNotFoundError:
-            text = ""
-        ends = sorted(
-            (int(found[1]), int(found[2]))
-            for found in re.finditer(r"^([0-9]{1,18}) ([0-9]{1,18})$", text, re.MULTILINE | re.ASCII)
-            if int(found[2]) <= state.seq + 1
-        )
-        now_ms = self._log.clock.now_ms()
-        if note and (not ends or now_ms - ends[-1][0] >= self._min_age_s * 1000 / _NOTES):
-            old = [end for end in ends if end[0] <= limit_ms][-1:]
-            kept = [*old, *(end for end in ends if end[0] > limit_ms), (now_ms, state.seq + 1)]
-            store.overwrite(_ENDS, "".join(f"{time_ms} {seq}\n" for time_ms, seq in kept).encode())
-        return max((seq for time_ms, seq in ends if time_ms <= limit_ms), default=0)
+        ends = self._notes.read(state.seq + 1)
+        if note:
+            self._notes.add(ends, Milestone(self._log.clock.now_ms(), state.seq + 1), self._min_age_s * 1000)
+        return max((end.seq for end in ends if end.time_ms <= limit_ms), default=0)
 
     # -- Deleting ---------------------------------------------------------------------------------------
 

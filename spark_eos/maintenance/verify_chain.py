@@ -201,6 +201,14 @@ class Chain:
         for seq in range(first, last + 1):
             self._notes.at("retired entries", seq, self._end)
             slot = self._slot(seq)
+            if slot is not _Slot.GONE and reached is _Slot.GONE and self._is_alone(seq, first, last):
+                self._notes.add(
+                    Verdict.NOTE,
+                    self._name(seq),
+                    "stands alone among names that were deleted: harmless, a writer that slept has left it, and nobody "
+                    "reads it",
+                )
+                continue
             if slot is _Slot.FULL:
                 self._only_decode(seq, seq)
                 waiting = seq if waiting < 0 else waiting
@@ -228,6 +236,10 @@ class Chain:
                     )
                 waiting, count = -1, 0
             reached = max(reached, slot) if slot is _Slot.GONE else slot
+
+    def _is_alone(self, seq: int, first: int, last: int) -> bool:
+        """Whether the names of the slots on both sides were deleted."""
+        return first < seq < last and self._slot(seq - 1) is self._slot(seq + 1) is _Slot.GONE
 
     def _only_decode(self, first: int, last: int) -> None:
         """Look whether entries that cannot be applied here are whole."""

@@ -35,11 +35,8 @@ class Clock(FakeClock):
         self.name = name
 
     def unique(self):
-        return self.name + super().unique()[1:]
-
-    def now_ms(self):
         self.now += 1
-        return super().now_ms()
+        return self.name + super().unique()[1:]
 
 
 @pytest.fixture(autouse=True)
@@ -285,8 +282,11 @@ def test_who_met_a_taken_slot_and_slept_does_not_take_it_for_anothers(log, store
     action = rows(sleeper, stamp, 0) if known else rows(sleeper)
     slot = names.entry(log.state.seq + 1, 7)
 
+    tried = []
+
     def sleep(operation, name):
-        if (operation, name) == ("read", slot):
+        tried.append((operation, name))
+        if tried[-1] == ("read", slot) and ("create", slot) in tried:
             ours.before = lambda *_: None
             append(log, *range(40))
 

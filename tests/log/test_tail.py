@@ -52,7 +52,7 @@ def test_what_the_writer_thinks_is_what_readers_find(store, log):
 def test_a_state_that_is_not_the_next_one_is_not_taken_over(store, log):
     log.commit(create("a"))
     tail = Tail(store)
-    tail.advance(log.state)
+    tail.advance(log.state, tail.moment())
     assert tail.state.seq == -1
     assert tail.follow() == log.state
 

@@ -31,18 +31,15 @@ def small_pieces(rows=4, fan_out=2):
 
 
 class Clock(FakeClock):
-    """A second passes with every look at it; ``name`` keeps the ids of several processes apart."""
+    """A second passes with every commit; ``name`` keeps the ids of several processes apart."""
 
     def __init__(self, name=b"a"):
         super().__init__()
         self.name = name
 
     def unique(self):
-        return self.name + super().unique()[1:]
-
-    def now_ms(self):
         self.now += 1
-        return super().now_ms()
+        return self.name + super().unique()[1:]
 
 
 class World:

@@ -63,9 +63,9 @@ def test_what_is_just_as_old_stays(log):
     """Kafka's retention.ms breach is a segment that is older, not as old."""
     append(log, 0, timestamp_ms=1_000_000_000)
     configure(log, retention_ms=5000)
-    log.clock.now = 1_000_004.0  # It is a second later when it is asked.
+    log.clock.now = 1_000_005.0
     assert Retention(log).run() == []
-    log.clock.now = 1_000_004.001
+    log.clock.now = 1_000_005.001
     assert len(Retention(log).run()) == 1
 
 

@@ -25,11 +25,8 @@ class Clock(FakeClock):
         self.name = name
 
     def unique(self):
-        return self.name + super().unique()[len(self.name) :]
-
-    def now_ms(self):
         self.now += 1
-        return super().now_ms()
+        return self.name + super().unique()[len(self.name) :]
 
 
 def created(store, name=b"a", **options):

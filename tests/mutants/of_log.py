@@ -55,8 +55,8 @@ MUTANTS = (
     Mutant(
         "own-entry-not-recognised",
         _COMMIT,
-        "                self._answer_found(draft.tickets)\n                others",
-        "                others",
+        "        self._answer_found(draft.tickets)\n        for ticket in",
+        "        for ticket in",
         "a slot that is taken is always another's: what landed without a reply is committed again",
         _OF_COMMIT,
     ),
@@ -64,7 +64,8 @@ MUTANTS = (
         "taken-slot-is-ours",
         _COMMIT,
         "                self._await_slot(entry.seq, deadline)\n",
-        "                if attempt:\n                    self._succeed(draft, entry)\n                    return\n"
+        "                if attempt:\n                    self._succeed(draft, entry, since)\n"
+        "                    return\n"
         "                self._await_slot(entry.seq, deadline)\n",
         "a slot that is taken after a lost reply passes for our own entry: its body is not compared",
         _OF_COMMIT,

@@ -64,12 +64,15 @@ BUGS = {
     "a taken slot counts as success": (
         "appenders",
         "is entry 2; it is at ()",
-        (Committer._create, ("self._await_slot(entry.seq, deadline)", "return self._succeed(draft, entry)")),
+        (
+            Committer._create,
+            ("self._await_slot(entry.seq, deadline)", "return self._succeed(draft, entry, since)"),
+        ),
     ),
     "its own entry is not recognised": (
         "appenders",
         "is in the log at (",
-        (Committer._create, ("self._answer_found(draft.tickets)", "pass")),
+        (Committer._taken, ("self._answer_found(draft.tickets)", "pass")),
     ),
     "the next slot while the first is in doubt": (
         "appenders",

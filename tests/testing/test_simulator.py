@@ -190,11 +190,14 @@ def test_a_broken_rule_is_seen(monkeypatch, where, name, broken, says):
 def test_a_failing_run_is_made_small(monkeypatch):
     """Shorter, and of several at least one with a smaller cast: whom a run needs to fail, the seed decides."""
     monkeypatch.setattr(Partition, "last_stable_offset", property(lambda self: self.end))
-    failing = [plan for plan in map(Plan.of, range(14)) if simulate(plan).problems]
-    small = [shrink(plan, lambda one: bool(simulate(one).problems), tries=25) for plan in failing]
-    assert all(simulate(plan).problems for plan in small)
-    assert all(after.operations < before.operations for before, after in zip(failing, small, strict=True))
-    assert any(len(after.cast) < len(before.cast) for before, after in zip(failing, small, strict=True))
+    for plan in map(Plan.of, range(60)):
+        if simulate(plan).problems:
+            small = shrink(plan, lambda one: bool(simulate(one).problems), tries=25)
+            assert simulate(small).problems
+            assert small.operations < plan.operations
+            if len(small.cast) < len(plan.cast):
+                return
+    raise AssertionError("no run can do with fewer actors")
 
 
 def test_calm_weather_and_nobody_to_copy():
