@@ -80,8 +80,11 @@ def feeder(stage: Stage) -> Callable[[Process], None]:
     return body
 
 
-def maintainer(stage: Stage) -> Callable[[Process], None]:
-    """Rolls, retires, cuts and vacuums, as soon as it may, now and then while others do as well."""
+def maintainer(stage: Stage, forget_s: float | None) -> Callable[[Process], None]:
+    """Rolls, retires, cuts and vacuums, as soon as it may, now and then while others do as well.
+
+    ``forget_s`` is after how long names of retired entries are deleted.
+    """
 
     def body(process: Process) -> None:
         try:
@@ -90,7 +93,10 @@ def maintainer(stage: Stage) -> Callable[[Process], None]:
             return
         chance = stage.chance
         keeper = Maintainer(
-            log, min_age_s=chance.choice([0, 100, 86_400]), tail_rows=chance.choice([1, 4, TAIL_ROWS])
+            log,
+            min_age_s=chance.choice([0, 100, 86_400]),
+            tail_rows=chance.choice([1, 4, TAIL_ROWS]),
+            delete_names_s=forget_s,
         )
         while stage.goes_on:
             process.wait(stage.chance.choice([0.5, 5.0, 50.0]))

@@ -13,8 +13,9 @@ from unittest import mock
 
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer import Producer
+from spark_eos.log import tail
 from spark_eos.log.log import Log
-from spark_eos.log.tail import Tail
+from spark_eos.maintenance import retired
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
@@ -38,6 +39,9 @@ __all__ = ["Outcome", "Plan", "simulate"]
 
 RECORDS = 30
 """What is there to be copied from the beginning."""
+
+FORGET_S = 120.0
+"""After how long names of retired entries are deleted where they are: worlds are short."""
 
 UNSEALED = 1000
 """Entries between snapshots where no run comes so far. Others do not share what they have read: each process drops
@@ -67,6 +71,8 @@ class Plan:
     """Entries between snapshots. Where there are few, pieces of indexes and folders of entries are small too."""
     memory: bool = True
     """Whether processes share what they have read of the log (`spark_eos.testing.simulator.memory`)."""
+    forget: bool = False
+    """Whether maintainers delete the names of retired entries."""
 
     @staticmethod
     def of(seed: int) -> Plan:
@@ -94,7 +100,11 @@ class Plan:
             cast.append("administrator-of-all")
         weather, memory = Weather.of(chance), chance.random() < 0.9
         interval = chance.choice([2, 3, 5, 8, *[UNSEALED] * 4])
-        return Plan(seed, weather, tuple(cast), settings=settings, interval=interval, memory=memory)
+        # That rests on clocks, so nobody sets them back and forth then.
+        forget = interval != UNSEALED and not weather.jump and chance.random() < 0.5
+        return Plan(
+            seed, weather, tuple(cast), settings=settings, interval=interval, memory=memory, forget=forget
+        )
 
 
 def _settings(chance: random.Random, copying: str) -> tuple[tuple[str, str], ...]:
@@ -153,6 +163,9 @@ def simulate(plan: Plan) -> Outcome:
         stack.enter_context(surroundings(world, memory=plan.memory and plan.interval == UNSEALED))
         if plan.interval != UNSEALED:
             stack.enter_context(mock.patch.multiple(sealing, PIECE_ROWS=3, FAN_OUT=2))
+        if plan.forget:
+            stack.enter_context(mock.patch.object(tail, "AWAY_S", FORGET_S / 4))
+            stack.enter_context(mock.patch.object(retired, "LEAST_S", FORGET_S))
         stack.enter_context(listening(world, stage.told.append))
         world.calm = True
         world.start("setup", lambda process: _set_up(process, run))
@@ -237,7 +250,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
     parts: dict[str, Callable[[], Callable[[Process], None]]] = {
         "idempotent": lambda: idempotent(stage),
         "administrator": lambda: administrator(stage),
-        "maintainer": lambda: maintainer(stage),
+        "maintainer": lambda: maintainer(stage, FORGET_S if run.plan.forget else None),
         "sweeper": lambda: sweeper(stage),
         "feeder": lambda: feeder(stage),
         "committed": lambda: reader(stage, READ_COMMITTED),
@@ -278,11 +291,11 @@ def _play(run: _Run) -> list[str]:
     if world.operations < stage.operations:
         problems.append(f"the world stood still after {world.operations} operations")
     end = world.operations + FINISHING
-    tail = Tail(stage.store.inner)
+    newest = tail.Tail(stage.store.inner)
     world.start(
         "finish",
         lambda process: _finish(
-            run, process, lambda: world.operations < end and not _is_copied(tail.follow())
+            run, process, lambda: world.operations < end and not _is_copied(newest.follow())
         ),
     )
     world.run(1e7)

@@ -37,7 +37,8 @@ class SimulatedStore(WrappedStore):
     def create(self, name: str, data: Data) -> None:
         def effect() -> None:
             self.inner.create(name, data)
-            if name.startswith(names.LOG):
+            # Who slept may fill a slot again whose name was deleted; that is no entry.
+            if name.startswith(names.LOG) and name not in self.written:
                 self.landed[name], self.written[name] = self._world.now, data
 
         self._call("create", name, effect)
