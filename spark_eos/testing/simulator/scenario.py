@@ -40,7 +40,7 @@ __all__ = ["Outcome", "Plan", "simulate"]
 RECORDS = 30
 """What is there to be copied from the beginning."""
 
-FORGET_S = 120.0
+FORGET_S = 8.0
 """After how long names of retired entries are deleted where they are: worlds are short."""
 
 UNSEALED = 1000
