@@ -13,7 +13,6 @@ from spark_eos.errors import (
     CommitOutcomeUnknownError,
     CorruptRecordError,
     InvalidTxnStateError,
-    ProducerFencedError,
     StoreUnavailableError,
     UnknownTopicOrPartitionError,
 )
@@ -405,12 +404,21 @@ def test_a_micro_batch_of_another_run_is_not_taken_for_ones_own(log, doubtful, f
     assert count(log) == landed
 
 
-def test_a_micro_batch_that_was_not_reached_was_not_committed(log, doubtful):
+def test_a_micro_batch_that_was_not_reached_was_not_committed(log, doubtful, refused):
     log.commit(lambda _: run("ours"))
-    stamp = ProducerStamp(0, 0, 1)
-    again = doubtful(lambda sleeper: (rows(sleeper, stamp), *batch("ours", stamp, 1)), Fault.LOST)
-    log.commit(lambda _: (InitProducer(0, 1, "q", 1000, "theirs"),))
-    with pytest.raises(ProducerFencedError):
+    progress = CommitMicroBatch("q", "query", "ours", 1, ())
+    again = doubtful(lambda _: (progress, refused.action), Fault.LOST)
+    refused()
+    with pytest.raises(UnknownTopicOrPartitionError):
+        again()
+
+
+def test_a_transaction_that_was_not_reached_was_not_committed(log, doubtful, refused):
+    log.commit(lambda _: run("ours"))
+    end = EndTransaction(ProducerStamp(0, 0, 1), commit=True)
+    again = doubtful(lambda _: (end, refused.action), Fault.LOST)
+    refused()
+    with pytest.raises(UnknownTopicOrPartitionError):
         again()
 
 
@@ -428,6 +436,13 @@ def test_a_topic_tells_by_its_id(log, doubtful, fault, landed):
     again = doubtful(create("u"), fault)
     assert bool(again().results) is not landed
     assert log.follow().topics["u"].topic_id == "id-of-u"
+
+
+def test_a_topic_of_the_same_name_tells_nothing(log, doubtful):
+    again = doubtful(create("u"), Fault.LOST)
+    log.ensure_topic("u")
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
 
 
 def test_what_may_be_done_twice_is_done_again(log, doubtful):
@@ -467,6 +482,28 @@ def test_who_met_a_taken_slot_and_slept_does_not_take_it_for_anothers(log, store
             sleeper.commit(lambda _: (action,))
     log.follow()
     assert values(log).count(99) == 1
+
+
+def test_what_an_earlier_call_sent_is_not_another_s_though_the_store_says_so_of_this_one(log, store):
+    ours = FaultyStore(store.inner)
+    ours.knows_its_own = True
+    sleeper = Log.open(ours, Clock(b"c"), Retry(deadline_s=0))
+    action = rows(sleeper)
+    ours.inject(Fault.DELAYED, "create", "_log/*")
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        sleeper.commit(lambda _: (action,))
+    ((_, slot),) = ours.delayed
+
+    def sleep(operation, name):
+        if (operation, name) == ("create", slot):
+            ours.before = lambda *_: None
+            ours.release()
+            append(log, *range(40))
+
+    ours.before = sleep
+    with pytest.raises(CommitOutcomeUnknownError, match="retired"):
+        sleeper.commit(lambda _: (action,), request_id=unknown.value.request_id)
+    assert count(log) == 1
 
 
 def test_retired_entries_without_a_snapshot_are_damage(log, store):
