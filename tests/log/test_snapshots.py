@@ -9,15 +9,28 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, StoreUnavailableError
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    CorruptRecordError,
+    InvalidTxnStateError,
+    StoreUnavailableError,
+    UnknownTopicOrPartitionError,
+)
 from spark_eos.log import names
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, plan
 from spark_eos.log.snapshots import newest_snapshot
-from spark_eos.protocol.actions import AlterLog, AppendBatches, DeleteTopic, EndTransaction, InitProducer
+from spark_eos.protocol.actions import (
+    AlterLog,
+    AppendBatches,
+    CommitMicroBatch,
+    DeleteTopic,
+    EndTransaction,
+    InitProducer,
+)
 from spark_eos.protocol.rules import sealing
-from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
+from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -190,6 +203,22 @@ def doubtful(log, store):
     return doubt
 
 
+class Refused:
+    """Its ``action`` passes until it is called; it leaves no trace by which it could be told."""
+
+    def __init__(self, log):
+        self._log = log
+        self.action = DeleteTopic("late", log.ensure_topic("late").topic_id)
+
+    def __call__(self):
+        self._log.commit(lambda _: (self.action,))
+
+
+@pytest.fixture
+def refused(log):
+    return Refused(log)
+
+
 def rows(log, producer=NO_PRODUCER, sequence=-1):
     topic = log.topic("t")
     with log.stage(topic) as writer:
@@ -253,11 +282,164 @@ def test_a_successor_s_transaction_of_the_same_number_tells_nothing(log, doubtfu
     assert values(log).count(99) == landed
 
 
+def test_a_transaction_that_was_aborted_since_was_not_committed(log, doubtful):
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),)).results
+    ours = stamp._replace(number=0)
+    again = doubtful(lambda sleeper: (rows(sleeper, ours), EndTransaction(ours, commit=True)), Fault.LOST)
+    log.commit(lambda _: (EndTransaction(ours, commit=False),))
+    with pytest.raises(InvalidTxnStateError, match="CompleteAbort"):
+        again()
+    log.follow()
+    assert values(log).count(99) == 0
+
+
+def test_a_transaction_that_is_still_open_was_not_committed(log, doubtful, refused):
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),)).results
+    ours = stamp._replace(number=0)
+    log.commit(lambda _: (rows(log, ours),))
+    again = doubtful(lambda _: (EndTransaction(ours, commit=True), refused.action), Fault.LOST)
+    refused()
+    with pytest.raises(UnknownTopicOrPartitionError):
+        again()
+
+
+@BOTH
+def test_a_successor_s_sequences_tell_nothing(log, doubtful, fault, landed):
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),)).results
+    ours = stamp._replace(number=0)
+    again = doubtful(lambda sleeper: (rows(sleeper, ours, 0),), fault)
+    (heir,) = log.commit(lambda _: (InitProducer(0, 1, "tx", 1000),)).results
+    theirs = heir._replace(number=int(landed))
+    log.commit(lambda _: (rows(log, theirs, 0),))
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+
+
+# -- Query runs ------------------------------------------------------------------------------------------
+
+
+def run(name, epoch=0, batch_id=0, stage=None):
+    """All that the first batch of a query run commits; ``stage`` is a log to write rows to, if there are some."""
+    stamp = ProducerStamp(0, epoch, epoch)
+    return (
+        InitProducer(0, epoch, "q", 1000, name),
+        *(() if stage is None else (rows(stage, stamp),)),
+        *batch(name, stamp, batch_id),
+    )
+
+
+def batch(name, stamp, batch_id):
+    return CommitMicroBatch("q", "query", name, batch_id, ()), EndTransaction(stamp, commit=True)
+
+
+def count(log):
+    log.follow()
+    return values(log).count(99)
+
+
+@BOTH
+def test_a_run_tells_by_its_name(log, doubtful, fault, landed):
+    again = doubtful(lambda sleeper: run("ours", stage=sleeper), fault)
+    assert bool(again().results) is not landed
+    assert count(log) == 1
+
+
+def test_a_run_that_took_over_tells_by_its_name_after_its_successor(log, doubtful):
+    again = doubtful(lambda sleeper: run("ours", stage=sleeper))
+    log.commit(lambda _: run("theirs", 1, 1))
+    assert not again().results
+    assert count(log) == 1
+
+
+@pytest.mark.parametrize("name", ["ours", None], ids=["a run", "a client"])
+@pytest.mark.parametrize("theirs", ["theirs", None], ids=["by a run", "by a client"])
+def test_an_epoch_that_others_have_taken_tells_nothing(log, doubtful, name, theirs):
+    """Nor do the number and the batch, which are the same as well."""
+    ours = InitProducer(0, 0, "q", 1000, name)
+    end = EndTransaction(ProducerStamp(0, 0, 0), commit=True)
+    again = doubtful(lambda _: (ours, end), Fault.LOST)
+    log.commit(lambda _: (ours._replace(run_id=theirs), end))
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+
+
+def test_rows_of_a_run_whose_epoch_another_has_taken_are_not_in(log, doubtful):
+    again = doubtful(lambda sleeper: run("ours", stage=sleeper), Fault.LOST)
+    log.commit(lambda _: run("theirs"))
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+    assert count(log) == 0
+
+
+def test_an_epoch_that_was_not_reached_was_not_taken(log, doubtful, refused):
+    log.commit(lambda _: run("first"))
+    again = doubtful(lambda _: (InitProducer(0, 1, "q", 1000, "ours"), refused.action), Fault.LOST)
+    refused()
+    with pytest.raises(UnknownTopicOrPartitionError):
+        again()
+
+
+@BOTH
+def test_a_micro_batch_tells_while_its_run_is_the_current_one(log, doubtful, fault, landed):
+    log.commit(lambda _: run("ours"))
+    stamp = ProducerStamp(0, 0, 1)
+    again = doubtful(lambda sleeper: (rows(sleeper, stamp), *batch("ours", stamp, 1)), fault)
+    assert bool(again().results) is not landed
+    assert count(log) == 1
+
+
+@BOTH
+def test_a_micro_batch_of_another_run_is_not_taken_for_ones_own(log, doubtful, fault, landed):
+    log.commit(lambda _: run("ours"))
+    stamp = ProducerStamp(0, 0, 1)
+    again = doubtful(lambda sleeper: (rows(sleeper, stamp), *batch("ours", stamp, 1)), fault)
+    number = 1 + landed
+    heir = InitProducer(0, 1, "q", 1000, "theirs")
+    log.commit(lambda _: (heir, *batch("theirs", ProducerStamp(0, 1, number), number)))
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+    assert count(log) == landed
+
+
+def test_a_micro_batch_that_was_not_reached_was_not_committed(log, doubtful, refused):
+    log.commit(lambda _: run("ours"))
+    progress = CommitMicroBatch("q", "query", "ours", 1, ())
+    again = doubtful(lambda _: (progress, refused.action), Fault.LOST)
+    refused()
+    with pytest.raises(UnknownTopicOrPartitionError):
+        again()
+
+
+def test_a_transaction_that_was_not_reached_was_not_committed(log, doubtful, refused):
+    log.commit(lambda _: run("ours"))
+    end = EndTransaction(ProducerStamp(0, 0, 1), commit=True)
+    again = doubtful(lambda _: (end, refused.action), Fault.LOST)
+    refused()
+    with pytest.raises(UnknownTopicOrPartitionError):
+        again()
+
+
+def test_a_micro_batch_of_another_query_tells_nothing(log, doubtful, refused):
+    log.commit(lambda _: run("ours"))
+    progress = CommitMicroBatch("q", "another query", "ours", 0, ())
+    again = doubtful(lambda _: (progress, refused.action), Fault.LOST)
+    refused()
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+
+
 @BOTH
 def test_a_topic_tells_by_its_id(log, doubtful, fault, landed):
     again = doubtful(create("u"), fault)
     assert bool(again().results) is not landed
     assert log.follow().topics["u"].topic_id == "id-of-u"
+
+
+def test_a_topic_of_the_same_name_tells_nothing(log, doubtful):
+    again = doubtful(create("u"), Fault.LOST)
+    log.ensure_topic("u")
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
 
 
 def test_what_may_be_done_twice_is_done_again(log, doubtful):
@@ -300,6 +482,28 @@ def test_who_met_a_taken_slot_and_slept_does_not_take_it_for_anothers(log, store
             sleeper.commit(lambda _: (action,))
     log.follow()
     assert values(log).count(99) == 1
+
+
+def test_what_an_earlier_call_sent_is_not_another_s_though_the_store_says_so_of_this_one(log, store):
+    ours = FaultyStore(store.inner)
+    ours.knows_its_own = True
+    sleeper = Log.open(ours, Clock(b"c"), Retry(deadline_s=0))
+    action = rows(sleeper)
+    ours.inject(Fault.DELAYED, "create", "_log/*")
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        sleeper.commit(lambda _: (action,))
+    ((_, slot),) = ours.delayed
+
+    def sleep(operation, name):
+        if (operation, name) == ("create", slot):
+            ours.before = lambda *_: None
+            ours.release()
+            append(log, *range(40))
+
+    ours.before = sleep
+    with pytest.raises(CommitOutcomeUnknownError, match="retired"):
+        sleeper.commit(lambda _: (action,), request_id=unknown.value.request_id)
+    assert count(log) == 1
 
 
 def test_retired_entries_without_a_snapshot_are_damage(log, store):
@@ -346,6 +550,18 @@ def test_upkeep_never_fails_a_commit(log, store, caplog):
     append(log, *range(12, 60))
     assert listed(store, names.SNAPSHOTS)
     assert values(another(store)) == [*range(60)]
+
+
+def test_no_snapshot_before_its_pieces(log, store):
+    store.inject(StoreUnavailableError("away"), "create", f"{names.INDEX}*", times=None)
+    append(log, *range(12))
+    assert listed(store, names.SNAPSHOTS) == []
+
+
+def test_the_entry_is_durable_before_the_snapshot_of_it(log, store):
+    append(log, *range(4))
+    done = [(call.operation, call.name) for call in store.journal]
+    assert done.index(("settle", names.entry(5, 7))) < done.index(("create", names.snapshot(5)))
 
 
 def test_who_finds_that_the_last_one_did_not_stores_the_next(log, store):

@@ -127,6 +127,7 @@ def test_an_open_transaction_is_not_touched(world):
     Compactor(world.log).run()
     values = [value for _, _, value in pairs(world.log, UNCOMMITTED)]
     assert values[-9:] == [b"open", *(b"%d" % number for number in range(8, 16))]
+    assert pairs(world.log) == [(7, b"k", b"7")], "it is the newest one, as far as anybody can know"
     assert len(values) < 17
     world.end(stamp, commit=False)
     seal(world)

@@ -18,6 +18,7 @@ from spark_eos.maintenance.rolling import GROWTH, Roller, plan_roll, rows_after
 from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset, RaiseStagingFloor
 from spark_eos.protocol.index import IndexRow, Kind, Piece
 from spark_eos.protocol.invariants import check_state
+from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -639,6 +640,7 @@ def test_a_floor_that_rose(world):
     assert {**everything(world.log), **before}.keys() >= before.keys()
     new = {name for name in world.stored() - stored if "/0/" in name}
     assert new == {world.sealed()[0].file.name}
+    assert staged_at(new.pop()) >= world.log.state.staging_floor > 1
     assert step.rows_after == 1
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.mutants import of_clients, of_groups, of_log, of_protocol, of_spark, of_topics
+from tests.mutants import (
+    of_clients,
+    of_evidence,
+    of_groups,
+    of_growth,
+    of_log,
+    of_maintenance,
+    of_protocol,
+    of_spark,
+    of_topics,
+)
 from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -12,6 +22,9 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_topics.MUTANTS,
     *of_groups.MUTANTS,
     *of_log.MUTANTS,
+    *of_growth.MUTANTS,
+    *of_evidence.MUTANTS,
+    *of_maintenance.MUTANTS,
     *of_clients.MUTANTS,
     *of_spark.MUTANTS,
 )

@@ -161,6 +161,14 @@ def test_an_abort_is_remembered_until_its_marker_is_sealed(tiny):
     assert not tiny.partition().aborted
 
 
+def test_an_abort_whose_rows_are_not_sealed_is_in_a_snapshot(tiny):
+    stamp = tiny.next(tiny.init())
+    fill(tiny, 1, stamp)
+    tiny.end(stamp, commit=False)
+    assert dict(tiny.partition().aborted) == {(0, 0): True}
+    assert decode_snapshot(encode_snapshot(tiny.state), tiny.state.seq, "x") == tiny.state
+
+
 def test_the_log_start_drops_pieces(tiny):
     fill(tiny, 12)
     tiny.do(a.AdvanceLogStart((tiny.at(15),)))
@@ -196,6 +204,8 @@ def test_time_passes_over_pieces(tiny):
 
     assert [row.max_timestamp_ms for row in index.scan(0, load, newer_than_ms=6)] == [9, 7, 6]
     assert loaded == [0]
+    for time, found in [(9, [9]), (7, [9, 7])]:
+        assert [row.max_timestamp_ms for row in index.scan(0, load, newer_than_ms=time)] == found
 
 
 def row(base, count=1, kind=Kind.DATA, **batch):
@@ -285,6 +295,13 @@ def test_one_winner(sealed):
     for late in (first, second):
         with pytest.raises(SegmentsReplacedError, match="somebody else was faster"):
             sealed.do(late)
+
+
+def test_one_winner_of_two_who_write_one_piece_anew(sealed):
+    first, second = replacing(sealed, 0, 0, row(0, 6)), replacing(sealed, 0, 0, row(0, 6, records=5))
+    sealed.do(first)
+    with pytest.raises(SegmentsReplacedError):
+        sealed.do(second)
 
 
 def test_what_was_deleted_meanwhile_is_not_replaced(sealed):

@@ -1,0 +1,179 @@
+"""Breaks of what a process does that meets a retired entry, and of how it tells whether its own was in it."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_EVIDENCE = "spark_eos/protocol/rules/evidence.py"
+_TAIL, _COMMIT = "spark_eos/log/tail.py", "spark_eos/log/commit.py"
+
+_OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
+
+MUTANTS = (
+    # -- retired entries --------------------------------------------------------------------------------
+    Mutant(
+        "retired-is-free",
+        _TAIL,
+        "            return ()\n",
+        "            return None\n",
+        "a slot that was retired counts as free: whoever slept never gets on",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "lost-is-not-in",
+        _TAIL,
+        "        self._lost.update(one for one, found in self._watched.items() if found is None)\n",
+        "",
+        "what was in a retired entry, unread, is committed again",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "own-retired-slot-is-anothers",
+        _COMMIT,
+        "                    if (others and ticket.request_id not in doubted) or not self._tail.is_lost(\n"
+        "                        ticket.request_id\n"
+        "                    ):\n",
+        "                    if True:\n",
+        "a slot that was taken, and retired since, is always another's",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "store-knows-its-tries-of-old",
+        _COMMIT,
+        "(others and ticket.request_id not in doubted)",
+        "others",
+        "a slot that a store says is another's is not looked at for what an earlier call sent there",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "no-to-what-is-in",
+        _COMMIT,
+        "            earlier = evidence(state, sent.actions)",
+        "            pass",
+        "who asks again after its entry was retired is told no, though it is in",
+        _OF_SNAPSHOTS,
+    ),
+    # -- evidence ---------------------------------------------------------------------------------------
+    Mutant(
+        "everything-is-repeatable",
+        _EVIDENCE,
+        "    return not any(isinstance(one, AppendBatches) and one.producer == NO_PRODUCER for one in actions)",
+        "    return True",
+        "rows without a producer are appended again after a doubt that nothing can settle",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "later-transaction-tells",
+        _EVIDENCE,
+        "    if producer is None or producer.number > stamp.number:\n        return Evidence.UNKNOWN\n",
+        "    if producer is None:\n        return Evidence.UNKNOWN\n",
+        "a transaction in doubt is told by the fate of a later one",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "number-not-reached-is-unknown",
+        _EVIDENCE,
+        "    if producer.number < stamp.number:\n        return Evidence.NOT_APPLIED",
+        "    if producer.number < stamp.number:\n        return Evidence.UNKNOWN",
+        "a transaction that nobody has begun yet stays in doubt for ever",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "epoch-of-an-end-not-compared",
+        _EVIDENCE,
+        "    if producer.epoch != stamp.epoch:\n        return Evidence.UNKNOWN  # A successor",
+        "    if False:\n        return Evidence.UNKNOWN  # A successor",
+        "a transaction in doubt is told by that of a successor, which has the same number",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "epoch-of-rows-not-compared",
+        _EVIDENCE,
+        "    if producer is None or producer.epoch != stamp.epoch:",
+        "    if producer is None:",
+        "rows in doubt are told by those of a successor, which have the same sequence",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "open-is-committed",
+        _EVIDENCE,
+        "    if producer.transaction is TransactionState.ONGOING:\n        return Evidence.NOT_APPLIED\n",
+        "    if producer.transaction is TransactionState.ONGOING:\n        return Evidence.APPLIED\n",
+        "a transaction that is still open is told as committed",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "aborted-is-committed",
+        _EVIDENCE,
+        "        return Evidence.APPLIED\n    return Evidence.NOT_APPLIED\n",
+        "        return Evidence.APPLIED\n    return Evidence.APPLIED\n",
+        "a transaction that was aborted is told as committed",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "epoch-tells-a-run",
+        _EVIDENCE,
+        "    named = action.run_id is not None and action.run_id in known.runs",
+        "    named = True",
+        "a producer takes an epoch for its own that another has taken",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "only-the-newest-run-is-in",
+        _EVIDENCE,
+        "action.run_id in known.runs",
+        "action.run_id == known.run_id",
+        "a run that was in, and has a successor, is told that nobody knows",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "run-not-asked-for-first",
+        _EVIDENCE,
+        "            return _of_init(state, action)",
+        "            pass",
+        "who takes over an id takes what another did with it for its own",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "epoch-not-reached-is-unknown",
+        _EVIDENCE,
+        "    if known.epoch < action.epoch:\n        return Evidence.NOT_APPLIED",
+        "    if known.epoch < action.epoch:\n        return Evidence.UNKNOWN",
+        "an epoch that nobody has taken yet stays in doubt for ever",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "batch-of-another-run",
+        _EVIDENCE,
+        "        ours = producer is not None and producer.run_id == action.run_id",
+        "        ours = True",
+        "a run takes the micro-batch for its own that another run has committed",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "batch-of-another-query",
+        _EVIDENCE,
+        "        if query is None or query.query_id != action.query_id:",
+        "        if query is None:",
+        "a micro-batch is told by the number of another query's",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "batch-not-reached-is-unknown",
+        _EVIDENCE,
+        "        if query.batch_id < action.batch_id:\n            return Evidence.NOT_APPLIED",
+        "        if query.batch_id < action.batch_id:\n            return Evidence.UNKNOWN",
+        "a micro-batch that nobody has committed yet stays in doubt for ever",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "topic-told-by-its-name",
+        _EVIDENCE,
+        "        return Evidence.APPLIED if topic and topic.topic_id == action.topic_id else Evidence.UNKNOWN",
+        "        return Evidence.APPLIED if topic else Evidence.UNKNOWN",
+        "who creates a topic takes another's of the same name for its own",
+        _OF_SNAPSHOTS,
+    ),
+)

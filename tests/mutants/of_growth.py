@@ -1,0 +1,279 @@
+"""Breaks of sealed indexes, segments that are written anew, snapshots, and upkeep."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_SEALING, _SEGMENTS = "spark_eos/protocol/rules/sealing.py", "spark_eos/protocol/rules/segments.py"
+_PIECES, _INDEX = "spark_eos/protocol/pieces.py", "spark_eos/protocol/index.py"
+_SNAPSHOT = "spark_eos/protocol/snapshot.py"
+_SNAPSHOTS, _UPKEEP = "spark_eos/log/snapshots.py", "spark_eos/log/upkeep.py"
+
+# Hypothesis takes minutes to make an example small.
+_OF_SEALING = ("tests/protocol/test_sealing.py", "-k", "not any_history")
+_OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
+_OF_MAINTAIN = ("tests/maintenance/test_maintain.py",)
+
+MUTANTS = (
+    # -- sealing ----------------------------------------------------------------------------------------
+    Mutant(
+        "open-rows-sealed",
+        _SEALING,
+        "    ready = len(tail) if partition.end == stable else tail.find(stable)",
+        "    ready = len(tail)",
+        "rows are sealed whose transaction may yet be aborted",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "abort-not-written-into-rows",
+        _SEALING,
+        "        return row._replace(kind=Kind.ABORTED)",
+        "        return row",
+        "records of an aborted transaction are visible once they are sealed",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "aborts-never-forgotten",
+        _SEALING,
+        "                aborted = aborted.delete(one)",
+        "                pass",
+        "a partition remembers every transaction that was ever aborted in it",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "abort-forgotten-before-its-end",
+        _SEALING,
+        "for row in rows if row.kind is Kind.ABORT}",
+        "for row in rows}",
+        "rows of an aborted transaction that are still in the tail are visible once its first ones are sealed",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "sealed-anywhere",
+        _SEALING,
+        "    return seq > 0 and seq % state.snapshot_interval == 0",
+        "    return seq > 0",
+        "indexes are sealed behind every entry",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "pieces-never-joined",
+        _SEALING,
+        "        if end - start < 2 * FAN_OUT:",
+        "        if end - start > 0:",
+        "a state has as many pieces as the log has had batches, over 512",
+        _OF_SEALING,
+    ),
+    # -- segments ---------------------------------------------------------------------------------------
+    Mutant(
+        "two-winners",
+        _SEGMENTS,
+        "    if end <= first or checksum(pieces[first:end]) != action.replaced:",
+        "    if end <= first:",
+        "segments that somebody has written anew are replaced by what another made of the old ones",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "segments-with-a-hole",
+        _SEGMENTS,
+        "        if row.base_offset != at or row.count < 1:",
+        "        if False:",
+        "offsets vanish when segments are written anew",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "segments-end-anywhere",
+        _SEGMENTS,
+        "    if at != action.next_offset:",
+        "    if False:",
+        "new rows end before those that they replace, or lie over the next ones",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "rolled-below-the-floor",
+        _SEGMENTS,
+        "        check_floor(state, name)",
+        "        pass",
+        "a rolled file that vacuum may have deleted is put into the log",
+        _OF_SEALING,
+    ),
+    # -- pieces and snapshots as bytes ------------------------------------------------------------------
+    Mutant(
+        "piece-unchecked",
+        _PIECES,
+        "    if google_crc32c.value(body) != piece.crc:",
+        "    if False:",
+        "another piece of an index is read in place of the one the log knows",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "pieces-told-by-their-offsets",
+        _PIECES,
+        "repr([piece.identity for piece in pieces])",
+        "repr([(piece.base_offset, piece.next_offset) for piece in pieces])",
+        "pieces that somebody has written anew pass for the old ones",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "snapshot-crc-unchecked",
+        _SNAPSHOT,
+        "    body, schema = _FRAME.unwrap(data, _schemas(), where)",
+        "    body, schema = bytes(memoryview(data)[20:]), list(_schemas().values())[-1]",
+        "a damaged snapshot is read",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "snapshot-of-another-entry",
+        _SNAPSHOT,
+        "    if state.seq != seq:",
+        "    if False:",
+        "a snapshot under the name of another passes for it",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "snapshot-without-aborts",
+        _SNAPSHOT,
+        '        "aborted": [list(item) for item in sorted(partition.aborted)],',
+        '        "aborted": [],',
+        "who begins from a snapshot sees aborted records",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "time-of-a-piece",
+        _INDEX,
+        "        if newer_than_ms is not None and piece.max_timestamp_ms < newer_than_ms:",
+        "        if newer_than_ms is not None and piece.max_timestamp_ms <= newer_than_ms:",
+        "the newest record of a piece is not found by its own timestamp",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "time-of-a-sealed-row",
+        _INDEX,
+        "(newer_than_ms is None or row.max_timestamp_ms >= newer_than_ms):\n                yield row",
+        "(newer_than_ms is None or row.max_timestamp_ms > newer_than_ms):\n                yield row",
+        "the last record of a sealed batch is not found by its own timestamp",
+        _OF_SEALING,
+    ),
+    Mutant(
+        "start-drops-its-piece",
+        _INDEX,
+        "for piece in self.pieces if piece.next_offset > offset)",
+        "for piece in self.pieces if piece.base_offset >= offset)",
+        "a log start in the middle of a piece takes the whole piece with it",
+        _OF_SEALING,
+    ),
+    # -- snapshots --------------------------------------------------------------------------------------
+    Mutant(
+        "snapshot-without-its-pieces",
+        _SNAPSHOTS,
+        "            self._pieces.save(_pieces(state))\n",
+        "",
+        "a snapshot refers to pieces that nobody has stored",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "snapshot-before-its-pieces",
+        _SNAPSHOTS,
+        "            self._pieces.save(_pieces(state))\n"
+        "            with suppress(ObjectExistsError):\n"
+        "                self._store.create(names.snapshot(state.seq), encode_snapshot(state))\n",
+        "            with suppress(ObjectExistsError):\n"
+        "                self._store.create(names.snapshot(state.seq), encode_snapshot(state))\n"
+        "            self._pieces.save(_pieces(state))\n",
+        "who dies between a snapshot and its pieces leaves a log that cannot be read",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "snapshot-of-an-entry-in-doubt",
+        _SNAPSHOTS,
+        "            self._store.settle(names.entry(state.seq, state.entries_per_folder))\n",
+        "",
+        "a snapshot outlives the entry that it is the state of: its slot is free again",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "snapshot-of-another-not-settled",
+        _SNAPSHOTS,
+        "                self._store.settle(names.snapshot(before.seq))\n",
+        "",
+        "entries are retired for a snapshot that a power cut can still take away",
+        _OF_MAINTAIN,
+    ),
+    Mutant(
+        "snapshot-found-not-settled",
+        _SNAPSHOTS,
+        "            self._store.settle(names.snapshot(newest.seq))\n",
+        "",
+        "maintenance retires entries for a snapshot that a power cut can still take away",
+        _OF_MAINTAIN,
+    ),
+    Mutant(
+        "damaged-snapshot-is-the-end",
+        _SNAPSHOTS,
+        "                damage = damage or error\n",
+        "                raise\n",
+        "one damaged snapshot, and nobody can open the log",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "dead-leave-no-snapshot",
+        _SNAPSHOTS,
+        "        self._mine = created or missed",
+        "        self._mine = created",
+        "a snapshot that is missing because its writer died is made up for by nobody",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "one-snapshot-stays",
+        _SNAPSHOTS,
+        "KEPT = 2\n",
+        "KEPT = 1\n",
+        "if the newest snapshot is damaged there is no other",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "pieces-stay-in-memory",
+        _SNAPSHOTS,
+        "        forget(_pieces(state))\n        self.stored = max(",
+        "        self.stored = max(",
+        "a process keeps all in memory that was ever sealed",
+        _OF_SNAPSHOTS,
+    ),
+    # -- upkeep -----------------------------------------------------------------------------------------
+    Mutant(
+        "retired-too-far",
+        _UPKEEP,
+        "        limit = snapshot - state.snapshot_interval\n        if limit <= 0:\n            return 0\n"
+        "        if self._next is None:\n            self._next = self._find(state, limit)\n        done = 0",
+        "        limit = snapshot\n        if limit <= 0:\n            return 0\n"
+        "        if self._next is None:\n            self._next = self._find(state, limit)\n        done = 0",
+        "entries go that a reader would need if the newest snapshot were damaged",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "first-entry-retired",
+        _UPKEEP,
+        "        low, high = 1, limit + 1",
+        "        low, high = 0, limit + 1",
+        "nothing says any more what log it is",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "upkeep-fails-commits",
+        _UPKEEP,
+        "        except EosLogError as error:\n            self._rest_until",
+        "        except ZeroDivisionError as error:\n            self._rest_until",
+        "an error of the upkeep is told as if the commit had failed",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "upkeep-takes-all-time",
+        _UPKEEP,
+        "            if self._saved_s < _SMALLEST_S or now < self._rest_until:",
+        "            self._saved_s = 1.0\n            if now < self._rest_until:",
+        "a writer does upkeep in place of its commits",
+        _OF_SNAPSHOTS,
+    ),
+)
