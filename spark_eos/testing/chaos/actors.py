@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_eos.testing.chaos.notes import CONCURRENT, NotesReader
-from spark_eos.testing.chaos.processes import Process, send
+from spark_eos.testing.processes import Process, send
 
 __all__ = ["FENCED", "Actor", "Frozen", "Run", "Tally"]
 

@@ -19,13 +19,13 @@ from spark_eos.testing.chaos.commands import MAINTAINER, Commands
 from spark_eos.testing.chaos.comparison import Comparison, struck
 from spark_eos.testing.chaos.disk import SmallDisk
 from spark_eos.testing.chaos.mischief import Mischief, Scene
-from spark_eos.testing.chaos.processes import RUN, marked, send
 from spark_eos.testing.chaos.readers import Visible, Watcher, consumed, partition, places
 from spark_eos.testing.chaos.table import Line
 from spark_eos.testing.chaos.upkeep import DELETE_DELAY_MS, INTERVAL, done_by, last_pass
 from spark_eos.testing.chaos.verdict import NO_ROWS
 from spark_eos.testing.chaos.workloads import DRIVERS, INPUTS, LOGS, Query, Workload
 from spark_eos.testing.history import merge, read_history
+from spark_eos.testing.processes import RUN, marked, send
 
 __all__ = ["Campaign", "Options", "Outcome"]
 

@@ -14,8 +14,8 @@ from spark_eos.testing.chaos.actors import Actor, Frozen, Run
 from spark_eos.testing.chaos.checkpoints import LostCheckpoints
 from spark_eos.testing.chaos.cluster import Cluster, python_workers
 from spark_eos.testing.chaos.disk import SmallDisk
-from spark_eos.testing.chaos.processes import send
 from spark_eos.testing.chaos.workloads import GROUP
+from spark_eos.testing.processes import send
 
 __all__ = ["DEEDS", "Mischief", "Scene"]
 

@@ -21,8 +21,8 @@ INTERVAL = 50
 DELETE_DELAY_MS = 20_000
 """How long replaced files stay: longer than most freezes, but not than those of zombies."""
 
-MIN_AGE_S = 30
-"""How long a writer has: longer than all freezes but those of zombies."""
+MIN_AGE_S = 120
+"""How long a writer has: longer than a micro-batch on a busy machine, and than all freezes but those of zombies."""
 
 
 @dataclass
