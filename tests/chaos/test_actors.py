@@ -16,7 +16,7 @@ from spark_eos.log.log import Log
 from spark_eos.testing.chaos.actors import Actor, Frozen
 from spark_eos.testing.chaos.disk import SmallDisk
 from spark_eos.testing.chaos.mischief import Mischief, Scene
-from spark_eos.testing.chaos.processes import RUN, Process, marked
+from spark_eos.testing.processes import RUN, Process, marked
 
 PROGRAM = """
 import json, subprocess, sys, time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from tests.processes import running
+from spark_eos.testing.processes import running
 
 
 def test_a_slice(tmp_path):

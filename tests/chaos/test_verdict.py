@@ -225,7 +225,7 @@ def test_the_table_counts_shared_processes_once():
     text = workload_table(lines)
     assert "with copier" in text
     assert text.splitlines()[-1].split() == ["total", "3", "1", "3", "1", "30", "30", "1", "1", "0"]
-    assert by_kind(lines).splitlines()[1].split() == ["kills", "2", "0", "0", "1", "3"]
+    assert by_kind(lines).splitlines()[1].split() == ["kills", "2", "0", "0", "1", "0", "3"]
 
 
 def test_notes_are_read_line_by_line(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
-from tests.processes import running
+from spark_eos.testing.processes import running
 
 DRIVER = Path(__file__).parent / "drivers" / "member.py"
 PARTITIONS = 6

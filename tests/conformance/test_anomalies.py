@@ -26,6 +26,7 @@ from spark_eos.errors import (
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.testing import Fault
+from spark_eos.testing.processes import running
 from tests.conformance.helpers import (
     ENTRIES,
     append,
@@ -36,7 +37,6 @@ from tests.conformance.helpers import (
     transactional,
     values,
 )
-from tests.processes import running
 
 conformance = pytest.mark.conformance
 T0, OUT0 = TopicPartition("t", 0), TopicPartition("out", 0)

@@ -16,6 +16,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.references import data_files, piece_names
+from spark_eos.maintenance.verify import Verdict, verify
 from spark_eos.protocol.actions import DeleteTopic
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
@@ -92,7 +93,15 @@ def check_whole(store, expected):
     assert {*data_files(log.state, log.load)} <= there
     snapshot = newest_snapshot(store)
     assert snapshot is None or {*piece_names(snapshot, log.load)} <= there
+    check_sound(store)
     return there
+
+
+def check_sound(store):
+    """Nothing is wrong with the log, and nothing had to be repaired."""
+    findings = []
+    verify(store, findings.append)
+    assert [one for one in findings if one.verdict is not Verdict.NOTE] == []
 
 
 def test_every_crash_point(factory):
@@ -111,6 +120,7 @@ def test_every_crash_point(factory):
         seen = opened(store.inner, b"r", 40)
         assert values(seen) == [*range(12)]
         assert values(seen, "old") in ([], [*range(3)])
+        check_sound(store.inner)
         maintain(store, store.process)
 
     points = [*crash_points(maintain, recover, check, factory, troubles=tuple(Trouble))]

@@ -12,7 +12,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
-from tests.processes import ROOT, running, spark_submit
+from spark_eos.testing.processes import ROOT, running, spark_submit
 
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 ROWS = 6000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import SPARK_HOME, Process, free_port, running, spark_submit
+from spark_eos.testing.processes import SPARK_HOME, Process, free_port, running, spark_submit
 
 DRIVER = Path(__file__).with_name("drivers") / "copy_topic.py"
 ROWS = 8000

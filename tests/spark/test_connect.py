@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import running
+from spark_eos.testing.processes import running
 
 DRIVER = Path(__file__).with_name("drivers") / "connect.py"
 

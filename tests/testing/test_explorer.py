@@ -10,11 +10,17 @@ from dataclasses import replace
 
 import pytest
 
+from spark_eos.clients.assigned import Assigned
 from spark_eos.clients.transactions import Transactions
 from spark_eos.errors import ObjectExistsError, RetriableError
 from spark_eos.log.commit import Committer
+from spark_eos.log.snapshots import Snapshots
+from spark_eos.log.tail import Tail
+from spark_eos.log.upkeep import Retirer, Upkeep
+from spark_eos.maintenance.rewrite import Rewriter
+from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import CommitOffsets, CreateTopic, PartitionOffset
-from spark_eos.protocol.rules import appends, expiry, groups, microbatch, producers
+from spark_eos.protocol.rules import appends, expiry, groups, microbatch, producers, segments
 from spark_eos.testing.explorer import positions
 from spark_eos.testing.explorer.__main__ import main
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, FrozenClock, Role
@@ -40,6 +46,9 @@ def plant(monkeypatch, function, *changes):
     )
     monkeypatch.setattr(function, "__code__", names[function.__name__].__code__)
 
+
+_SAVES = "        self._pieces.save(_pieces(state))\n"
+_STORES = "            self._store.create(names.snapshot(state.seq), encode_snapshot(state))\n"
 
 BUGS = {
     "a lost reply counts as a failure": (
@@ -237,6 +246,73 @@ BUGS = {
         "listed and not there",
         (appends.check_floor, ("staged_at(name) < state.staging_floor", "False")),
     ),
+    "a snapshot is stored before its pieces": (
+        "snapshots",
+        "not stored as the entries say",
+        (Snapshots.write, (_SAVES, ""), (_STORES, _STORES + _SAVES)),
+    ),
+    "entries are retired before their snapshot is stored": (
+        "retired",
+        "is retired, and no snapshot stands for it",
+        (
+            Upkeep._step,
+            (
+                "if self._snapshots.is_due:",
+                "while self._retirer.step(state, state.seq + 1, 1):\n        pass\n    if self._snapshots.is_due:",
+            ),
+        ),
+    ),
+    "the first entry is retired": (
+        "retired",
+        "entry 0 is retired",
+        (Retirer._find, ("low, high = 1, limit + 1", "low, high = 0, limit + 1")),
+    ),
+    "entries are deleted": (
+        "retired",
+        "is gone: its slot is free again",
+        (Retirer.step, ("self._store.retire(", "self._store.delete(")),
+    ),
+    "a retired entry counts as an empty one": (
+        "retired",
+        "is not the state behind entry",
+        (
+            Tail.follow,
+            (
+                "self._jump()",
+                "self._state = __import__('dataclasses').replace(self._state, seq=self._state.seq + 1)",
+            ),
+        ),
+    ),
+    "who slept believes that a retired slot was another's": (
+        "retired",
+        "is refused; it is entry",
+        (Tail._jump, ("self._lost.update(", "set().update(")),
+    ),
+    "another's new segments are replaced": (
+        "rollers",
+        "by who had not seen what was there",
+        (segments.replace_segments, ("checksum(pieces[first:end]) != action.replaced", "False")),
+    ),
+    "rolled records change places": (
+        "rolling",
+        "what was committed before it is not the same any more",
+        (Rewriter._add, ("self._tables.append(records.table)", "self._tables.insert(0, records.table)")),
+    ),
+    "files are deleted before the floor is raised": (
+        "vacuum",
+        "listed and not there",
+        (Vacuum._data, ("if raise_floor and any(", "if False and any(")),
+    ),
+    "who raised the floor does not look again": (
+        "vacuum",
+        "listed and not there",
+        (Vacuum._data, ("state = self._take_out_data(candidates)", "state = self._log.state")),
+    ),
+    "a reader goes on behind what is gone": (
+        "outrun",
+        "R read [",
+        (Assigned._load, ("self.seek(fetch.offset)", "self.seek(fetch.next_offset)")),
+    ),
 }
 
 
@@ -244,8 +320,8 @@ BUGS = {
 def test_a_planted_bug_is_found(monkeypatch, bug):
     name, wrong, *changes = BUGS[bug]
     scenario = SMALL if name == "small" else SCENARIOS[name]
-    for function, change in changes:
-        plant(monkeypatch, function, change)
+    for function, *parts in changes:
+        plant(monkeypatch, function, *parts)
     report = explore(scenario, faults=1)
     if not report.violations:
         report = explore(scenario)
@@ -275,7 +351,7 @@ def test_nothing_is_wrong_in_calm_weather(name, say):
     assert not report.violations, str(report.violations[0])
 
 
-BOUNDED = {"copiers": 1000, "idempotent": 2000}
+BOUNDED = {"copiers": 1000, "idempotent": 2000, "snapshots": 15_000, "vacuum": 15_000}
 """Casts of which only so many states are looked at here; `scripts/explore` looks at all."""
 
 
@@ -345,8 +421,9 @@ def test_pruning_loses_no_end(faults):
 
 REDUCED = [
     ("both-ways", 1), ("copiers", 0), ("ends", 1), ("expiry", 1), ("floor", 1), ("group", 1), ("idempotent", 0),
-    ("other-batch", 0), ("recovery-streamed", 1), ("repeated", 1), ("same-batch", 0), ("streamed-zombies", 0),
-    ("threads", 0), ("threads-at-odds", 0), ("undecided-streamed", 1), ("zombies", 0),
+    ("newcomer", 0), ("other-batch", 0), ("outrun", 0), ("recovery-streamed", 1), ("repeated", 1), ("retired", 0),
+    ("rollers", 1), ("rolling", 0), ("same-batch", 0), ("snapshots", 0), ("streamed-zombies", 0), ("threads", 0),
+    ("threads-at-odds", 0), ("undecided-streamed", 1), ("vacuum", 0), ("zombies", 0),
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_eos.testing.chaos.notes import CONCURRENT, NotesReader
-from spark_eos.testing.chaos.processes import Process, send
+from spark_eos.testing.processes import Process, send
 
 __all__ = ["FENCED", "Actor", "Frozen", "Run", "Tally"]
 
@@ -28,7 +28,7 @@ class Tally:
     """What happened to an actor."""
 
     kills: Counter[str] = field(default_factory=Counter)
-    """By kind of process: driver, executor, python worker, client."""
+    """By kind of process: driver, executor, python worker, client, maintainer."""
     freezes: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     fenced: int = 0
@@ -100,7 +100,7 @@ class Actor:
         number = self.tally.starts
         self.tally.starts += 1
         command, notes = self._start(self, number)
-        process = Process(command, self._folder / f"{self.name}-{number}.out", self._run_id)
+        process = Process(command, self._output(number), self._run_id)
         self.runs.append(Run(number, process, NotesReader(notes)))
         return self.runs[-1]
 
@@ -138,6 +138,10 @@ class Actor:
             run.process.kill()
         self.runs.clear()
 
+    def outputs(self) -> list[Path]:
+        """What each of its runs has said."""
+        return [self._output(number) for number in range(self.tally.starts)]
+
     def facts(self) -> list[str]:
         """What its runs told of trouble, in a sentence."""
         told = dict(self.tally.errors)
@@ -145,6 +149,9 @@ class Actor:
             told["ended by Spark for another writer of its checkpoint"] = self.tally.stopped
         errors = ", ".join(f"{count} {name}" for name, count in sorted(told.items()))
         return [f"errors that {self.name} told and went on from: {errors}"] if told else []
+
+    def _output(self, number: int) -> Path:
+        return self._folder / f"{self.name}-{number}.out"
 
     def _hear(self, run: Run, note: dict[str, Any]) -> None:
         what = note["what"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import sys
 import time
 import uuid
 from collections import Counter
@@ -14,24 +12,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_eos.log.log import Log
-from spark_eos.testing.chaos import programs
-from spark_eos.testing.chaos.actors import FENCED, Actor
-from spark_eos.testing.chaos.checkpoints import REFUSED, LostCheckpoints
+from spark_eos.testing.chaos.actors import Actor
+from spark_eos.testing.chaos.checkpoints import LostCheckpoints
 from spark_eos.testing.chaos.cluster import Cluster
+from spark_eos.testing.chaos.commands import MAINTAINER, Commands
 from spark_eos.testing.chaos.comparison import Comparison, struck
 from spark_eos.testing.chaos.disk import SmallDisk
 from spark_eos.testing.chaos.mischief import Mischief, Scene
-from spark_eos.testing.chaos.notes import CONCURRENT
-from spark_eos.testing.chaos.processes import RUN, marked, send
 from spark_eos.testing.chaos.readers import Visible, Watcher, consumed, partition, places
 from spark_eos.testing.chaos.table import Line
+from spark_eos.testing.chaos.upkeep import DELETE_DELAY_MS, INTERVAL, done_by, last_pass
+from spark_eos.testing.chaos.verdict import NO_ROWS
 from spark_eos.testing.chaos.workloads import DRIVERS, INPUTS, LOGS, Query, Workload
 from spark_eos.testing.history import merge, read_history
+from spark_eos.testing.processes import RUN, marked, send
 
 __all__ = ["Campaign", "Options", "Outcome"]
 
-PROGRAMS = Path(programs.__file__).parent
-SLICE = 2_000
 STUCK_S = 900.0
 """Nothing moved for so long, though nobody is struck any more: it will not come to rest."""
 _TICK_S = 0.1
@@ -83,11 +80,10 @@ class Campaign:
         self._logs: dict[str, Log] = {}
         self._watchers: dict[str, Watcher] = {}
         self._actors: list[Actor] = []
-        self._histories: dict[str, list[Path]] = {}
         self._disk: SmallDisk | None = None
         self._cluster: Cluster | None = None
         self._checkpoints: LostCheckpoints | None = None
-        self._stop = folder / "stop"
+        self._commands = Commands(folder, options.workloads, options.seed)
         self._settling: dict[str, Visible] = {}
 
     # -- the course of things -----------------------------------------------------------------------
@@ -102,7 +98,7 @@ class Campaign:
             self._strike(mischief)
             mischief.end()
             self._say(f"{self._clock()} mischief is over: all comes to rest")
-            self._stop.touch()
+            self._commands.stop.touch()
             for actor in self._actors:
                 if "-plain" in actor.name or "-tx" in actor.name:
                     actor.wanted = False
@@ -118,7 +114,7 @@ class Campaign:
                 self._open(name)
         drivers = [name for name in DRIVERS if any(one.driver == name for one in self._options.workloads)]
         if drivers:
-            self._cluster = Cluster(self._folder, self._run_id)
+            self._cluster = self._commands.cluster = Cluster(self._folder, self._run_id)
             self._cluster.start()
         for name, url in self._urls.items():
             self._watchers[name] = Watcher(url, self._queries(name))
@@ -134,25 +130,27 @@ class Campaign:
         if name == "small":
             self._disk = SmallDisk(self._folder / "disk")
             self._urls[name] = str(self._disk.folder / name)
-        log = self._logs[name] = Log.create(self._urls[name])
+        self._commands.open(name, self._urls[name])
+        log = self._logs[name] = Log.create(self._urls[name], snapshot_interval=INTERVAL)
+        config = {"file.delete.delay.ms": DELETE_DELAY_MS}
         for topic, partitions in INPUTS.items():
-            log.ensure_topic(topic, partitions)
+            log.ensure_topic(topic, partitions, config)
         for query in self._queries(name):
-            log.ensure_topic(query.target, 2)
-        self._histories[name] = []
+            log.ensure_topic(query.target, 2, config)
 
     def _set_up_programs(self, drivers: Sequence[str]) -> None:
         for name in self._urls:
             for how in INPUTS:
-                self._add(f"{name}-{how}", "client", self._producer)
+                self._add(f"{name}-{how}", "client", self._commands.producer)
+            self._add(f"{MAINTAINER}-{name}", MAINTAINER, self._commands.maintainer)
         for workload in self._options.workloads:
             if workload.driver is None:
                 for number in (1, 2):
-                    self._add(f"{workload.name}-{number}", "client", self._copier)
+                    self._add(f"{workload.name}-{number}", "client", self._commands.copier)
         for name in drivers:
-            actor = self._add(name, "driver", self._driver)
+            actor = self._add(name, "driver", self._commands.driver)
             if name == "lost":
-                self._checkpoints = LostCheckpoints(
+                self._checkpoints = self._commands.checkpoints = LostCheckpoints(
                     self._folder / "checkpoints", "lost", self._logs["fenced"]
                 )
                 actor.heard = self._checkpoints.heard
@@ -229,59 +227,6 @@ class Campaign:
         self._actors.append(actor)
         return actor
 
-    def _producer(self, actor: Actor, number: int) -> tuple[list[str], Path]:
-        log, _, how = actor.name.rpartition("-")
-        notes = self._folder / "notes"
-        history = notes / f"{actor.name}-{number}.history.jsonl"
-        self._histories[log].append(history)
-        told = notes / f"{actor.name}-{number}.jsonl"
-        arguments = (
-            self._urls[log], how, how, INPUTS[how], f"{log}.{how}.{number}", history, told, self._stop,
-            f"{self._options.seed}-{actor.name}-{number}",
-        )  # fmt: skip
-        return _python("producer", *arguments), told
-
-    def _copier(self, actor: Actor, number: int) -> tuple[list[str], Path]:
-        workload = next(one for one in self._options.workloads if one.driver is None)
-        (query,) = workload.queries
-        told = self._folder / "notes" / f"{actor.name}-{number}.jsonl"
-        arguments = (
-            self._urls[workload.log], query.name, actor.name, ",".join(INPUTS), query.target, query.prefix, told,
-            f"{self._options.seed}-{actor.name}-{number}",
-        )  # fmt: skip
-        return _python("copier", *arguments), told
-
-    def _driver(self, actor: Actor, number: int) -> tuple[list[str], Path]:
-        queries = [
-            self._query(query, self._urls[workload.log])
-            for workload in self._options.workloads
-            if workload.driver == actor.name
-            for query in workload.queries
-        ]
-        ends = {"zombies": [FENCED, CONCURRENT], "lost": [REFUSED]}.get(actor.name, [])
-        notes = self._folder / "notes"
-        job, told = notes / f"{actor.name}-{number}.job.json", notes / f"{actor.name}-{number}.jsonl"
-        job.write_text(json.dumps({"name": actor.name, "queries": queries, "ends": ends}), encoding="utf-8")
-        assert self._cluster is not None
-        command = self._cluster.submit(PROGRAMS / "driver.py", job, told, cores=DRIVERS[actor.name])
-        return command, told
-
-    def _query(self, query: Query, url: str) -> dict[str, object]:
-        checkpoint, starting = self._folder / "checkpoints" / query.name, "earliest"
-        if self._checkpoints is not None and query.name == "lost":
-            checkpoint, starting = self._checkpoints.path, self._checkpoints.starting
-        return {
-            "name": query.name,
-            "kind": query.kind,
-            "url": url,
-            "sources": [*INPUTS],
-            "target": query.target,
-            "slow": query.slow,
-            "slice": SLICE,
-            "checkpoint": str(checkpoint),
-            "starting": starting,
-        }
-
     def _mischief(self) -> Mischief:
         lost = next((actor for actor in self._actors if actor.name == "lost"), None)
         scene = Scene(
@@ -344,9 +289,21 @@ class Campaign:
         for name, url in self._urls.items():
             self._say(f"{self._clock()} comparing log {name}")
             self._compare_log(name, Log.open(url), outcome)
+            self._say(f"{self._clock()} maintaining log {name}, and comparing again")
+            outcome.problems += [f"{name}: {one}" for one in last_pass(url)]
+            again = Outcome()
+            self._compare_log(name, Log.open(url), again)
+            outcome.problems += [f"{name}, maintained: {one}" for one in again.problems]
+            if [line.rows for line in again.lines] != [
+                line.rows for line in outcome.lines[-len(again.lines) :]
+            ]:
+                outcome.problems.append(f"{name}: its rows are not what they were before maintenance")
         outcome.facts.append(_counted(mischief.done))
         outcome.facts += [fact for watcher in self._watchers.values() for fact in watcher.facts()]
         outcome.facts += [fact for actor in self._actors for fact in actor.facts()]
+        maintainers = [actor for actor in self._actors if actor.kind == MAINTAINER]
+        outputs = [path for one in maintainers for path in one.outputs()]
+        outcome.lines.append(Line("maintenance", struck(maintainers), NO_ROWS, note=str(done_by(outputs))))
         return outcome
 
     def _behind(self) -> list[str]:
@@ -363,7 +320,7 @@ class Campaign:
     def _compare_log(self, name: str, log: Log, outcome: Outcome) -> None:
         """A fresh look at everything, from the store."""
         comparison = Comparison(log)
-        histories = [read_history(path) for path in self._histories[name] if path.exists()]
+        histories = [read_history(path) for path in self._commands.histories[name] if path.exists()]
         rows, anomalies = comparison.inputs(merge(self._watchers[name].history, *histories))
         outcome.problems += [f"{name}: {anomaly}" for anomaly in anomalies]
         producers = [actor for actor in self._actors if actor.name in {f"{name}-{how}" for how in INPUTS}]
@@ -401,7 +358,3 @@ class Campaign:
 
 def _counted(deeds: Counter[str]) -> str:
     return "done: " + ", ".join(f"{count} {name}" for name, count in sorted(deeds.items()))
-
-
-def _python(program: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-m", f"spark_eos.testing.chaos.programs.{program}", *map(str, arguments)]

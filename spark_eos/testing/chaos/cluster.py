@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from spark_eos.errors import EosLogError
-from spark_eos.testing.chaos.processes import (
+from spark_eos.testing.processes import (
     RUN,
     SPARK_HOME,
     Process,
@@ -63,6 +63,8 @@ class Cluster:
             "spark.network.timeoutInterval": "1s",
             "spark.executor.heartbeatInterval": "1s",
             "spark.rpc.askTimeout": "20s",
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
             "spark.storage.blockManagerHeartbeatTimeoutMs": f"{NETWORK_TIMEOUT_S * 1000}",
         }
         return spark_submit(script, *arguments, conf=conf)

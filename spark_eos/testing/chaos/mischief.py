@@ -14,8 +14,8 @@ from spark_eos.testing.chaos.actors import Actor, Frozen, Run
 from spark_eos.testing.chaos.checkpoints import LostCheckpoints
 from spark_eos.testing.chaos.cluster import Cluster, python_workers
 from spark_eos.testing.chaos.disk import SmallDisk
-from spark_eos.testing.chaos.processes import send
 from spark_eos.testing.chaos.workloads import GROUP
+from spark_eos.testing.processes import send
 
 __all__ = ["DEEDS", "Mischief", "Scene"]
 
@@ -27,10 +27,12 @@ FULL_S = (8.0, 16.0)
 
 DEEDS = {
     "kill client": 24,
+    "kill maintainer": 8,
     "kill driver": 10,
     "kill executor": 14,
     "kill python worker": 14,
     "freeze client": 9,
+    "freeze maintainer": 4,
     "freeze driver": 4,
     "freeze executor": 4,
     "freeze python worker": 4,
@@ -65,12 +67,14 @@ class Mischief:
         self._frozen: list[tuple[Actor, Run | None, Frozen]] = []
         self._full_until = 0.0
         self._deeds: dict[str, Callable[[], str]] = {
-            "kill client": self._kill_client,
+            "kill client": lambda: self._kill("client"),
+            "kill maintainer": lambda: self._kill("maintainer"),
             "kill driver": self._kill_driver,
             "kill executor": lambda: self._part("executor", kill=True),
             "kill python worker": lambda: self._part("python worker", kill=True),
             "freeze client": self._freeze_client,
-            "freeze driver": self._freeze_driver,
+            "freeze maintainer": lambda: self._freeze_program("maintainer"),
+            "freeze driver": lambda: self._freeze_program("driver"),
             "freeze executor": lambda: self._part("executor", kill=False),
             "freeze python worker": lambda: self._part("python worker", kill=False),
             "zombie": self._zombie,
@@ -126,8 +130,8 @@ class Mischief:
 
     # -- deeds --------------------------------------------------------------------------------------
 
-    def _kill_client(self) -> str:
-        actor, run = self._one("client")
+    def _kill(self, kind: str) -> str:
+        actor, run = self._one(kind)
         if run is None:
             return ""
         actor.kill(run)
@@ -177,9 +181,9 @@ class Mischief:
             return f"{told}, with a rival"
         return told
 
-    def _freeze_driver(self) -> str:
-        actor, run = self._one("driver")
-        return "" if run is None else self._freeze(actor, run, "driver", run.process.family())
+    def _freeze_program(self, kind: str) -> str:
+        actor, run = self._one(kind)
+        return "" if run is None else self._freeze(actor, run, kind, run.process.family())
 
     def _zombie(self) -> str:
         """A second driver on the checkpoint, while the first one is frozen, or alive."""

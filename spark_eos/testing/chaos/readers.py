@@ -168,7 +168,9 @@ class Watcher(threading.Thread):
                     self._add(f"{self._name}: {at} starts at offset {known.start}; nobody deleted records")
                 if known.start == 0:
                     batches = [
-                        (row.base_offset, row.next_offset) for row in known.index.scan(first, self.log.load)
+                        # A batch that was written anew may reach across what was looked at before.
+                        (max(row.base_offset, first), row.next_offset)
+                        for row in known.index.scan(first, self.log.load)
                     ]
                     self._add(*holes(f"{self._name}, {at}", batches, first, known.end))
                     self._indexed[at] = known.end

@@ -10,7 +10,7 @@ from spark_eos.testing.chaos.verdict import NO_ROWS, Rows
 
 __all__ = ["Line", "Struck", "by_kind", "total", "workload_table"]
 
-KINDS = ("driver", "executor", "python worker", "client")
+KINDS = ("driver", "executor", "python worker", "client", "maintainer")
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 __all__ = ["DRIVERS", "GROUP", "INPUTS", "LOGS", "WORKLOADS", "Query", "Workload", "chosen"]
 
-INPUTS = {"plain": 3, "tx": 2}
+INPUTS = {"plain": 2, "tx": 2}
 """Topics of each log that its producers write, and their partitions."""
 
 

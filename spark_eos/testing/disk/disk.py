@@ -1,4 +1,4 @@
-# ruff: noqa: PTH100, PTH102, PTH103, PTH117, PTH118, PTH123, PTH206  (it is about `os` and its paths)
+# ruff: noqa: PTH100, PTH103, PTH117, PTH118, PTH206  (it is about `os` and its paths)
 """A disk whose power can be cut after every system call, under code that writes files with `os`.
 
 What was not synced may be lost, in part or altogether, and in any order: that is all POSIX promises. `Disk`
@@ -20,61 +20,18 @@ import fcntl
 import os
 import random
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from spark_eos.errors import IllegalStateError
+from spark_eos.testing.disk.failure import Failure
 from spark_eos.testing.disk.model import FileNode, Folder, Images, load
+from spark_eos.testing.disk.power_cut import PowerCut
 
-__all__ = ["Disk", "PowerCut"]
+__all__ = ["Disk"]
 
 Place: TypeAlias = "tuple[Folder, str]"
-
-
-@dataclass(frozen=True)
-class PowerCut:
-    """One state in which a power cut could leave the folder.
-
-    ``call`` is the last call before it, the number ``step``; ``notes`` is what was noted by then (`Disk.note`).
-    """
-
-    step: int
-    call: str
-    notes: tuple[Hashable, ...]
-    folders: tuple[str, ...] = field(repr=False)
-    files: Mapping[str, bytes] = field(repr=False)
-
-    def write(self, folder: str | os.PathLike[str]) -> None:
-        """Lay the state out in ``folder``, which is made if it is missing, and should be empty."""
-        os.makedirs(folder, exist_ok=True)
-        for name in self.folders:
-            os.mkdir(os.path.join(folder, name))
-        for name, data in self.files.items():
-            with open(os.path.join(folder, name), "wb") as file:
-                file.write(data)
-
-
-@dataclass
-class _Failure:
-    code: int
-    at: int | None
-    call: str
-    path: str
-    times: int | None
-    done: bool
-
-    def fires(self, number: int, call: str, path: str) -> bool:
-        """True if this call is to fail; counts it."""
-        if self.at is not None and number != self.at:
-            return False
-        if self.times == 0 or not (fnmatchcase(call, self.call) and fnmatchcase(path, self.path)):
-            return False
-        if self.times is not None:
-            self.times -= 1
-        return True
 
 
 class Disk:
@@ -102,7 +59,7 @@ class Disk:
         self._paths: dict[int, str] = {}
         self._notes: tuple[Hashable, ...] = ()
         self._seen: set[Hashable] = set()
-        self._failures: list[_Failure] = []
+        self._failures: list[Failure] = []
         self._lock = threading.RLock()
         self._real: dict[str, Callable[..., Any]] = {}
 
@@ -128,7 +85,7 @@ class Disk:
         A ``close`` always does its work, as on Linux.
         """
         with self._lock:
-            self._failures.append(_Failure(code, at, call, path, times, done))
+            self._failures.append(Failure(code, at, call, path, times, done))
 
     def heal(self) -> None:
         """No failures any more."""

@@ -56,6 +56,8 @@ __all__ = [
     "ID",
     "SOURCE",
     "TOPIC",
+    "append",
+    "appended",
     "cleaner",
     "ender",
     "expirer",
@@ -66,6 +68,7 @@ __all__ = [
     "repeating",
     "request",
     "run",
+    "staged",
     "transactional",
 ]
 
@@ -176,9 +179,9 @@ def repeating(actor: Actor) -> None:
         begun = log.clock.unique()
         made = actor.patiently(lambda: initialise(log, None, 1000, writer=actor.name, request_id=begun))
         stamp: ProducerStamp = made.results[0]
-        (staged,) = _staged(log, name.removeprefix("value "))
-        batches = tuple(batch._replace(base_sequence=0) for batch in staged.batches)
-        append = AppendBatches(stamp, _topics(log), (staged._replace(batches=batches),))
+        (file,) = staged(log, name.removeprefix("value "))
+        batches = tuple(batch._replace(base_sequence=0) for batch in file.batches)
+        append = AppendBatches(stamp, _topics(log), (file._replace(batches=batches),))
         for _ in range(2):
             request(actor, log, lambda _state: (append,))
     except RetriableError:
@@ -193,27 +196,37 @@ def plain(*, repeats: bool = True) -> Body:
     """Rows without a producer: only the request's id keeps them from coming twice."""
 
     def body(actor: Actor) -> None:
-        log = actor.open()
-        name = f"value {actor.name}{actor.life}"
-        actor.note(name, UNKNOWN)
-        try:
-            files = _staged(log, name.removeprefix("value "))
-            append = AppendBatches(NO_PRODUCER, _topics(log), files)
-            if repeats:
-                request(actor, log, lambda _state: (append,))
-            else:
-                log.commit(lambda _state: (append,), writer=actor.name)
-        except CommitOutcomeUnknownError:
-            return
-        except EosLogError:
-            actor.note(name, REFUSED)
-        else:
-            actor.note(name, COMMITTED)
+        appended(actor, actor.open(), f"{actor.name}{actor.life}", repeats=repeats)
 
     return body
 
 
-def _staged(log: Log, value: str) -> tuple[StagedFile, ...]:
+def appended(actor: Actor, log: Log, value: str, *, repeats: bool) -> None:
+    """One row without a producer; what came of it is noted."""
+    name = f"value {value}"
+    actor.note(name, UNKNOWN)
+    try:
+        action = AppendBatches(NO_PRODUCER, _topics(log), staged(log, value))
+        if repeats:
+            request(actor, log, lambda _state: (action,))
+        else:
+            log.commit(lambda _state: (action,), writer=actor.name)
+    except CommitOutcomeUnknownError:
+        return
+    except EosLogError:
+        actor.note(name, REFUSED)
+    else:
+        actor.note(name, COMMITTED)
+
+
+def append(log: Log, value: str) -> None:
+    """A plain row, of nobody who takes part."""
+    action = AppendBatches(NO_PRODUCER, _topics(log), staged(log, value))
+    log.commit(lambda _state: (action,))
+
+
+def staged(log: Log, value: str) -> tuple[StagedFile, ...]:
+    """A file with a row, in no entry yet."""
     with log.stage(log.topic(TOPIC)) as writer:
         writer.append(pa.table({"value": pa.array([value.encode()])}), 0)
         return tuple(writer.finish())
@@ -317,7 +330,7 @@ def _batch(actor: Actor, log: Log, number: int, start: int, end: int) -> None:
     topic = log.topic(TOPIC)
     name = f"value {number}:{start}-{end} by {actor.name}{actor.life}"
     log.follow()
-    files = _staged(log, name.removeprefix("value "))
+    files = staged(log, name.removeprefix("value "))
     at = PartitionOffset(SOURCE, log.topic(SOURCE).topic_id, 0, start)
     places = ((at,), (at._replace(offset=end),))
     source = SourceProgress(str(start), str(end), GROUP, *places)

@@ -17,6 +17,7 @@ from spark_eos.log.read import read
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.invariants import InvariantError, check_step
+from spark_eos.protocol.pieces import checksum
 from spark_eos.protocol.rules import Accepted, apply, apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
@@ -24,7 +25,7 @@ from spark_eos.testing.explorer.actor import COMMITTED, REFUSED
 from spark_eos.testing.explorer.positions import Position
 from spark_eos.testing.explorer.store import ExploredStore, Object
 
-__all__ = ["Chain", "Chains", "contradictions"]
+__all__ = ["ROWS", "Chain", "Chains", "contradictions"]
 
 
 @dataclass
@@ -42,10 +43,16 @@ class Chain:
     batches: tuple[a.CommitMicroBatch, ...] = ()
     files: frozenset[str] = frozenset()
     """The data files that are listed."""
+    ever: frozenset[str] = frozenset()
+    """The data files that are or were listed."""
     values: Counter[str] | None = None
     """The committed values, once somebody asked."""
     judged: dict[Position, tuple[str, ...]] = field(default_factory=dict)
     """What is wrong with this log for who stands there, once somebody asked."""
+    before: Chain | None = None
+    """The same without its last entry."""
+    kept: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """What is wrong with its snapshots, pieces and retired entries, by the sum of all objects."""
 
     def after(self, data: Object) -> Chain:
         """This chain, and one entry more."""
@@ -56,6 +63,7 @@ class Chain:
             decisions=dict(self.decisions),
             runs=dict(self.runs),
             batches=self.batches,
+            before=self,
         )
         problems = list(self.problems)
         try:
@@ -81,8 +89,16 @@ class Chain:
             for row in one.index.scan(0)
             if row.file is not None
         )
+        new.ever = self.ever | new.files
         new.problems = tuple(problems)
         return new
+
+    def at(self, seq: int) -> Chain | None:
+        """This chain as it was behind entry ``seq``; None if it is not as long."""
+        chain: Chain | None = self
+        while chain is not None and chain.state.seq > seq:
+            chain = chain.before
+        return chain if chain is not None and chain.state.seq == seq else None
 
     def committed(self, objects: Mapping[str, Object]) -> Counter[str]:
         """Every value that a reader of committed records gets, and how often, once nothing is open any more."""
@@ -104,8 +120,10 @@ class Chains:
     def of(self, objects: Mapping[str, Object]) -> Chain:
         """The chain of these objects."""
         chain = self._empty
-        for name in sorted(name for name in objects if name.startswith(names.LOG)):
-            chain = self.after(chain, name, objects[name])
+        seq = 0
+        while (data := objects.get(names.entry(seq))) is not None:
+            chain = self.after(chain, names.entry(seq), data)
+            seq += 1
         return chain
 
     def after(self, chain: Chain, name: str, data: Object) -> Chain:
@@ -148,6 +166,8 @@ class _Reader:
                 self._chain.epochs[action.producer.producer_id] = action.producer.epoch + 1
             elif isinstance(action, a.CommitMicroBatch):
                 yield from self._batch(action, request)
+            elif isinstance(action, a.ReplaceSegments):
+                yield from self._replaced(action)
 
     def _fenced(self, stamp: ProducerStamp | None, what: str) -> Iterator[str]:
         newest = None if stamp is None else self._chain.epochs.get(stamp.producer_id)
@@ -200,6 +220,14 @@ class _Reader:
                 if known is None or known.offset != at.offset:
                     yield f"batch {action.batch_id} was committed without its offsets"
 
+    def _replaced(self, action: a.ReplaceSegments) -> Iterator[str]:
+        """Exactly what somebody has read is replaced, not what another has put there since."""
+        pieces = self._before.partitions[action.topic_id, action.partition].index.pieces
+        there = [one for one in pieces if action.base_offset <= one.base_offset < action.next_offset]
+        if checksum(there) != action.replaced:
+            where = f"offsets {action.base_offset} to {action.next_offset}"
+            yield f"{where} of partition {action.partition} were replaced by who had not seen what was there"
+
     def _group(self, action: a.CommitOffsets) -> Iterator[str]:
         group, member = self._before.groups.get(action.group), action.member
         if group is None or member is None:
@@ -237,6 +265,12 @@ def _broken(position: Position, chain: Chain) -> Iterator[str]:
     if position.error is not None:
         yield f"{position.name} failed: {type(position.error).__name__}: {position.error}"
     for key, told in position.told.items():
+        if key.startswith(ROWS):
+            _, seq, *values = key.split()
+            then = chain.at(int(seq))
+            found = None if then is None or then.values is None else [*then.values.elements()]
+            if found != values:
+                yield f"{position.name} read {values} behind entry {seq}; there were {found}"
         if key.startswith(_TOPIC) and key.removeprefix(_TOPIC) not in chain.state.topics:
             yield f"{position.name} was told that {key} is there"
         if len(key) != _REQUEST_ID:
@@ -251,6 +285,8 @@ def _broken(position: Position, chain: Chain) -> Iterator[str]:
 
 _REQUEST_ID = 32
 _TOPIC = "topic "
+ROWS = "rows "
+"""``rows 7 a b``: who read all that was committed behind entry 7 got these values."""
 
 
 def _promises(actors: Sequence[Position], chain: Chain, objects: Mapping[str, Object]) -> Iterator[str]:

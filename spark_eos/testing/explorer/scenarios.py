@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from immutables import Map
 
@@ -14,7 +14,6 @@ from spark_eos.testing.explorer.actor import (
     COMMITTED,
     REFUSED,
     UNKNOWN,
-    FrozenClock,
     Role,
 )
 from spark_eos.testing.explorer.applications import (
@@ -43,45 +42,21 @@ from spark_eos.testing.explorer.bodies import (
     transactional,
 )
 from spark_eos.testing.explorer.history import Chain
+from spark_eos.testing.explorer.maintenance import (
+    ROLLED,
+    consumer,
+    keeping,
+    left_behind,
+    maintainer,
+    newcomer,
+    roller,
+    rows_of,
+    who_planned,
+)
 from spark_eos.testing.explorer.positions import Position
-from spark_eos.testing.explorer.store import ExploredStore
-from spark_eos.testing.explorer.world import Start, World
+from spark_eos.testing.explorer.scenario import Scenario
 
 __all__ = ["SCENARIOS", "Scenario"]
-
-Check = Callable[[Sequence[Position], Chain], Iterator[str]]
-"""What must hold when nobody has anything left to do, beyond what always must."""
-
-
-def _nothing_else(_actors: Sequence[Position], _chain: Chain) -> Iterator[str]:
-    yield from ()
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A cast and where it begins. ``faults`` is how many misfortunes there are at most, unless said otherwise."""
-
-    name: str
-    about: str
-    roles: tuple[Role, ...]
-    faults: int = 1
-    partitions: int = 1
-    deletes: bool = False
-    """Whether somebody looks at data files of others."""
-    before: Callable[[Log], None] = lambda _log: None
-    check: Check = _nothing_else
-
-    def start(self) -> Start:
-        """The log with its topic, and whatever was done ``before``."""
-        store = ExploredStore({})
-        log = Log.create(store, FrozenClock("before"))
-        Admin(log).create_topic(TOPIC, self.partitions)
-        self.before(log)
-        return Start(dict(store.objects), log.follow())
-
-    def world(self) -> World:
-        """All executions of this cast."""
-        return World(self.roles, self.start(), deletes=self.deletes)
 
 
 def _open_transaction(log: Log) -> None:
@@ -148,6 +123,24 @@ def _offsets_with_values(actors: Sequence[Position], chain: Chain) -> Iterator[s
     certain = not any(told == UNKNOWN for actor in actors for told in actor.told.values())
     if certain and not found <= wanted:
         yield f"offsets {sorted(found)} are in, of values that are not: {sorted(wanted)}"
+
+
+def _rows(log: Log) -> None:
+    rows_of(log, "a", "b", "c")
+
+
+def _garbage(log: Log) -> None:
+    rows_of(log, "a", "b")
+    left_behind(log)
+    rows_of(log, "c")
+
+
+def _one_winner(actors: Sequence[Position], _chain: Chain) -> Iterator[str]:
+    """No two were told that they have written the same stretch anew."""
+    told = Counter(name for actor in actors for name in actor.told if name.startswith(ROLLED))
+    for name, times in told.items():
+        if times > 1:
+            yield f"{times} were told that they {name}"
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -289,6 +282,58 @@ SCENARIOS: dict[str, Scenario] = {
             "two threads of one process and another process that want the same topic, whoever creates it",
             (Role("A", wanting("x", "0"), others=(wanting("x", "1"),)), Role("B", wanting("x", "0"))),
             faults=2,
+        ),
+        Scenario(
+            "retired",
+            "a process that stores snapshots and retires entries, and one that slept before it wrote",
+            (Role("A", keeping(2, rows=False)), Role("B", asking("b"))),
+            interval=1,
+        ),
+        Scenario(
+            "snapshots",
+            "the same with rows, of which pieces of indexes are sealed",
+            (Role("A", keeping(2)), Role("B", plain())),
+            interval=1,
+        ),
+        Scenario(
+            "newcomer",
+            "a writer who stores snapshots and retires entries, and who opens the log meanwhile",
+            (Role("A", keeping(2)), Role("R", newcomer)),
+            faults=2,
+            interval=1,
+        ),
+        Scenario(
+            "rolling",
+            "who writes small batches anew, beside a writer and a reader who has planned before",
+            (Role("A", roller), Role("B", plain()), Role("R", who_planned)),
+            faults=2,
+            interval=2,
+            before=_rows,
+        ),
+        Scenario(
+            "rollers",
+            "two who want to write the same batches anew, and a reader",
+            (Role("A", roller), Role("B", roller), Role("R", who_planned)),
+            faults=2,
+            interval=2,
+            before=_rows,
+            check=_one_winner,
+        ),
+        Scenario(
+            "vacuum",
+            "who writes small batches anew and deletes the old files, beside a writer whose file is old by then",
+            (Role("A", maintainer("roll", "vacuum")), Role("B", plain())),
+            deletes=True,
+            interval=2,
+            before=_garbage,
+        ),
+        Scenario(
+            "outrun",
+            "a consumer whose files are written anew, and deleted, while it reads",
+            (Role("A", maintainer("roll", "vacuum")), Role("R", consumer)),
+            deletes=True,
+            interval=2,
+            before=_garbage,
         ),
     )
 }

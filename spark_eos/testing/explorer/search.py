@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spark_eos.testing.explorer.history import contradictions
+from spark_eos.testing.explorer.keeping import badly_kept
 from spark_eos.testing.explorer.scenarios import Scenario
 from spark_eos.testing.explorer.world import Moment, Step, World
 
@@ -88,11 +89,12 @@ def explore(
     `NondeterministicActorError` if an actor does not do the same whenever it gets the same answers, and
     `SharedNameError` if actors look at the data files of others and the scenario does not say so.
     """
-    search = _Search(scenario, scenario.faults if faults is None else faults, reduced=reduced)
-    try:
-        return search.run(states, seconds, stop)
-    finally:
-        search.world.cast.close()
+    with scenario.surroundings():
+        search = _Search(scenario, scenario.faults if faults is None else faults, reduced=reduced)
+        try:
+            return search.run(states, seconds, stop)
+        finally:
+            search.world.cast.close()
 
 
 def replay(scenario: Scenario, choices: Iterable[str]) -> Counterexample:
@@ -100,11 +102,12 @@ def replay(scenario: Scenario, choices: Iterable[str]) -> Counterexample:
 
     Raises `ValueError` for a choice that is not possible.
     """
-    world = scenario.world()
-    try:
-        return _told(scenario, world, tuple(choices))
-    finally:
-        world.cast.close()
+    with scenario.surroundings():
+        world = scenario.world()
+        try:
+            return _told(scenario, world, tuple(choices))
+        finally:
+            world.cast.close()
 
 
 def _told(scenario: Scenario, world: World, choices: tuple[str, ...]) -> Counterexample:
@@ -119,6 +122,8 @@ def _told(scenario: Scenario, world: World, choices: tuple[str, ...]) -> Counter
 
 def _problems(scenario: Scenario, moment: Moment) -> tuple[str, ...]:
     problems = list(contradictions(moment.positions, moment.chain, moment.objects))
+    if scenario.maintained and not problems:
+        problems += badly_kept(moment.chain, moment.objects, moment.sum)
     if not problems and moment.is_over:
         problems += scenario.check(moment.positions, moment.chain)
     return tuple(problems)

@@ -96,7 +96,8 @@ class ExploredStore(Store):
         self._ask(Call.of("delete", name))
 
     def overwrite(self, name: str, data: Data) -> None:
-        raise NotImplementedError("nothing that is explored overwrites")
+        body = bytes(data)
+        self._ask(Call.of("overwrite", name, Object(pa.py_buffer(body), digest(body))))
 
     def _ask(self, call: Call) -> object:
         running = greenlet.getcurrent()
@@ -122,9 +123,9 @@ def effect(objects: Mapping[str, Object], call: Call) -> Effect:
     if call.operation == "list":
         found = sorted(name for name in objects if name.startswith(call.name))
         return None, None, [ObjectInfo(name, objects[name].body.size) for name in found]
-    if call.operation == "create":
-        if there is not None:
-            return None, None, ObjectExistsError(f"{call.name} exists")
+    if call.operation == "create" and there is not None:
+        return None, None, ObjectExistsError(f"{call.name} exists")
+    if call.operation in {"create", "overwrite"}:
         assert call.body is not None
         return (call.name, call.body), None, None
     if call.operation == "delete":

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from immutables import Map
 
 from spark_eos.errors import ObjectExistsError, OutcomeUnknownError, StoreUnavailableError
+from spark_eos.log import names
 from spark_eos.log.names import DATA, LOG
 from spark_eos.protocol.state import State
 from spark_eos.testing.explorer.actor import Role
@@ -24,11 +25,13 @@ __all__ = ["Late", "Moment", "SharedNameError", "Start", "Step", "World"]
 _MISFORTUNES: Mapping[str, tuple[str, ...]] = {
     "create": ("refused", "unheard", "delayed", "doubled"),
     "delete": ("refused", "unheard"),
+    "overwrite": ("refused", "unheard"),
 }
 """What can happen to a call, but for death. Of reads it does not matter why there is no answer."""
 
 _LATE = "-late"
-_CHANGES = frozenset({"create", "delete"})
+_CHANGES = frozenset({"create", "delete", "overwrite"})
+_FIRST = names.entry(0)
 
 
 class SharedNameError(AssertionError):
@@ -101,16 +104,23 @@ class Step(NamedTuple):
 
 
 class World:
-    """All executions of a cast. ``deletes``: some actors look at data files of others, to delete them."""
+    """All executions of a cast. ``deletes``: some actors look at data files of others, to delete them.
 
-    def __init__(self, roles: Sequence[Role], start: Start, *, deletes: bool = False) -> None:
+    ``maintained``: entries may be retired, and there are snapshots and pieces of indexes, which come and go.
+    """
+
+    def __init__(
+        self, roles: Sequence[Role], start: Start, *, deletes: bool = False, maintained: bool = False
+    ) -> None:
         self.cast = Cast(roles, start.objects, start.state)
         self.chains = Chains()
         self._deletes = deletes
+        self._maintained = maintained
         self._users: dict[str, tuple[int, int]] = {}
         """Who uses a data file: the number of the actor, and his life."""
         positions = tuple(one.position for one in self.cast.first())
         self.start = Moment(Map(start.objects), 0, (), positions, self.chains.of(start.objects))
+        self._remember(self.start.chain, self.start.objects)
 
     # -- Choices ----------------------------------------------------------------------------------------
 
@@ -150,7 +160,8 @@ class World:
         """Whether nothing that others do can change what his next steps do, nor be changed by it.
 
         So is a thread that takes a lock of its process, an answer that cannot be another one any more (entries, and
-        notes of a checkpoint, are never deleted), and what becomes of a data file that nobody else looks at.
+        notes of a checkpoint, are never deleted, but they may be retired), and what becomes of a data file that
+        nobody else looks at.
         """
         return bool(position.calls) and all(self._is_alone(moment, call) for _, call in position.calls)
 
@@ -159,6 +170,8 @@ class World:
             return True
         there = call.name in moment.objects
         if not call.name.startswith(DATA):
+            if self._maintained and call.name != _FIRST:
+                return there and call.operation == "create" and _is_entry(call.name)
             return there and call.operation in {"create", "read", "size"}
         if self._deletes or moment.late:
             return False  # What is under way may be this file, or an entry that lists it.
@@ -178,7 +191,7 @@ class World:
         answer: object = None
         what = f"{call.operation} {call.name}"
         if call.operation != "lock":
-            self._check_user(position, call)
+            self._check_user(moment, position, call)
         if kind == "refused":
             answer = StoreUnavailableError(f"{what}: busy")
         elif kind == "delayed":
@@ -215,22 +228,33 @@ class World:
     ) -> Moment:
         objects, total, chain = moment.objects, moment.sum, moment.chain
         if put is not None:
-            objects, total = objects.set(*put), total ^ _differs(*put)
-            if put[0].startswith(LOG):
+            name = put[0]
+            if name in objects:
+                total ^= _differs(name, objects[name])
+            elif _is_entry(name):
                 chain = self.chains.after(chain, *put)
+            objects, total = objects.set(*put), total ^ _differs(*put)
+            self._remember(chain, objects)
         if drop is not None:
-            if not drop.startswith(DATA):
+            if not self._maintained and not drop.startswith(DATA):
                 raise SharedNameError(f"{drop} is deleted: only data files ever are")
             total ^= _differs(drop, objects[drop])
             objects = objects.delete(drop)
         if late:  # Entries are never deleted, so a taken slot stays taken: a create there is void.
-            late = tuple(one for one in late if not (one.name.startswith(LOG) and one.name in objects))
+            late = tuple(one for one in late if not (_is_entry(one.name) and one.name in objects))
         return Moment(objects, total, late, positions, chain)
 
-    def _check_user(self, position: Position, call: Call) -> None:
+    def _remember(self, chain: Chain, objects: Map[str, Object]) -> None:
+        """See what is committed in the log while it is there: files may be deleted that were rolled since."""
+        if self._maintained and chain.values is None and all(name in objects for name in chain.files):
+            chain.committed(objects)
+
+    def _check_user(self, moment: Moment, position: Position, call: Call) -> None:
         """See that a data file is the business of one life of one actor alone, if nobody deletes."""
         if self._deletes or not call.name.startswith(DATA):
             return
+        if call.operation == "read" and call.name in moment.chain.ever:
+            return  # It is or was in the log: whoever wrote it lets it alone.
         if call.operation == "list" or (
             self._users.setdefault(call.name, (position.number, position.life))
             != (position.number, position.life)
@@ -252,6 +276,10 @@ def _kinds(moment: Moment, call: Call) -> Iterator[str]:
     yield "killed"
     if call.operation in _CHANGES and not taken:
         yield "killed-after"
+
+
+def _is_entry(name: str) -> bool:
+    return name.startswith(LOG) and not name.startswith((names.SNAPSHOTS, names.INDEX))
 
 
 _differences: dict[tuple[str, bytes], int] = {}

@@ -9,38 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
+from spark_eos.testing.simulator.account import Account, Position, Rows
 from spark_eos.testing.simulator.stage import RAW
 
-__all__ = ["Account", "Book", "Rows"]
-
-Rows = tuple[str, int, int]
-"""Where a batch of rows landed: id of the topic, number of the partition, first offset."""
-
-Position = tuple[str, int]
-
-
-@dataclass
-class Account:
-    """One producer id. ``decided`` are its transactions that ended, by number: True if committed."""
-
-    epoch: int
-    transactional_id: str | None
-    timeout_ms: int
-    number: int = -1
-    is_open: bool = False
-    opened_at: float = 0.0
-    last_ms: int = 0
-    decided: dict[int, bool] = field(default_factory=dict)
-    pending: dict[tuple[str, Position], int] = field(default_factory=dict)
-    rows: list[Rows] = field(default_factory=list)
-    runs: list[str] = field(default_factory=list)
+__all__ = ["Book"]
 
 
 class Book:

@@ -23,7 +23,8 @@ from spark_eos.protocol.rules.evidence import is_repeatable
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Store
-from spark_eos.testing.simulator.book import Book, Rows
+from spark_eos.testing.simulator.account import Rows
+from spark_eos.testing.simulator.book import Book
 from spark_eos.testing.simulator.stage import COPIERS, INPUT, OUTPUT
 from spark_eos.testing.simulator.store import SimulatedStore
 from spark_eos.testing.simulator.told import Told

@@ -25,7 +25,10 @@ from spark_eos.testing.chaos.notes import Notes, synced
 from spark_eos.testing.history import Recorder, Send, Token
 
 ABORTED, STREAMED = 0.25, 0.3
-PAUSE_S = 1.2
+PAUSE_S = {"plain": 0.03, "tx": 1.2}
+"""Plain ones write often: so many batches that they get sealed, and written anew, within minutes."""
+MOST = {"plain": 3, "tx": 16}
+"""Records at a time."""
 TIMEOUT_MS = 2_000
 
 
@@ -57,12 +60,12 @@ class Writer:
                 self.transaction()
             else:
                 self.batch()
-            time.sleep(PAUSE_S * (0.5 + self.chance.random()))
+            time.sleep(PAUSE_S[self.how] * (0.5 + self.chance.random()))
         self.producer.close()
 
     def sends(self) -> list[Send]:
         """Some new records: no value comes twice, not even after a refusal."""
-        count = self.chance.randint(1, 16)
+        count = self.chance.randint(1, MOST[self.how])
         self.number += count
         return [
             Send(

@@ -1,4 +1,4 @@
-"""Processes to be killed and frozen, with all that they have started; found again by a mark in their environment."""
+"""Processes to be waited for, killed and frozen, with all that they have started: a mark in their environment tells."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
@@ -18,6 +18,8 @@ import pyspark
 import spark_eos
 
 __all__ = [
+    "ROOT",
+    "RUN",
     "SPARK_HOME",
     "Process",
     "command_line",
@@ -25,20 +27,24 @@ __all__ = [
     "environment",
     "free_port",
     "marked",
+    "running",
     "send",
     "spark_submit",
 ]
 
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(spark_eos.__file__).resolve().parent.parent
-MARK = "EOS_CHAOS_PROCESS"
-RUN = "EOS_CHAOS_RUN"
+MARK = "SPARK_EOS_PROCESS"
+RUN = "SPARK_EOS_RUN"
+"""In the environment of all that was started for one purpose."""
+_SHOWN = 6000
+"""Characters of output that an error shows, the last ones."""
 _OTHER_SPARK = {"SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYTHONPATH"}
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A short life: what the better compiler gains it would not earn back."""
 
 
-def environment(more: Mapping[str, str]) -> dict[str, str]:
+def environment(**more: str) -> dict[str, str]:
     """For all programs: this Python, this package, the loopback address, and no other Spark's settings."""
     return {
         **{name: value for name, value in os.environ.items() if name not in _OTHER_SPARK},
@@ -51,29 +57,27 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def spark_submit(script: Path, *arguments: object, conf: Mapping[str, str]) -> list[str]:
+def spark_submit(script: Path, *arguments: object, conf: Mapping[str, str] | None = None) -> list[str]:
     """The command line of spark-submit for ``script``."""
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": _JAVA,
         "spark.executor.extraJavaOptions": _JAVA,
-        "spark.executor.memory": "512m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
-        **conf,
+        **(conf or {}),
     }
     options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     return [str(SPARK_HOME / "bin" / "spark-submit"), *options, str(script), *map(str, arguments)]
 
 
 class Process:
-    """A program in a session of its own, whose output goes to a file."""
+    """A program in a session of its own, whose output goes to a file; ``run`` says what it was started for."""
 
-    def __init__(self, command: Sequence[str], output: Path, run: str, **environ: str) -> None:
+    def __init__(self, command: Sequence[str], output: Path, run: str = "", **environ: str) -> None:
         self.output = output
         self._mark = f"{os.getpid()}-{time.monotonic_ns()}"
         marks = {MARK: self._mark, RUN: run, "SPARK_DAEMON_JAVA_OPTS": _JAVA}
@@ -83,7 +87,7 @@ class Process:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env=environment({**marks, **environ}),
+                env=environment(**marks, **environ),
                 start_new_session=True,
             )
 
@@ -111,8 +115,33 @@ class Process:
         """Itself and all that it has started, while they live."""
         return sorted({*marked(MARK, self._mark), *([self.pid] if self.running else [])})
 
-    def kill(self) -> None:
-        """SIGKILL to all of the family."""
+    def succeed(self, timeout: float = 150) -> str:
+        """Wait for its end, for so many seconds, which must be a good one; its output. Raises `AssertionError`."""
+        try:
+            code = self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after {timeout} s:\n{self.text[-_SHOWN:]}") from None
+        if code:
+            raise AssertionError(f"exit code {code}:\n{self.text[-_SHOWN:]}")
+        return self.text
+
+    def until(self, condition: Callable[[], bool], what: str, timeout: float = 150) -> None:
+        """Wait until ``condition`` holds while the program is running. Raises `AssertionError`."""
+        end = time.monotonic() + timeout
+        while not condition():
+            if not self.running:
+                raise AssertionError(f"ended before {what}:\n{self.text[-_SHOWN:]}")
+            if time.monotonic() >= end:
+                raise AssertionError(f"no {what} after {timeout} s:\n{self.text[-_SHOWN:]}")
+            time.sleep(0.02)
+
+    def kill(self, sent: signal.Signals = signal.SIGKILL) -> None:
+        """SIGKILL to all of the family; after another signal to its session, if that is asked for, and its end."""
+        if sent is not signal.SIGKILL:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, sent)
+            self._popen.wait(30)
         while family := self.family():
             send(family, signal.SIGKILL)
             self._popen.poll()
@@ -123,6 +152,16 @@ class Process:
         """SIGKILL to the program alone: what it has started finds out by itself, or goes on for a while."""
         send([self.pid], signal.SIGKILL)
         self._popen.wait(30)
+
+
+@contextmanager
+def running(command: Sequence[str], output: Path, **environ: str) -> Iterator[Process]:
+    """The program while it is needed; killed afterwards, with all that it has started."""
+    process = Process(command, output, **environ)
+    try:
+        yield process
+    finally:
+        process.kill()
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> int:

@@ -1,0 +1,33 @@
+# ruff: noqa: PTH103, PTH102, PTH118, PTH123  (it is about `os` and its paths)
+"""What a power cut can leave of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["PowerCut"]
+
+
+@dataclass(frozen=True)
+class PowerCut:
+    """One state in which a power cut could leave the folder.
+
+    ``call`` is the last call before it, the number ``step``; ``notes`` is what was noted by then (`Disk.note`).
+    """
+
+    step: int
+    call: str
+    notes: tuple[Hashable, ...]
+    folders: tuple[str, ...] = field(repr=False)
+    files: Mapping[str, bytes] = field(repr=False)
+
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Lay the state out in ``folder``, which is made if it is missing, and should be empty."""
+        os.makedirs(folder, exist_ok=True)
+        for name in self.folders:
+            os.mkdir(os.path.join(folder, name))
+        for name, data in self.files.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(data)
