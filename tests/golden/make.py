@@ -23,15 +23,14 @@ from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
 
 
 class FixedClock:
-    """A clock that ticks a second at each look, and ids that are counted."""
+    """A clock that ticks a second with each id, and ids that are counted."""
 
     def __init__(self) -> None:
-        self._ticks = 0
         self._ids = 0
+        self.passed_s = 0
 
     def now_ms(self) -> int:
-        self._ticks += 1
-        return 1_700_000_000_000 + 1000 * self._ticks
+        return 1_700_000_000_000 + 1000 * (self._ids + self.passed_s)
 
     def monotonic(self) -> float:
         return 0.0
@@ -76,7 +75,8 @@ def _kafka(*values: str) -> pa.Table:
 
 def make(folder: Path) -> None:
     """Every action and every kind of batch, at least once."""
-    log = Log.create(folder, clock=FixedClock(), snapshot_interval=8, entries_per_folder=32)
+    clock = FixedClock()
+    log = Log.create(folder, clock=clock, snapshot_interval=8, entries_per_folder=32)
     events = _create(log, "events", "00000000-0000-4000-8000-000000000001", 3)
     copies = _create(log, "copies", "00000000-0000-4000-8000-000000000002", 2)
     people_schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
@@ -177,8 +177,7 @@ def make(folder: Path) -> None:
     settings = (("offsets.retention.minutes", "1"), ("transactional.id.expiration.ms", "1"))
     log.commit(lambda _: (a.AlterLog(settings),))
     log.commit(lambda _: (a.ExpireTransactionalIds(("leaver",)),))
-    for _ in range(60):
-        log.clock.now_ms()
+    clock.passed_s += 60
     log.commit(lambda _: (a.ExpireOffsets("old", (("events", 0),)),))
 
     # Version 3: an index that is sealed, a segment that was written anew, a snapshot, retired entries.
@@ -191,6 +190,12 @@ def make(folder: Path) -> None:
     Roller(log).run()
     while log.state.seq % 8:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    # Part of the tail, too, with rows of an aborted transaction.
+    log.commit(lambda _: (a.InitProducer(7, 0, "undecided", 60_000),))
+    files_7 = _stage(log, many, _kafka("not"), 0)
+    log.commit(lambda _: (append(many, ProducerStamp(7, 0, 0), files_7),))
+    log.commit(lambda _: (a.EndTransaction(ProducerStamp(7, 0, 0), commit=False),))
+    Roller(log, tail_rows=1).run()
     log.upkeep.snapshot()
     log.upkeep.retire(log.state, 1000)
 

@@ -32,18 +32,16 @@ MUTANTS = (
     Mutant(
         "own-retired-slot-is-anothers",
         _COMMIT,
-        "                    if (others and ticket.request_id not in doubted) or not self._tail.is_lost(\n"
-        "                        ticket.request_id\n"
-        "                    ):\n",
-        "                    if True:\n",
+        "            if (self._store.knows_its_own and known) or not self._tail.is_lost(ticket.request_id):\n",
+        "            if True:\n",
         "a slot that was taken, and retired since, is always another's",
         _OF_SNAPSHOTS,
     ),
     Mutant(
         "store-knows-its-tries-of-old",
         _COMMIT,
-        "(others and ticket.request_id not in doubted)",
-        "others",
+        "            known = doubted is not None and ticket.request_id not in doubted\n",
+        "            known = doubted is not None\n",
         "a slot that a store says is another's is not looked at for what an earlier call sent there",
         _OF_SNAPSHOTS,
     ),

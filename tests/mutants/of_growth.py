@@ -21,8 +21,8 @@ MUTANTS = (
     Mutant(
         "open-rows-sealed",
         _SEALING,
-        "    ready = len(tail) if partition.end == stable else tail.find(stable)",
-        "    ready = len(tail)",
+        "    return len(tail) if partition.end == stable else tail.find(stable)",
+        "    return len(tail)",
         "rows are sealed whose transaction may yet be aborted",
         _OF_SEALING,
     ),

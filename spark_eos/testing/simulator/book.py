@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from spark_eos.maintenance.rewrite import is_rewritten
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
@@ -139,7 +140,7 @@ class Book:
                 continue  # Gone since, or before.
             row = partition.index.find(where[2])
             assert row is not None
-            if landed.duplicate and row.producer == NO_PRODUCER and row.count > batch.count:
+            if landed.duplicate and row.file is not None and is_rewritten(row.file):
                 self.events["repeated batches"] += 1
                 continue  # It was rolled since.
             # Who keeps no rules may call other rows a repetition.
