@@ -10,6 +10,7 @@ from tests.mutants import (
     of_log,
     of_maintenance,
     of_protocol,
+    of_retired,
     of_spark,
     of_topics,
 )
@@ -25,6 +26,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_growth.MUTANTS,
     *of_evidence.MUTANTS,
     *of_maintenance.MUTANTS,
+    *of_retired.MUTANTS,
     *of_clients.MUTANTS,
     *of_spark.MUTANTS,
 )

@@ -10,11 +10,8 @@ _VACUUM, _RETENTION = "spark_eos/maintenance/vacuum.py", "spark_eos/maintenance/
 _REWRITE, _ROLLING = "spark_eos/maintenance/rewrite.py", "spark_eos/maintenance/rolling.py"
 _COMPACTION, _CLEANER = "spark_eos/maintenance/compaction.py", "spark_eos/maintenance/cleaner.py"
 _SEGMENTS = "spark_eos/protocol/rules/segments.py"
-_RETIRED, _TAIL = "spark_eos/maintenance/retired.py", "spark_eos/log/tail.py"
-_COMMIT = "spark_eos/log/commit.py"
 
 _OF_VACUUM = ("tests/maintenance/test_vacuum.py",)
-_OF_RETIRED = ("tests/maintenance/test_retired.py",)
 _OF_RETENTION = ("tests/maintenance/test_retention.py",)
 # Hypothesis takes minutes to make an example small.
 _OF_ROLLING = ("tests/maintenance/test_rolling.py", "-k", "not any_history")
@@ -342,71 +339,5 @@ MUTANTS = (
         "        if False:\n            raise OffsetOutOfRangeError(",
         "a query goes on behind records that it has not read",
         ("tests/spark/test_maintained.py", "-k", "outrun"),
-    ),
-    # -- names of retired entries ------------------------------------------------------------------------
-    Mutant(
-        "names-go-at-once",
-        _RETIRED,
-        "if one.time_ms <= now_ms - self._after_ms",
-        "if True",
-        "names of entries are deleted as soon as they are retired",
-        _OF_RETIRED,
-    ),
-    Mutant(
-        "names-as-soon-as-you-like",
-        _RETIRED,
-        "        if after_s < LEAST_S:",
-        "        if after_s < 0:",
-        "names of entries may be deleted before a sleeper notices that it slept",
-        _OF_RETIRED,
-    ),
-    Mutant(
-        "reader-believes-a-free-slot",
-        _TAIL,
-        "                if self._was_outrun(asked):\n                    continue\n",
-        "",
-        "who slept takes a deleted name for the end of the log, or a stray for an entry",
-        _OF_RETIRED,
-    ),
-    Mutant(
-        "writer-believes-its-create",
-        _COMMIT,
-        "                if not self._tail.is_past(entry.seq, draft.seen):\n                    self._succeed(",
-        "                if True:\n                    self._succeed(",
-        "who slept takes it for a commit that it could fill a slot whose name was deleted",
-        _OF_RETIRED,
-    ),
-    Mutant(
-        "only-the-monotonic-clock",
-        _TAIL,
-        "        return any(now - then > AWAY_S for",
-        "        return all(now - then > AWAY_S for",
-        "who was suspended, or whose clock was set, does not notice that it slept",
-        _OF_RETIRED,
-    ),
-    Mutant(
-        "away-all-the-time",
-        _TAIL,
-        "                self._seen = since\n                self._take(state, created=True)",
-        "                self._take(state, created=True)",
-        "who only writes looks for snapshots at every commit after an hour",
-        _OF_RETIRED,
-    ),
-    # -- the tail ------------------------------------------------------------------------------------------
-    Mutant(
-        "open-tail-replaced",
-        "spark_eos/protocol/rules/sealing.py",
-        "    count = min(ready(partition), tail.find(offset))",
-        "    count = tail.find(offset)",
-        "segments of an open transaction are written anew, and stay if it is aborted",
-        ("tests/protocol/test_sealing.py",),
-    ),
-    Mutant(
-        "tail-not-rolled",
-        _ROLLING,
-        "        if ready(partition) < self._tail_rows:",
-        "        if True:",
-        "the newest batches are never rolled, however many",
-        _OF_ROLLING,
     ),
 )

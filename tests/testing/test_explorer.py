@@ -293,6 +293,14 @@ BUGS = {
         "by who had not seen what was there",
         (segments.replace_segments, ("checksum(pieces[first:end]) != action.replaced", "False")),
     ),
+    "who was slower believes that he was faster": (
+        "rollers",
+        "2 were told that they rolled 0 2",
+        (
+            Rewriter.commit,
+            ("self.discard()\n        raise", "self.discard()\n        return self._log.state"),
+        ),
+    ),
     "rolled records change places": (
         "rolling",
         "what was committed before it is not the same any more",
