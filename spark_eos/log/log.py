@@ -34,7 +34,7 @@ from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import Piece, PieceContent
 from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import StagedFile, TopicPartition
-from spark_eos.storage import Store, open_store, probe
+from spark_eos.storage import Store, open_store, probe, shared_store
 
 __all__ = ["Log"]
 
@@ -131,7 +131,7 @@ class Log:
     @classmethod
     def shared(cls, url: str | os.PathLike[str], *, create: bool = False) -> Log:
         """The handle that everybody in this process uses for the log: what it has read is read once."""
-        store = open_store(url)
+        store = shared_store(url)
         with _SHARED_LOCK:
             log = _SHARED.get(store.url)
             if log is None or not log.is_same():

@@ -9,6 +9,16 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.posix import PosixStore
 from spark_eos.storage.probe import probe
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.urls import open_store
+from spark_eos.storage.urls import open_store, shared_store
 
-__all__ = ["Data", "MemoryStore", "ObjectInfo", "PosixStore", "Store", "Upload", "open_store", "probe"]
+__all__ = [
+    "Data",
+    "MemoryStore",
+    "ObjectInfo",
+    "PosixStore",
+    "Store",
+    "Upload",
+    "open_store",
+    "probe",
+    "shared_store",
+]

@@ -11,7 +11,7 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.posix import PosixStore
 from spark_eos.storage.store import Store
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "shared_store"]
 
 SUPPORTED = "a folder (/data/log or file:///data/log) or, inside one process, memory://name"
 
@@ -42,6 +42,18 @@ def open_store(url: str | os.PathLike[str]) -> Store:
         f"{url}: this version has no store for {scheme}: URLs; use {SUPPORTED}. "
         f"If {url!r} is meant as a folder, write it as './{url}'"
     )
+
+
+def shared_store(url: str | os.PathLike[str]) -> Store:
+    """As `open_store`; the same one for everybody in this process, so what it has made sure of is done once.
+
+    A store in a folder syncs folders that it has not used before: for a task of a few rows that is most of the work.
+    """
+    store = open_store(url)
+    return _SHARED.setdefault(store.url, store)
+
+
+_SHARED: dict[str, Store] = {}
 
 
 def _folder(path: str, url: object) -> PosixStore:

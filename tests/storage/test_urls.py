@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from spark_eos.errors import ConfigError, UnsupportedStoreError
-from spark_eos.storage import MemoryStore, PosixStore, open_store
+from spark_eos.storage import MemoryStore, PosixStore, open_store, shared_store
 
 
 @pytest.mark.parametrize(
@@ -104,3 +105,20 @@ def test_other_schemes_are_refused_with_what_is_supported(url: str) -> None:
 def test_malformed_urls(url: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint):
         open_store(url)
+
+
+def test_what_a_process_has_made_sure_of_is_done_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task of Spark is a new object, mostly in a process that has written there before."""
+    synced: list[int] = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), fsync(descriptor))[0])
+    counts = []
+    for name in ("a", "b", "c"):
+        synced.clear()
+        shared_store(tmp_path / "log").create(f"data/t/{name}", b"x")
+        counts.append(len(synced))
+    assert counts[1:] == [2, 2], "the file, and its name"
+    assert counts[0] > 2
+    assert shared_store(tmp_path / "log") is shared_store((tmp_path / "log").as_uri())
