@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.conformance.plugin", "pytester"]
 
 # No test depends on the speed of the machine; CI also tries the same examples every time.
-hypothesis.settings.register_profile("local", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+_AT_ANY_SPEED: Any = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("local", **_AT_ANY_SPEED)
+hypothesis.settings.register_profile("ci", **_AT_ANY_SPEED, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
