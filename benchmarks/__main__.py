@@ -18,7 +18,7 @@ from benchmarks.peers import Peers
 
 _ROOT = Path(__file__).parent.parent
 
-WORKLOADS = ("sink", "source", "stream")
+WORKLOADS = ("limits", "sink", "source", "stream", "typed", "producers", "bytes", "cpu")
 """In the order of the page."""
 
 

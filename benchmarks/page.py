@@ -14,8 +14,8 @@ _INTRO = """
 # Benchmarks
 
 Written by `scripts/bench`, which installs and starts the peers itself: a Kafka broker with Spark's own connector,
-Delta, Spark's Parquet. All run on one machine, at the same time, in one Spark; contenders take turns, and **every ratio is
-of runs that follow each other in one round**. The median over the rounds is what counts, and the lowest and the highest
+Delta, Spark's Parquet. All run on one machine, in one Spark; contenders take turns, and **every ratio is of runs that
+follow each other in one round**. The median over the rounds is what counts, and the lowest and the highest
 round stand beside it. Absolute figures are context: they say more about the machine than about the contenders.
 
 `scripts/bench --quick` measures a slice, `scripts/bench --only NAME` some workloads (`--list` names them), which

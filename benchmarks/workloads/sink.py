@@ -95,9 +95,12 @@ def ratios(result: Result, case: Case, *, keyed: bool, small: bool) -> None:
 
 
 def contenders(
-    bench: Bench, frame: DataFrame, partitions: int, **options: str
+    bench: Bench, frame: DataFrame, partitions: int, *kafka_columns: str
 ) -> list[tuple[str, Callable[[], Taken], bool]]:
-    """Who writes ``frame``, each to a new place which is gone afterwards; and whether the peer is there."""
+    """Who writes ``frame``, each to a new place which is gone afterwards; and whether the peer is there.
+
+    ``kafka_columns``: what Kafka is given for a frame that has no value, as expressions; eoslog makes a typed topic.
+    """
     broker = bench.peers.broker
 
     def folder(write: Callable[[str], None]) -> Callable[[], Taken]:
@@ -114,10 +117,13 @@ def contenders(
 
     def eoslog() -> Taken:
         path = bench.fresh("out")
-        Log.create(str(path)).ensure_topic("t", partitions)
+        if not kafka_columns:
+            Log.create(str(path)).ensure_topic("t", partitions)
         try:
             with timed() as timer:
-                writer = frame.write.format("eoslog").option("topic", "t").options(**options)
+                writer = (
+                    frame.write.format("eoslog").option("topic", "t").option("num.partitions", partitions)
+                )
                 writer.mode("append").save(str(path))
             return timer.taken
         finally:
@@ -129,7 +135,8 @@ def contenders(
         broker.create(topic, partitions)
         try:
             with timed() as timer:
-                writer = frame.write.format("kafka").option("kafka.bootstrap.servers", broker.address)
+                shown = frame.selectExpr(*kafka_columns) if kafka_columns else frame
+                writer = shown.write.format("kafka").option("kafka.bootstrap.servers", broker.address)
                 writer.option("topic", topic).save()
             return timer.taken
         finally:
@@ -144,6 +151,6 @@ def contenders(
         (LIMIT, noop, True),
         ("eoslog", eoslog, True),
         ("Delta", folder(lambda path: frame.write.format("delta").save(path)), bench.peers.delta),
-        ("Parquet", folder(lambda path: frame.write.parquet(path)), True),
+        ("Parquet", folder(frame.write.parquet), True),
         ("Kafka", kafka, broker is not None),
     ]
