@@ -18,7 +18,20 @@ from benchmarks.peers import Peers
 
 _ROOT = Path(__file__).parent.parent
 
-WORKLOADS = ("limits", "sink", "source", "stream", "typed", "producers", "bytes", "cpu")
+WORKLOADS = (
+    "limits",
+    "sink",
+    "source",
+    "stream",
+    "typed",
+    "latency",
+    "producers",
+    "guarantee",
+    "writers",
+    "bytes",
+    "cpu",
+    "growth",
+)
 """In the order of the page."""
 
 

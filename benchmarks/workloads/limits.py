@@ -15,7 +15,8 @@ TITLE = "Limits of the machine"
 
 TEXT = """
 Context for all that follows: what one thread does without Spark and without a log. *fsync* is a new file of 4 KB that is written
-and synced; *write and fsync* are 64 MB in one go; *memory map* reads all values of an Arrow file.
+and synced; *write and fsync* are 64 MB in one go; *memory map* reads all values of an Arrow
+file.
 """
 
 
