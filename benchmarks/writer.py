@@ -1,7 +1,7 @@
 """One of many writers: ``python -m benchmarks.writer URL SECONDS READY GO DELAY NUMBER`` commits small transactions.
 
-When it is ready it makes the file READY, waits for GO, and prints the milliseconds of each commit as JSON. DELAY: seconds that
-every request to the store takes longer.
+When it is ready it makes the file READY, waits for GO, and prints the milliseconds of each commit as JSON. DELAY:
+seconds that every request to the store takes longer.
 """
 
 from __future__ import annotations

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 TITLE = "End to end"
 
 TEXT = """
-A record is produced, a stream at a zero trigger copies it to another topic, a consumer who polls sees it there; then, after a pause
-that is different each time, the next. From before `send` until after `poll`, in milliseconds, and in micro-batches: by
-the median `triggerExecution` of those that copied something. eoslog's stream is exactly-once; Kafka's is at-least-once.
+A record is produced, a stream at a zero trigger copies it to another topic, a consumer who polls sees it there; then,
+after a pause that is different each time, the next. From before `send` until after `poll`, in milliseconds, and in
+micro-batches: by the median `triggerExecution` of those that copied something. eoslog's stream is exactly-once; Kafka's
+is at-least-once.
 """
 
 Pipe = tuple[Callable[[bytes], None], Callable[[], list[bytes]], Any]
@@ -37,9 +38,9 @@ def run(bench: Bench) -> Result:
     broker = bench.peers.broker
     found: dict[str, list[tuple[float, float, float]]] = {}
     for number in range(bench.repeats(1, 3)):
-        found.setdefault("eoslog", []).append(_measure(bench, eoslog(bench), count))
+        found.setdefault("eoslog", []).append(_measure(eoslog(bench), count))
         if broker is not None:
-            found.setdefault("Kafka", []).append(_measure(bench, kafka(bench, broker), count))
+            found.setdefault("Kafka", []).append(_measure(kafka(bench, broker), count))
         bench.say(
             f"  round {number + 1}: {', '.join(f'{name} {runs[-1][0]:.0f} ms' for name, runs in found.items())}"
         )
@@ -57,7 +58,7 @@ def run(bench: Bench) -> Result:
     return result
 
 
-def _measure(bench: Bench, pipe: Any, count: int) -> tuple[float, float, float]:
+def _measure(pipe: Any, count: int) -> tuple[float, float, float]:
     """Median and 90th percentile of the latency, and the median micro-batch; ms."""
     took = []
     with pipe as (send, poll, query):

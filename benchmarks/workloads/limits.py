@@ -14,9 +14,8 @@ from benchmarks.rows import table
 TITLE = "Limits of the machine"
 
 TEXT = """
-Context for all that follows: what one thread does without Spark and without a log. *fsync* is a new file of 4 KB that is written
-and synced; *write and fsync* are 64 MB in one go; *memory map* reads all values of an Arrow
-file.
+Context for all that follows: what one thread does without Spark and without a log. *fsync* is a new file of 4 KB that
+is written and synced; *write and fsync* are 64 MB in one go; *memory map* copies all values of an Arrow file.
 """
 
 
@@ -53,7 +52,7 @@ def _mapped(bench: Bench, size: int) -> tuple[float, ...]:
     path = str(bench.fresh("arrow"))
     written = table(rows, size, keyed=False)
     with pa.ipc.new_file(path, written.schema) as file:
-        file.write_table(written, max_chunksize=100_000)
+        file.write_table(written, max_chunksize=10_000)
     found = []
     for _ in range(5):
         began = time.perf_counter()
