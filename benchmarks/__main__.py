@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -41,6 +42,9 @@ def main() -> None:
     chosen = _arguments()
     if chosen.list:
         print(*(f"{name:10} {module.TITLE}" for name, module in modules.items()), sep="\n")
+        return
+    if chosen.page:
+        write(chosen.write, modules, list(results.load(chosen.write / "benchmarks" / "results.json")))
         return
     names = chosen.only or list(WORKLOADS)
     parent = chosen.folder or _ROOT / ".run"
@@ -77,13 +81,22 @@ def _measure(bench: Bench, module: ModuleType, name: str) -> results.Result:
 
 def _keep(folder: Path, modules: dict[str, ModuleType], result: results.Result) -> None:
     """Replace this workload's part; what was measured before stays."""
+    kept = folder / "benchmarks" / "results.json"
+    found = results.load(kept)
+    found[result.name] = result
+    results.save(kept, {name: found[name] for name in modules if name in found})
+    write(folder, modules, [result.name])
+
+
+def write(folder: Path, modules: dict[str, ModuleType], drawn: Sequence[str]) -> None:
+    """The page from the results that are kept, and the pictures of some of them."""
     below = folder / "benchmarks"
     found = results.load(below / "results.json")
-    found[result.name] = result
-    results.save(below / "results.json", found)
-    plots.draw(result, modules[result.name].TITLE, below / f"{result.name}.png")
-    drawn = {path.stem for path in below.glob("*.png")}
-    page.write(folder / "benchmarks.md", page.page(found, modules, drawn))
+    for name in drawn:
+        plots.draw(found[name], modules[name].TITLE, below / f"{name}.png")
+    page.write(
+        folder / "benchmarks.md", page.page(found, modules, [path.stem for path in below.glob("*.png")])
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -91,6 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a slice: less work, fewer rounds and cases")
     parser.add_argument("--only", action="append", choices=WORKLOADS, help="this workload; may be repeated")
     parser.add_argument("--list", action="store_true", help="name the workloads, and do nothing")
+    parser.add_argument("--page", action="store_true", help="only write the page and its pictures anew")
     parser.add_argument("--repeat", type=int, help="rounds of each comparison (default: each workload's own)")
     parser.add_argument("--folder", type=Path, help="where to write what is measured (default: .run, here)")
     parser.add_argument("--keep", action="store_true", help="leave that folder, with the broker's log")

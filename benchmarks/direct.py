@@ -12,10 +12,8 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from spark_eos.spark.options import parse_sink, parse_source
-from spark_eos.spark.schema import kafka_schema
+from spark_eos.spark.datasource import EosLogDataSource
 from spark_eos.spark.sink import EosLogStreamWriter
-from spark_eos.spark.source import EosLogStreamReader
 from spark_eos.spark.task import TaskMessage
 
 __all__ = ["Query"]
@@ -27,12 +25,11 @@ class Query:
     """Copies the topic ``in`` of a log to ``out``, one micro-batch after the other, in one task."""
 
     def __init__(self, url: str, checkpoint: Path, **options: str) -> None:
-        self._source = EosLogStreamReader(
-            parse_source({"path": url, "subscribe": "in", "startingOffsets": "earliest"}, streaming=True),
-            kafka_schema(),
-        )
-        self._sink = parse_sink(
-            {"path": url, "topic": "out", "checkpointLocation": str(checkpoint), **options}, streaming=True
+        # Spark hands options over in small letters.
+        source = EosLogDataSource({"path": url, "subscribe": "in", "startingoffsets": "earliest"})
+        self._source = source.streamReader(source.schema())
+        self._sink = EosLogDataSource(
+            {"path": url, "topic": "out", "checkpointlocation": str(checkpoint), **options}
         )
         self._checkpoint = checkpoint
         self._query_id, self._run_id = str(uuid.uuid4()), str(uuid.uuid4())
@@ -59,7 +56,7 @@ class Query:
         self._batch += 1
 
     def _writer(self) -> EosLogStreamWriter:
-        return EosLogStreamWriter(self._sink, _ROWS, overwrite=False)
+        return self._sink.streamWriter(_ROWS, overwrite=False)
 
     def _values(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (batch.select(["value"]) for batch in batches)

@@ -25,10 +25,12 @@ times twice as long.
 
 _GATE = """
 ## Before a release
-`scripts/bench-gate BASE` measures this tree against a commit or tag: both in turn, in processes of the same kind, with
-the same packages, a dozen small pieces of work without Spark and two with it. It prints the ratio of each with its
-spread, and ends with 1 if one is slower by more than the tolerance (`--tolerance 0.15`) and by more than the rounds
-differ among themselves. `--only` and `--repeat` as above. Run it on a quiet machine; what it reports, run again.
+`scripts/bench-gate BASE` measures this tree against a commit or tag: both do the same small pieces of work (batch sink
+and source, micro-batches, transactions, producers, a consumer, opening a log), called as Spark calls them but without
+Spark, with the same packages, in processes that follow each other. It prints how many times as long this tree takes,
+by the clock and of the processor, and ends with 1 if something takes more than 15 % longer (`--tolerance 0.15`) in the
+median of seven rounds (`--repeat`) and longer in three rounds of four. It works in memory, where there is `/dev/shm`,
+so that the disk's moods are not measured. Run it on a quiet machine; run what it reports again with `--only`.
 """
 
 
