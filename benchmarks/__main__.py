@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -50,17 +51,23 @@ def main() -> None:
     parent = chosen.folder or _ROOT / ".run"
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
-    peers = Peers(folder)
+    peers, failed = Peers(folder), []
     try:
         bench = Bench(peers, folder, chosen.quick, chosen.repeat)
         for name in names:
-            _keep(chosen.write, modules, _measure(bench, modules[name], name))
+            try:
+                _keep(chosen.write, modules, _measure(bench, modules[name], name))
+            except Exception:  # noqa: BLE001  (the others are measured all the same)
+                traceback.print_exc()
+                failed.append(name)
     finally:
         peers.stop()
         if chosen.keep:
             print(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
+    if failed:
+        sys.exit(f"these failed, and the page has of them what it had: {', '.join(failed)}")
 
 
 def _measure(bench: Bench, module: ModuleType, name: str) -> results.Result:

@@ -83,11 +83,8 @@ class Broker:
         further: out of order.
         """
         from confluent_kafka import KafkaException, TopicPartition
-        from confluent_kafka import admin as kafka_admin
 
-        # Its package exports these names without saying so, and without types.
-        kafka: Any = kafka_admin
-        admin = kafka.AdminClient({"bootstrap.servers": self.address})
+        kafka, admin = self._admin()
         for future in admin.create_topics([kafka.NewTopic(topic, partitions, 1)]).values():
             future.result()
         wanted = {TopicPartition(topic, number): kafka.OffsetSpec.latest() for number in range(partitions)}
@@ -104,11 +101,19 @@ class Broker:
 
     def delete(self, *topics: str) -> None:
         """Delete topics; the broker frees their bytes later."""
-        from confluent_kafka.admin import AdminClient
-
-        admin = AdminClient({"bootstrap.servers": self.address})
+        _, admin = self._admin()
         for future in admin.delete_topics(list(topics)).values():
             future.result()
+
+    def _admin(self) -> tuple[Any, Any]:
+        """Its module, which exports names without saying so and without types; and a client.
+
+        A new one each time: one that was there before a topic goes on not knowing its leaders.
+        """
+        from confluent_kafka import admin
+
+        module: Any = admin
+        return module, module.AdminClient({"bootstrap.servers": self.address})
 
     def size(self, topic: str) -> int:
         """Bytes of the topic's records on the disk, without the indexes, which are allocated in advance."""

@@ -57,7 +57,7 @@ def rounds(
             if number >= 0:
                 runs[name].append(taken)
         if number >= 0:
-            last = ", ".join(f"{name} {runs[name][-1].clock:.2f} s" for name in contenders)
+            last = ", ".join(f"{name} {runs[name][-1].clock:.3g} s" for name in contenders)
             say(f"  round {number + 1} of {repeat}: {last}")
     return runs
 
