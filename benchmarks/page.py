@@ -28,9 +28,10 @@ _GATE = """
 `scripts/bench-gate BASE` measures this tree against a commit or tag: both do the same small pieces of work (batch sink
 and source, micro-batches, transactions, producers, a consumer, opening a log), called as Spark calls them but without
 Spark, with the same packages, in processes that follow each other. It prints how many times as long this tree takes,
-by the clock and of the processor, and ends with 1 if something takes more than 15 % longer (`--tolerance 0.15`) in the
-median of seven rounds (`--repeat`) and longer in three rounds of four. It works in memory, where there is `/dev/shm`,
-so that the disk's moods are not measured. Run it on a quiet machine; run what it reports again with `--only`.
+by the clock and of the processor, and ends with 1 if by one of them something takes more than 15 % longer
+(`--tolerance 0.15`) in the median of seven rounds (`--repeat`) and longer in three rounds of four. It works in memory,
+where there is `/dev/shm`, so that the disk's moods are not measured. Run it on a quiet machine; run what it reports
+again with `--only`.
 """
 
 
