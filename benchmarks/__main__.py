@@ -6,6 +6,7 @@ import argparse
 import importlib
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -51,6 +52,7 @@ def main() -> None:
     parent = chosen.folder or _ROOT / ".run"
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # The broker is to be stopped then, too.
     peers, failed = Peers(folder), []
     try:
         bench = Bench(peers, folder, chosen.quick, chosen.repeat)

@@ -80,13 +80,17 @@ def test_the_processor_time_of_children_counts():
     subprocess.run([sys.executable, "-c", "n = 0\nfor n in range(5_000_000): pass"], check=True)
     ended = processor_seconds() - before
     assert ended > 0.02
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
-        end = time.monotonic() + 60
-        # Without this process itself, which looks again and again.
-        others = processor_seconds() - time.process_time()
-        while processor_seconds() - time.process_time() - others < 0.1:
-            assert time.monotonic() < end
-        process.kill()
+    # It ends by itself, should this process be killed.
+    busy = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+    with subprocess.Popen([sys.executable, "-c", busy]) as process:
+        try:
+            end = time.monotonic() + 50
+            # Without this process itself, which looks again and again.
+            others = processor_seconds() - time.process_time()
+            while processor_seconds() - time.process_time() - others < 0.1:
+                assert time.monotonic() < end
+        finally:
+            process.kill()
 
 
 # -- results and the page -------------------------------------------------------------------------------
