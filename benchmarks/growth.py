@@ -95,7 +95,7 @@ def _median(took: Iterable[Took]) -> Took:
     return statistics.median(clock), statistics.median(processor)
 
 
-def _against(old: Iterable[Took], young: Iterable[Took], more: bool = False) -> str:
+def _against(old: Iterable[Took], young: Iterable[Took], *, more: bool = False) -> str:
     """Medians by the clock and of the processor, and how many times as long the first ones are."""
     (slow, slow_cpu), (fast, fast_cpu) = _median(old), _median(young)
     times = (fast / slow, fast_cpu / slow_cpu) if more else (slow / fast, slow_cpu / fast_cpu)

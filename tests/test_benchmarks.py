@@ -1,0 +1,327 @@
+"""The benchmarks' own code, on results that are made up, and on a little real work. Nothing here depends on speed."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import gate, jars, limits, page, plots, results
+from benchmarks.__main__ import WORKLOADS
+from benchmarks.bench import Bench
+from benchmarks.direct import Query
+from benchmarks.machine import processor_seconds
+from benchmarks.pairing import Taken, faster, less, rounds
+from benchmarks.peers import Peers
+from benchmarks.results import Figure, Ratio, Result
+from benchmarks.rows import table
+from benchmarks.workloads import bytes as bytes_on_disk
+from benchmarks.workloads import sink, source, writers
+from spark_eos import Consumer, Producer, TopicPartition
+from spark_eos.log.log import Log
+
+ROOT = Path(__file__).parent.parent
+MODULES = {name: importlib.import_module(f"benchmarks.workloads.{name}") for name in WORKLOADS}
+RUN = {
+    "when": "2026-01-01",
+    "commit": "abc",
+    "command": "scripts/bench",
+    "load": "0.1",
+    "machine": "a machine",
+}
+
+
+def made_up(name="sink", value=2.0):
+    return Result(
+        name,
+        ratios=[Ratio("100 B", "Kafka", (value, 1.0, 4.0), target=1.5), Ratio("100 B", "Parquet", (0.5,))],
+        figures=[
+            Figure("100 B", "eoslog", (3.0, 1.0, 2.0), "rows/s"),
+            Figure("100 B", "Kafka", (1234.0,), "rows/s"),
+            Figure("addBatch", "eoslog → eoslog", (70.0,), plots.STACKED),
+            Figure("walCommit", "eoslog → eoslog", (20.0,), plots.STACKED),
+        ],
+        curves={"ms": [(0.0, 1.0), (10.0, 1.5)]},
+        notes=["Left out: Delta, because it rains."],
+        run=RUN,
+    )
+
+
+# -- pairing --------------------------------------------------------------------------------------------
+
+
+def test_contenders_take_turns_there_and_back_and_warming_up_does_not_count():
+    order = []
+
+    def contender(name):
+        return lambda: order.append(name) or Taken(float(len(order)))
+
+    runs = rounds({"a": contender("a"), "b": contender("b")}, 2, warm_up=1, say=lambda _: None)
+    assert order == ["b", "a", "a", "b", "b", "a"]
+    assert [taken.clock for taken in runs["a"]] == [3.0, 6.0]
+    assert [taken.clock for taken in runs["b"]] == [4.0, 5.0]
+
+
+def test_ratios_are_taken_within_a_round():
+    ours, theirs = [Taken(1.0), Taken(4.0)], [Taken(2.0), Taken(2.0)]
+    assert faster(ours, theirs) == (2.0, 0.5)
+    assert less(ours, theirs) == (0.5, 2.0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc knows of other processes")
+def test_the_processor_time_of_children_counts():
+    before = processor_seconds()
+    subprocess.run([sys.executable, "-c", "n = 0\nfor n in range(5_000_000): pass"], check=True)
+    ended = processor_seconds() - before
+    assert ended > 0.02
+    # It ends by itself, should this process be killed.
+    busy = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+    with subprocess.Popen([sys.executable, "-c", busy]) as process:
+        try:
+            end = time.monotonic() + 50
+            # Without this process itself, which looks again and again.
+            others = processor_seconds() - time.process_time()
+            while processor_seconds() - time.process_time() - others < 0.1:
+                assert time.monotonic() < end
+        finally:
+            process.kill()
+
+
+# -- results and the page -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "at_most", "met", "doubtful"),
+    [
+        ((1.0, 2.0, 3.0), False, True, True),
+        ((1.0, 1.4, 3.0), False, False, True),
+        ((1.6, 1.7), False, True, False),
+        ((1.0, 1.4, 1.4), True, True, False),
+        ((1.0, 1.6, 1.7), True, False, True),
+    ],
+)
+def test_a_target_is_met_by_the_median(values, at_most, met, doubtful):
+    ratio = Ratio("x", "y", values, 1.5, at_most=at_most)
+    assert (ratio.met, ratio.doubtful) == (met, doubtful)
+
+
+def test_without_a_target_nothing_is_met():
+    ratio = Ratio("x", "y", (1.0,))
+    assert (ratio.met, ratio.doubtful) == (None, False)
+
+
+def test_results_are_kept(tmp_path):
+    path = tmp_path / "below" / "results.json"
+    assert results.load(path) == {}
+    results.save(path, {"sink": made_up()})
+    assert results.load(path) == {"sink": made_up()}
+
+
+def test_digits_that_say_nothing_are_not_kept(tmp_path):
+    results.save(tmp_path / "r.json", {"sink": made_up(value=1.23456789)})
+    assert results.load(tmp_path / "r.json")["sink"].ratios[0].values[0] == 1.235
+
+
+def test_the_page():
+    shown = page.page({"sink": made_up()}, MODULES, ["sink"])
+    summary, section = shown.split("## Batch sink")
+    row = "100 B | Kafka | 2.00 × | 1.00 – 4.00 | ≥ 1.50 × | yes, within the spread |"
+    assert f"| Batch sink: {row}" in summary
+    assert "Parquet" not in summary.split("## Targets")[1], "only what has a target is in the summary"
+    assert f"| {row}" in section
+    assert "| 100 B | Parquet | 0.50 × | 0.50 – 0.50 |  |  |" in section
+    assert "| rows/s | eoslog | Kafka |" in section
+    assert "| 100 B | 2.00 | 1,234 |" in section
+    assert "*Left out: Delta, because it rains.*" in section
+    assert "![Batch sink](benchmarks/sink.png)" in section
+    assert "`growth`" in section.split("Not measured yet:")[1]
+
+
+def test_a_target_that_is_missed_stands_out():
+    shown = page.page({"sink": made_up(value=1.2)}, MODULES, [])
+    assert "| **no**, within the spread |" in shown
+    assert ".png" not in shown
+
+
+def test_what_is_unknown_is_left_empty():
+    found = Result("cpu", figures=[Figure("x", "eoslog", (math.nan,), "s")], run=RUN)
+    assert "| x |  |" in page.page({"cpu": found}, MODULES, [])
+
+
+def test_pictures(tmp_path):
+    assert plots.draw(made_up(), "Title", tmp_path / "new" / "sink.png")
+    first = (tmp_path / "new" / "sink.png").read_bytes()
+    assert first.startswith(b"\x89PNG")
+    plots.draw(made_up(), "Title", tmp_path / "again.png")
+    assert (tmp_path / "again.png").read_bytes() == first, "the same results give the same file"
+    assert not plots.draw(Result("empty"), "Title", tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_the_page_of_the_repository_is_that_of_its_results():
+    folder = ROOT / "docs" / "benchmarks"
+    found = results.load(folder / "results.json")
+    drawn = [path.stem for path in folder.glob("*.png")]
+    assert set(drawn) <= set(found) <= set(MODULES)
+    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == page.page(found, MODULES, drawn)
+
+
+def test_every_workload_can_be_run_and_has_a_text():
+    for module in MODULES.values():
+        assert module.TITLE
+        assert module.TEXT.strip()
+        assert callable(module.run)
+
+
+# -- peers ----------------------------------------------------------------------------------------------
+
+
+def test_without_maven_the_message_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(jars.Missing, match="apt-get install maven"):
+        jars.fetch("connectors", jars.CONNECTORS, alone=True)
+
+
+def test_jars_are_fetched_once_and_again_when_the_list_changes(tmp_path, monkeypatch):
+    maven = tmp_path / "mvn"
+    asked = tmp_path / "asked"
+    maven.write_text(
+        "#!/bin/sh\n"
+        f'echo x >> "{asked}"\n'
+        'for one; do case "$one" in -DoutputDirectory=*) to="${one#*=}";; esac; done\n'
+        '/bin/mkdir -p "$to" && : > "$to/a.jar"\n'
+    )
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for artifacts, times in ((("g:a:1",), 1), (("g:a:1",), 1), (("g:a:2",), 2)):
+        (jar,) = jars.fetch("some", artifacts, alone=True)
+        assert jar.name == "a.jar"
+        assert len(asked.read_text().split()) == times
+
+
+# -- a little real work ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(Peers(tmp_path, alone=True), tmp_path, quick=True, repeat=1)
+
+
+@pytest.fixture
+def spark_bench(bench, spark):
+    bench.peers.__dict__["spark"] = spark
+    limits.register(spark)
+    return bench
+
+
+def test_batch_sink_and_source_beside_their_limits(spark_bench):
+    bench, spark = spark_bench, spark_bench.peers.spark
+    frame = spark.createDataFrame([(b"k", b"v")] * 100, "key binary, value binary")
+    shape = sink.Shape(100, 100, keyed=True, partitions=4)
+    found = Result("sink", run=RUN)
+    sink._compare(bench, found, shape, frame)
+    assert {ratio.against: ratio.target for ratio in found.ratios} == {"no-op": 0.7, "Parquet": None}
+    assert {figure.contender for figure in found.figures} == {"no-op", "eoslog", "Parquet"}
+    assert all(value > 0 for figure in found.figures for value in figure.values)
+    names = [name for name, read, there in source.contenders(bench, frame) if there and read()]
+    assert names == ["bare", "eoslog", "bare, all columns", "Parquet"]
+    assert set(bench.peers.left_out) == {"Kafka", "Delta"}
+
+
+def test_a_query_without_spark_copies_everything_once(bench):
+    url = str(bench.fresh("log"))
+    Log.create(url).ensure_topic("in")
+    query = Query(url, bench.fresh("checkpoint"))
+    with Producer(url) as producer:
+        for seed in range(3):
+            producer.send_arrow("in", table(10, 8, seed, keyed=False))
+            producer.flush()
+            query.micro_batch()
+    with Consumer(url) as consumer:
+        copies = {}
+        for topic in ("in", "out"):
+            consumer.assign([TopicPartition(topic, 0)])
+            consumer.seek_to_beginning()
+            copies[topic] = []
+            while len(copies[topic]) < 30:
+                copies[topic] += [record.value for record in consumer.poll(timeout_ms=1_000)]
+    assert copies["in"] == copies["out"]
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.001])
+def test_many_writers(bench, delay):
+    found = writers.writers(bench, 2, 0.5, delay)
+    assert found.rate > 0
+    assert 0 < found.p50 <= found.p99
+
+
+def test_bytes_of_a_folder(tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a").write_bytes(b"12345")
+    (tmp_path / "below" / "b").write_bytes(b"678")
+    assert bytes_on_disk.size(str(tmp_path)) == 8
+
+
+# -- the gate -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ratios", "slower"),
+    [
+        ([1.3, 1.3, 1.3, 1.3], True),
+        ([1.1, 1.1, 1.1, 1.1], False),
+        ([1.4, 1.4, 1.4, 0.9], True),
+        ([1.6, 1.6, 0.9, 0.9], False),  # Not in three rounds of four.
+        ([0.5, 0.5, 0.5, 0.5], False),
+    ],
+)
+def test_slower_is_more_than_the_tolerance_and_most_of_the_time(ratios, slower):
+    for which in ("clock", "processor"):
+        base = [{"send": (2.0, 2.0)} for _ in ratios]
+        tree = [{"send": (2.0 * one, 2.0) if which == "clock" else (2.0, 2.0 * one)} for one in ratios]
+        (verdict,) = gate.judge(base, tree, 0.15)
+        assert verdict.slower == slower
+        assert getattr(verdict, which) == pytest.approx(ratios)
+    lines = gate.table([verdict], "v1")
+    assert ("SLOWER" in lines[-1]) == slower
+
+
+def test_the_gate_does_the_work_with_the_tree_it_was_given(tmp_path):
+    names = ["read-keyed", "consume"]
+    took = gate.run(ROOT, tmp_path / "work", names)
+    assert list(took) == names
+    assert all(clock > 0 and processor > 0 for clock, processor in took.values())
+    assert not (tmp_path / "work").exists()
+
+
+def test_the_gate_measures_no_other_tree(tmp_path):
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "gate_work.py"),
+        str(tmp_path),
+        str(tmp_path),
+        "open",
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode
+    assert f"meant to measure {tmp_path}" in done.stderr
+
+
+def test_every_piece_of_work_does_something(tmp_path):
+    from benchmarks.gate_work import PIECES
+
+    for name in ("micro-batches", "send_arrow"):
+        place = tmp_path / name
+        place.mkdir()
+        PIECES[name](place)()
+        entries = [path for path in (place / "log" / "_log").iterdir() if path.stat().st_size]
+        assert len(entries) > 5, name
+    assert json.loads(json.dumps(sorted(PIECES)))
