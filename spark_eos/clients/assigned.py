@@ -35,6 +35,8 @@ class Assigned:
         self._planned_end = -1
         self._records: Records | None = None
         self._next = -1
+        self._newer: State | None = None
+        """A state that something was planned on while a poll was under way: that of the poll is older."""
 
     def seek(self, offset: int) -> None:
         """Go on from ``offset``."""
@@ -59,6 +61,10 @@ class Assigned:
         The position moves behind them, and over what is never shown. Raises `OutOfRange`, `CorruptRecordError`
         and the errors of the store; the position stays then.
         """
+        if self._newer is not None and self._newer.seq > state.seq:
+            state = self._newer  # The position may lie behind the end of the older one.
+        else:
+            self._newer = None
         self.topic = self.check_topic(state)
         while self._records is None:
             if not self._load(state):
@@ -90,7 +96,7 @@ class Assigned:
             self._records = self._log.read(self.topic, fetch)
         except ObjectNotFoundError:
             # Its records were deleted or written anew since it was planned. If not, the log lacks a file.
-            state = self._log.follow()
+            state = self._newer = self._log.follow()
             self.check_topic(state)
             self.seek(fetch.offset)
             self._plan(state)

@@ -15,7 +15,7 @@ from spark_eos.log.staging import compression_of
 from spark_eos.maintenance import rewrite, rolling
 from spark_eos.maintenance.rewrite import SMALL_BYTES, Form, Rewriter, read_row
 from spark_eos.maintenance.rolling import GROWTH, Roller, plan_roll, rows_after
-from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset, RaiseStagingFloor
+from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, PartitionOffset, RaiseStagingFloor
 from spark_eos.protocol.index import IndexRow, Kind, Piece
 from spark_eos.protocol.invariants import check_state
 from spark_eos.protocol.rules.appends import staged_at
@@ -30,6 +30,7 @@ from tests.maintenance.sparse_world import (
     everything,
     seen,
     small_pieces,
+    table,
 )
 
 
@@ -369,6 +370,33 @@ def test_a_consumer_goes_on_from_where_it_stood(most, isolation):
         while (got := reader.poll_arrow(max_records=most)).num_rows:
             offsets += got.column("offset").to_pylist()
         assert offsets == [at for at, _ in expected if at >= start]
+
+
+@pytest.mark.parametrize("reset", ["earliest", "none"])
+def test_a_consumer_whose_files_go_while_it_polls_reads_on(world, reset):
+    """What it finds in their place may lie behind the end of the log that the poll has begun with."""
+    for number in range(4):
+        world.append(b"%d" % number)
+    other, old = world.another(), world.files()
+    reader = Consumer(world.log, {"auto.offset.reset": reset})
+    reader.assign([AT])
+    reader.seek(AT, 1)
+
+    def go_on(operation, name):
+        if operation == "read" and name in old:
+            world.store.before = lambda *_: None
+            topic = other.topic("t")
+            with other.stage(topic) as writer:
+                writer.append(table([b"4", b"5"]), 0)
+                files = writer.finish()
+            other.commit(lambda _: (AppendBatches(NO_PRODUCER, (("t", topic.topic_id),), files),))
+            Roller(other, tail_rows=1).run()
+            for gone in old:
+                other.store.delete(gone)
+
+    world.store.before = go_on
+    found = [*reader.poll(), *reader.poll(), *reader.poll()]
+    assert [record.value for record in found] == [b"%d" % number for number in range(1, 6)]
 
 
 def test_a_part_of_a_batch_without_records(world):

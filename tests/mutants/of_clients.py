@@ -312,4 +312,12 @@ MUTANTS = (
         "what was read since the last commit is read again by the next holder, though auto-commit is on",
         _OF_GROUPS,
     ),
+    Mutant(
+        "older-state-after-a-newer-plan",
+        "spark_eos/clients/assigned.py",
+        "            state = self._newer = self._log.follow()",
+        "            state = self._log.follow()",
+        "a consumer whose files were vacuumed while it polled begins again at the start",
+        ("tests/maintenance/test_rolling.py", "-k", "files_go"),
+    ),
 )

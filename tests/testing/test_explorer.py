@@ -286,7 +286,7 @@ BUGS = {
     "who slept believes that a retired slot was another's": (
         "retired",
         "is refused; it is entry",
-        (Tail._jump, ("self._lost.update(", "set().update(")),
+        (Tail._land, ("self._lost.update(", "set().update(")),
     ),
     "another's new segments are replaced": (
         "rollers",
