@@ -6,7 +6,6 @@ A snapshot is a cache of the entries it covers, until they are retired; then it 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from io import BytesIO
 from typing import Any
 
@@ -16,8 +15,8 @@ from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.actions import PartitionOffset, SourceProgress
 from spark_eos.protocol.frame import Frame
 from spark_eos.protocol.index import Index, Rows
-from spark_eos.protocol.pieces import PIECES, piece_columns, read_pieces, read_rows, rows_columns
-from spark_eos.protocol.schema import array, file_of, fingerprint, optional, record, rows_of
+from spark_eos.protocol.pieces import piece_columns, read_pieces, read_rows, rows_columns
+from spark_eos.protocol.snapshot_schema import schemas
 from spark_eos.protocol.state import (
     CommittedOffset,
     Group,
@@ -37,124 +36,11 @@ __all__ = ["decode_snapshot", "encode_snapshot"]
 _FRAME = Frame(b"EOSSNP", "snapshot", 1)
 
 
-def _schema() -> dict[str, Any]:
-    longs, text = array("long"), array("string")
-    pair = record("Pair", name="string", value="string")
-    key = record("Key", topic_id="string", partition="long")
-    offset = record(
-        "CommittedOffset",
-        topic="string",
-        partition="long",
-        topic_id="string",
-        offset="long",
-        metadata="string",
-        timestamp_ms="long",
-    )
-    place = record(
-        "PartitionOffset",
-        topic="string",
-        topic_id="string",
-        partition="long",
-        offset="long",
-        metadata="string",
-    )
-    partition = record(
-        "Partition",
-        key=key,
-        start="long",
-        end="long",
-        open=array(longs),
-        aborted=array(longs),
-        pieces=PIECES,
-        tail=rows_of(file_of(3)),
-    )
-    producer = record(
-        "Producer",
-        producer_id="long",
-        epoch="long",
-        transactional_id=optional("string"),
-        timeout_ms="long",
-        number="long",
-        transaction="string",
-        started_ms="long",
-        last_ms="long",
-        touched=array("Key"),
-        pending=array(record("Pending", group="string", offset=offset)),
-        sequences=array(record("Sequences", key="Key", ranges=array(longs))),
-        runs=text,
-    )
-    member = record(
-        "Member",
-        member_id="string",
-        topics=text,
-        assignors=text,
-        session_timeout_ms="long",
-        instance_id=optional("string"),
-        client_id="string",
-        generation="long",
-        held=array("Key"),
-    )
-    group = record(
-        "Group",
-        name="string",
-        generation="long",
-        assignor="string",
-        members=array(member),
-        assignment=array(record("Share", member_id="string", partitions=array("Key"))),
-        empty_since_ms="long",
-    )
-    source = record(
-        "SourceProgress",
-        start=optional("string"),
-        end=optional("string"),
-        group=optional("string"),
-        start_offsets=array(place),
-        end_offsets=array("PartitionOffset"),
-    )
-    query = record("Query", name="string", query_id="string", batch_id="long", sources=array(source))
-    topic = record(
-        "Topic",
-        name="string",
-        topic_id="string",
-        partitions="long",
-        config=array(pair),
-        schemas=array("bytes"),
-    )
-    return record(
-        "Snapshot",
-        seq="long",
-        log_id="string",
-        timestamp_ms="long",
-        next_producer_id="long",
-        staging_floor="long",
-        snapshot_interval="long",
-        entries_per_folder="long",
-        topics=array(topic),
-        config=array("Pair"),
-        partitions=array(partition),
-        producers=array(producer),
-        offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset"))),
-        groups=array(group),
-        queries=array(query),
-    )
-
-
-WRITTEN = (_schema(),)
-"""Every schema of snapshots that a release ever wrote, oldest first."""
-
-
-@cache
-def _schemas() -> dict[bytes, Any]:
-    from fastavro.schema import parse_schema
-
-    return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
-
-
 def encode_snapshot(state: State) -> bytes:
     """The bytes of the state; the content of pieces is not in them."""
     from fastavro import schemaless_writer
 
-    newest, schema = list(_schemas().items())[-1]
+    newest, schema = list(schemas().items())[-1]
     stream = BytesIO()
     schemaless_writer(stream, schema, _state(state))
     return _FRAME.wrap(stream.getvalue(), newest)
@@ -164,7 +50,7 @@ def decode_snapshot(data: Any, seq: int, where: str) -> State:
     """The state behind entry ``seq``. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
     from fastavro import schemaless_reader
 
-    body, schema = _FRAME.unwrap(data, _schemas(), where)
+    body, schema = _FRAME.unwrap(data, schemas(), where)
     try:
         fields: Any = schemaless_reader(BytesIO(body), schema, None)
         state = _read_state(fields)

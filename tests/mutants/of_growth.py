@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "snapshot-crc-unchecked",
         _SNAPSHOT,
-        "    body, schema = _FRAME.unwrap(data, _schemas(), where)",
+        "    body, schema = _FRAME.unwrap(data, schemas(), where)",
         "    body, schema = bytes(memoryview(data)[20:]), list(_schemas().values())[-1]",
         "a damaged snapshot is read",
         _OF_SEALING,

@@ -19,7 +19,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.protocol import actions as a
-from spark_eos.protocol import pieces, snapshot
+from spark_eos.protocol import pieces, snapshot_schema
 from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.index import Index, IndexRow, Kind
 from spark_eos.protocol.invariants import check_state, check_step
@@ -223,7 +223,7 @@ ROWS = (
 
 def test_schemas_that_were_written_never_change():
     assert [fingerprint(schema).hex() for schema in pieces.WRITTEN] == ["d639e769e927bb81"]
-    assert [fingerprint(schema).hex() for schema in snapshot.WRITTEN] == ["fb888bbbb2e8eef1"]
+    assert [fingerprint(schema).hex() for schema in snapshot_schema.WRITTEN] == ["fb888bbbb2e8eef1"]
     assert (sealing.PIECE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
 
 

@@ -1,0 +1,125 @@
+"""The Avro schemas of snapshots. One that was written never changes: a new one is added behind it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from spark_eos.protocol.pieces import PIECES
+from spark_eos.protocol.schema import array, file_of, fingerprint, optional, record, rows_of
+
+__all__ = ["WRITTEN", "schemas"]
+
+
+def _schema() -> dict[str, Any]:
+    longs, text = array("long"), array("string")
+    pair = record("Pair", name="string", value="string")
+    key = record("Key", topic_id="string", partition="long")
+    offset = record(
+        "CommittedOffset",
+        topic="string",
+        partition="long",
+        topic_id="string",
+        offset="long",
+        metadata="string",
+        timestamp_ms="long",
+    )
+    place = record(
+        "PartitionOffset",
+        topic="string",
+        topic_id="string",
+        partition="long",
+        offset="long",
+        metadata="string",
+    )
+    partition = record(
+        "Partition",
+        key=key,
+        start="long",
+        end="long",
+        open=array(longs),
+        aborted=array(longs),
+        pieces=PIECES,
+        tail=rows_of(file_of(3)),
+    )
+    producer = record(
+        "Producer",
+        producer_id="long",
+        epoch="long",
+        transactional_id=optional("string"),
+        timeout_ms="long",
+        number="long",
+        transaction="string",
+        started_ms="long",
+        last_ms="long",
+        touched=array("Key"),
+        pending=array(record("Pending", group="string", offset=offset)),
+        sequences=array(record("Sequences", key="Key", ranges=array(longs))),
+        runs=text,
+    )
+    member = record(
+        "Member",
+        member_id="string",
+        topics=text,
+        assignors=text,
+        session_timeout_ms="long",
+        instance_id=optional("string"),
+        client_id="string",
+        generation="long",
+        held=array("Key"),
+    )
+    group = record(
+        "Group",
+        name="string",
+        generation="long",
+        assignor="string",
+        members=array(member),
+        assignment=array(record("Share", member_id="string", partitions=array("Key"))),
+        empty_since_ms="long",
+    )
+    source = record(
+        "SourceProgress",
+        start=optional("string"),
+        end=optional("string"),
+        group=optional("string"),
+        start_offsets=array(place),
+        end_offsets=array("PartitionOffset"),
+    )
+    query = record("Query", name="string", query_id="string", batch_id="long", sources=array(source))
+    topic = record(
+        "Topic",
+        name="string",
+        topic_id="string",
+        partitions="long",
+        config=array(pair),
+        schemas=array("bytes"),
+    )
+    return record(
+        "Snapshot",
+        seq="long",
+        log_id="string",
+        timestamp_ms="long",
+        next_producer_id="long",
+        staging_floor="long",
+        snapshot_interval="long",
+        entries_per_folder="long",
+        topics=array(topic),
+        config=array("Pair"),
+        partitions=array(partition),
+        producers=array(producer),
+        offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset"))),
+        groups=array(group),
+        queries=array(query),
+    )
+
+
+WRITTEN = (_schema(),)
+"""Every schema of snapshots that a release ever wrote, oldest first."""
+
+
+@cache
+def schemas() -> dict[bytes, Any]:
+    """Them all by their fingerprints, as fastavro takes them."""
+    from fastavro.schema import parse_schema
+
+    return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
