@@ -120,7 +120,7 @@ MUTANTS = (
         "snapshot-crc-unchecked",
         _SNAPSHOT,
         "    body, schema = _FRAME.unwrap(data, schemas(), where)",
-        "    body, schema = bytes(memoryview(data)[20:]), list(_schemas().values())[-1]",
+        "    body, schema = bytes(memoryview(data)[20:]), list(schemas().values())[-1]",
         "a damaged snapshot is read",
         _OF_SEALING,
     ),
