@@ -35,7 +35,7 @@ class _Chunk(NamedTuple):
 
     targets: Partitions
     size: int
-    timestamps: pa.Array | None
+    timestamps: npt.NDArray[np.int64] | None
     """Of each row, in milliseconds; None if one future tells of all rows."""
     outcome: Outcome
     rows: pa.RecordBatch | pa.Table | None
@@ -48,11 +48,12 @@ class _Places(NamedTuple):
     topic: str
     partitions: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
-    timestamps: pa.Array
+    timestamps: npt.NDArray[np.int64]
 
     def of(self, row: int) -> RecordMetadata:
-        partition, offset = int(self.partitions[row]), int(self.offsets[row])
-        return RecordMetadata(self.topic, partition, offset, self.timestamps[row].as_py())
+        return RecordMetadata(
+            self.topic, self.partitions.item(row), self.offsets.item(row), self.timestamps.item(row)
+        )
 
 
 class TopicBuffer:
@@ -204,7 +205,7 @@ class TopicBuffer:
         rows = listed.rows()
         targets = self._route(rows, listed.partitions())
         self._append(rows, targets)
-        timestamps = rows.column("timestamp").cast(pa.int64())
+        timestamps = rows.column("timestamp").cast(pa.int64()).to_numpy()
         kept = rows if self._keep else None
         self._chunks.append(_Chunk(targets, rows.num_rows, timestamps, listed.outcome, kept))
         self._listed = Listed(self._is_stuck)

@@ -25,13 +25,15 @@ class Outcome:
 
     def __init__(self, is_stuck: Callable[[], bool]) -> None:
         self.is_stuck = is_stuck
+        self.answer: Callable[[int], Any] | None = None
+        """Where the record of a row is; None unless they are in the log."""
         self._lock = threading.Lock()
         self._tell: Callable[[Future[Any], int], None] | None = None
         self._asked: list[tuple[int, SendFuture]] = []
 
     def settle(self, answer: Callable[[int], Any]) -> None:
         """The records are in the log; ``answer`` says where the one with this row is."""
-        self._end(lambda future, row: future.set_result(answer(row)))
+        self._end(lambda future, row: future.set_result(answer(row)), answer)
 
     def fail(self, error: BaseException) -> None:
         """The records are not in the log, or nobody knows."""
@@ -42,21 +44,23 @@ class Outcome:
         with self._lock:
             state = vars(future)
             if not state:  # Else another thread was here first.
-                made: Future[Any] = Future()
                 if self._tell is None:
+                    Future.__init__(future)  # Whoever misses a part of it meanwhile waits here for the lock.
                     self._asked.append((row, future))
                 else:
+                    made: Future[Any] = Future()
                     self._tell(made, row)
-                # All at once: no thread ever sees a part of it, or a future undone that was done.
-                state.update(vars(made))
+                    state.update(vars(made))  # All at once: nobody sees it undone that was done.
             return state
 
-    def _end(self, tell: Callable[[Future[Any], int], None]) -> None:
+    def _end(
+        self, tell: Callable[[Future[Any], int], None], answer: Callable[[int], Any] | None = None
+    ) -> None:
         """The first end counts. Futures are told without the lock: they call whoever waits for them."""
         with self._lock:
             if self._tell is not None:
                 return
-            self._tell = tell
+            self._tell, self.answer = tell, answer
             asked, self._asked = self._asked, []
         for row, future in sorted(asked, key=lambda entry: entry[0]):
             if future.set_running_or_notify_cancel():
@@ -83,6 +87,9 @@ class SendFuture(Future[Any]):
 
     def result(self, timeout: float | None = None) -> Any:
         """Where the record is. Raises what it failed with, and `IllegalStateError` before the commit."""
+        answer = self._outcome.answer
+        if answer is not None and not vars(self):
+            return answer(self._row)  # Nobody has looked, so nobody has cancelled: no state is needed.
         if timeout is None and not self.done() and self._outcome.is_stuck():
             raise IllegalStateError(
                 "the offset is known after commit_transaction or flush: until then the record has none"
