@@ -53,8 +53,8 @@ def driver(app):
 
     retry = Retry(deadline_s=30 if app.patient else 0, first_s=0)
     with (
-        mock.patch.object(log_module, "open_store", opens),
-        mock.patch.object(stage, "open_store", opens),
+        mock.patch.object(log_module, "shared_store", opens),
+        mock.patch.object(stage, "shared_store", opens),
         mock.patch.object(log_module, "Retry", return_value=retry),
         mock.patch.dict(log_module._SHARED, clear=True),
         mock.patch.object(checkpoint, "_read", text),
