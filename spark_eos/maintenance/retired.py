@@ -13,6 +13,8 @@ A machine that was put back from an image of a day ago, with its processes and w
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from spark_eos.errors import ConfigError, NotALogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.log import Log
@@ -66,7 +68,10 @@ class RetiredNames:
                 raise NotALogError(
                     f"{self._log.url} does not hold log {self._log.log_id} any more; start again"
                 )
-            self._log.store.delete(self._name(seq))
+            with suppress(ObjectNotFoundError):
+                # What is not empty is not retired: another log's entry, if its folder was replaced meanwhile.
+                if not self._log.store.size(self._name(seq)):
+                    self._log.store.delete(self._name(seq))
             self._tell(f"{seq + 1 - first} names of retired entries deleted")
         return max(last + 1 - first, 0)
 

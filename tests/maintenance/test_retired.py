@@ -173,6 +173,17 @@ def test_another_log_in_its_place(world):
     assert world.has(1)
 
 
+def test_what_is_not_empty_stays(world):
+    """The folder was replaced a moment ago: it has entries of the same names."""
+    world.go_on()
+    world.names.run()
+    world.pass_time(LEAST_S)
+    name = names.entry(9, world.log.state.entries_per_folder)
+    world.inner.overwrite(name, b"an entry")
+    world.names.run()
+    assert [seq for seq in range(1, 20) if world.has(seq)] == [9]
+
+
 def test_the_log_is_whole_without_them(world):
     world.forget()
     assert values(world.another()) == [*range(40)]
