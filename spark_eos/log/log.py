@@ -58,7 +58,7 @@ class Log:
         snapshots = Snapshots(store, self._pieces)
         self._tail = Tail(store, state, snapshots.passed, clock)
         self._committer = Committer(store, self._tail, clock, retry or Retry())
-        self.upkeep = Upkeep(store, snapshots, clock)
+        self.upkeep = Upkeep(store, snapshots, clock, self.is_same)
         self._sweeper = Sweeper(self._committer.commit, clock)
         self._staged_s = clock.monotonic()
 

@@ -7,9 +7,11 @@ it to be correct, so it never fails a commit, and it takes a tenth of the time t
 from __future__ import annotations
 
 import logging
+import math
 import threading
+from collections.abc import Callable
 
-from spark_eos.errors import EosLogError, ObjectNotFoundError
+from spark_eos.errors import EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.clock import Clock
 from spark_eos.log.snapshots import Snapshots
@@ -29,6 +31,9 @@ _LARGEST_S = 2.0
 
 _PAUSE_S = 30.0
 """After an error, nothing is done for so long."""
+
+_SURE_S = 1.0
+"""For so long the log is believed to be the one that was opened, as what is overwritten or deleted was its own."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,7 +96,11 @@ class Retirer:
 class Upkeep:
     """One process's share. Safe to share between threads; only one of them does something at a time."""
 
-    def __init__(self, store: Store, snapshots: Snapshots, clock: Clock) -> None:
+    def __init__(self, store: Store, snapshots: Snapshots, clock: Clock, is_same: Callable[[], bool]) -> None:
+        """``is_same`` tells whether the store still holds this log: its folder may have been replaced."""
+        self._url = store.url
+        self._is_same = is_same
+        self._sure_until = -math.inf
         self._clock = clock
         self._snapshots = snapshots
         self._retirer = Retirer(store)
@@ -136,6 +145,7 @@ class Upkeep:
         Raises what the store raises.
         """
         with self._lock:
+            self._make_sure()
             self._snapshots.look()
             missing = self._snapshots.missing
             written = self._snapshots.write()
@@ -145,6 +155,7 @@ class Upkeep:
     def retire(self, state: State, count: int) -> int:
         """Retire up to ``count`` entries that the newest stored snapshot covers; how many there were."""
         with self._lock:
+            self._make_sure()
             return self._retirer.step(state, self._snapshots.look(), count)
 
     def retired(self, state: State) -> int:
@@ -155,7 +166,20 @@ class Upkeep:
     def _step(self, state: State) -> bool:
         """One piece of work; whether there was any."""
         if self._snapshots.is_due:
+            self._make_sure()
             self._snapshots.write()
             self._snapshots.drop_old()
             return True
+        if not self._retirer.left(state, self._snapshots.stored):
+            return False
+        self._make_sure()
         return self._retirer.step(state, self._snapshots.stored, 1) > 0
+
+    def _make_sure(self) -> None:
+        """Raise `NotALogError` if another log is there by now: a process may have slept since its commit."""
+        now = self._clock.monotonic()
+        if now < self._sure_until:
+            return
+        if not self._is_same():
+            raise NotALogError(f"the log that was opened at {self._url} is not there any more: open it again")
+        self._sure_until = now + _SURE_S

@@ -13,6 +13,7 @@ from spark_eos.errors import (
     CommitOutcomeUnknownError,
     CorruptRecordError,
     InvalidTxnStateError,
+    NotALogError,
     StoreUnavailableError,
     UnknownTopicOrPartitionError,
 )
@@ -68,8 +69,8 @@ def log(store):
     return created(store)
 
 
-def created(store):
-    log = Log.create(store, Clock(), Retry(deadline_s=10), snapshot_interval=5, entries_per_folder=7)
+def created(store, name=b"a"):
+    log = Log.create(store, Clock(name), Retry(deadline_s=10), snapshot_interval=5, entries_per_folder=7)
     log.ensure_topic("t")
     return log
 
@@ -550,6 +551,32 @@ def test_upkeep_never_fails_a_commit(log, store, caplog):
     append(log, *range(12, 60))
     assert listed(store, names.SNAPSHOTS)
     assert values(another(store)) == [*range(60)]
+
+
+@pytest.mark.parametrize("due", ["entries", "snapshot"])
+def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, monkeypatch, due):
+    """A process sleeps between its commit and its upkeep, and finds a folder in which another log is by now."""
+    if due == "entries":
+        append(log, *range(20))
+        monkeypatch.setattr(log.upkeep, "enabled", False)
+        append(log, *range(6))
+        log.upkeep.snapshot()
+        assert log.upkeep.look(log.state)[1], "there is something to be retired"
+    else:
+        monkeypatch.setattr(log.upkeep, "enabled", False)
+        append(log, *range(20))
+        assert log.upkeep.look(log.state)[0], "there is a snapshot to be stored"
+    for info in list(store.inner.list("")):
+        store.inner.delete(info.name)
+    append(created(store.inner, b"z"), *range(40))
+    before = {info.name: store.inner.read(info.name) for info in store.inner.list("")}
+    log.clock.now += 2
+    monkeypatch.setattr(log.upkeep, "enabled", True)
+    log.upkeep.share(log.state)
+    for asked in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 9)):
+        with pytest.raises(NotALogError, match="not there any more: open it again"):
+            asked()
+    assert {info.name: store.inner.read(info.name) for info in store.inner.list("")} == before
 
 
 def test_no_snapshot_before_its_pieces(log, store):

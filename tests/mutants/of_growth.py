@@ -243,6 +243,14 @@ MUTANTS = (
     ),
     # -- upkeep -----------------------------------------------------------------------------------------
     Mutant(
+        "upkeep-of-another-log",
+        "spark_eos/log/upkeep.py",
+        "        if not self._is_same():",
+        "        if False:",
+        "who slept retires entries of the log that was put in the place of its own",
+        ("tests/log/test_snapshots.py",),
+    ),
+    Mutant(
         "retired-too-far",
         _UPKEEP,
         "        limit = snapshot - state.snapshot_interval\n        if limit <= 0:\n            return 0\n"
