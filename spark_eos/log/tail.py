@@ -13,6 +13,7 @@ snapshot has gone past it.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import NamedTuple, Protocol
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
@@ -30,6 +31,9 @@ __all__ = ["AWAY_S", "Found", "Moment", "Passed", "Tail"]
 
 AWAY_S = 3600.0
 """After so long a slot may have been taken, retired and deleted since it was looked at."""
+
+REMEMBERED = 64
+"""Of so many of the newest entries it is known which requests are in them."""
 
 Found = tuple[int, Outcome]
 """The slot in which a request was found, and what the rules made of it there."""
@@ -65,6 +69,8 @@ class Tail:
         self._passed = passed
         self._watched: dict[bytes, Found | None] = {}
         self._lost: set[bytes] = set()
+        self._recent: deque[tuple[int, tuple[bytes, ...]]] = deque(maxlen=REMEMBERED)
+        """The newest entries without a gap, each with the ids of its requests."""
         self._seen = self.moment()
         """Before the request that told that the state was the newest one, or that it had a successor."""
 
@@ -95,12 +101,26 @@ class Tail:
                 else:
                     self._jump()
 
-    def advance(self, state: State, since: Moment) -> None:
-        """Take over the state behind an entry that this process has created itself, ``since`` when it tried to."""
+    def advance(self, state: State, entry: Entry, since: Moment) -> None:
+        """Take over the state behind ``entry``, which this process has created itself, ``since`` when it tried to."""
         with self._lock:
-            if self._state.seq == state.seq - 1:
+            if self._state.seq == entry.seq - 1:
                 self._seen = since
-                self._take(state, created=True)
+                self._take(state, entry, created=True)
+
+    def take(self, entry: Entry) -> None:
+        """Take over an entry that this process was told of, as if it had read it from the store."""
+        with self._lock:
+            if self._state.seq == entry.seq - 1:
+                self._seen = self.moment()
+                self._apply(entry)
+
+    def ids_from(self, seq: int) -> set[bytes] | None:
+        """The ids of the requests in entry ``seq`` and behind it, as far as was read; None if they are forgotten."""
+        with self._lock:
+            if seq <= self._state.seq and (not self._recent or self._recent[0][0] > seq):
+                return None
+            return {one for at, ids in self._recent if at >= seq for one in ids}
 
     def moment(self) -> Moment:
         """Now."""
@@ -145,10 +165,11 @@ class Tail:
         for request, outcome in zip(entry.requests, outcomes, strict=True):
             if request.request_id in self._watched:
                 self._watched[request.request_id] = (entry.seq, outcome)
-        self._take(state, created=False)
+        self._take(state, entry, created=False)
 
-    def _take(self, state: State, *, created: bool) -> None:
+    def _take(self, state: State, entry: Entry, *, created: bool) -> None:
         self._state = state
+        self._recent.append((entry.seq, tuple(request.request_id for request in entry.requests)))
         if self._passed is not None and is_boundary(state, state.seq):
             self._passed(state, created=created)
 
@@ -164,6 +185,7 @@ class Tail:
 
     def _land(self, snapshot: State) -> None:
         self._state = snapshot
+        self._recent.clear()
         self._lost.update(one for one, found in self._watched.items() if found is None)
 
     def watch(self, request_id: bytes) -> None:

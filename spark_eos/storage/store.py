@@ -14,6 +14,8 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
+from spark_eos.storage.meeting import Meeting
+
 __all__ = ["Data", "ObjectInfo", "Store", "Upload"]
 
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
@@ -105,6 +107,10 @@ class Store(ABC):
     @abstractmethod
     def overwrite(self, name: str, data: Data) -> None:
         """Replace the bytes of ``name`` atomically. For retiring old entries only: never for safety."""
+
+    def meeting(self, name: str) -> Meeting | None:
+        """Where the processes of this machine, or of this folder, that write to the log ``name`` meet; if they can."""
+        return None
 
     def retire(self, name: str) -> None:
         """`overwrite` with nothing. After a power cut the bytes may be back."""

@@ -31,7 +31,7 @@ MUTANTS = (
     Mutant(
         "earlier-try-forgotten",
         _COMMIT,
-        "doubted = {r.request_id for r in draft.requests if self._is_sent_to(r.request_id, entry.seq)}",
+        "doubted = {one.request_id for one in own if self._may_be_in(entry.seq, one.request_id)}",
         "doubted = set()",
         "a no to a repeated call counts for its first try too",
         _OF_COMMIT,
@@ -96,9 +96,9 @@ MUTANTS = (
     ),
     Mutant(
         "refused-while-in-doubt",
-        _COMMIT,
-        "        elif sent is not None and sent.slot > state.seq:",
-        "        elif sent is not None and sent.slot > state.seq + 1:",
+        "spark_eos/log/doubts.py",
+        "sent.slot == _UNSEEN or sent.slot > state.seq else",
+        "sent.slot == _UNSEEN or sent.slot > state.seq + 1 else",
         "a caller is told no while an earlier try may still land",
         _OF_COMMIT,
     ),
@@ -130,8 +130,8 @@ MUTANTS = (
     Mutant(
         "tail-jumps",
         _TAIL,
-        "            if self._state.seq == state.seq - 1:",
-        "            if self._state.seq != state.seq:",
+        "            if self._state.seq == entry.seq - 1:\n                self._seen = since",
+        "            if self._state.seq != entry.seq:\n                self._seen = since",
         "a state that is not the next one is taken over, even an older one",
         ("tests/log/test_tail.py",),
     ),

@@ -8,8 +8,10 @@ from typing import TypeVar
 
 from spark_eos.errors import EosLogError, OutcomeUnknownError, StoreUnavailableError
 from spark_eos.log import names
+from spark_eos.storage.meeting import Meeting
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import Data, ObjectInfo
+from spark_eos.testing.simulator.meeting import Place, SimulatedMeeting
 from spark_eos.testing.simulator.world import Killed, World
 from spark_eos.testing.wrapped_store import WrappedStore
 
@@ -27,6 +29,7 @@ class SimulatedStore(WrappedStore):
         self.is_local = False
         self._world = world
         self._busy_until = -1.0
+        self._places: dict[str, Place] = {}
         self.landed: dict[str, float] = {}
         """When each entry came to be, in the world's time (s)."""
         self.written: dict[str, Data] = {}
@@ -51,6 +54,9 @@ class SimulatedStore(WrappedStore):
             self.inner.delete(name)
 
         self._call("delete", name, effect)
+
+    def meeting(self, name: str) -> Meeting:
+        return SimulatedMeeting(self._world, self._places.setdefault(name, Place()))
 
     def settle(self, name: str) -> None:
         """Nothing: what is in memory is as durable as it gets."""
