@@ -10,8 +10,10 @@ _TRANSACTIONS, _SENDER = "spark_eos/clients/transactions.py", "spark_eos/clients
 _ASSIGNED, _FETCHER = "spark_eos/clients/assigned.py", "spark_eos/clients/fetcher.py"
 _OFFSETS, _REBALANCE = "spark_eos/clients/offsets.py", "spark_eos/clients/rebalance.py"
 _CONSUMER = "spark_eos/clients/consumer.py"
+_FUTURES = "spark_eos/clients/futures.py"
 
 _OF_PRODUCER = ("tests/clients/test_producer.py", "-k", "not processes")
+_OF_FUTURES = ("tests/clients/test_send_futures.py",)
 _OF_CONSUMER = ("tests/clients/test_consumer.py",)
 _OF_POSITIONS = ("tests/clients/test_reading_on.py",)
 _OF_DOUBT = ("tests/clients/test_doubt.py",)
@@ -70,8 +72,8 @@ MUTANTS = (
     Mutant(
         "abort-after-an-unknown-commit",
         _TRANSACTIONS,
-        '"abort_transaction": {_S.IN_TRANSACTION, _S.ABORTING',
-        '"abort_transaction": {_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING',
+        '"abort_transaction": (_S.IN_TRANSACTION, _S.ABORTING',
+        '"abort_transaction": (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING',
         "a commit in doubt may be aborted, and its files are deleted",
         _OF_PRODUCER,
     ),
@@ -131,6 +133,23 @@ MUTANTS = (
         "                committed",
         "a producer whose id expired never sends again",
         ("tests/clients/test_producer_and_groups.py",),
+    ),
+    # -- futures ----------------------------------------------------------------------------------------
+    Mutant(
+        "callbacks-as-they-were-asked-for",
+        _FUTURES,
+        "sorted(asked, key=lambda entry: entry[0])",
+        "asked",
+        "callbacks come in another order than the records",
+        _OF_FUTURES,
+    ),
+    Mutant(
+        "a-second-end-counts",
+        _FUTURES,
+        "            if self._tell is not None:\n                return\n",
+        "",
+        "a record that failed is told as sent",
+        _OF_FUTURES,
     ),
     # -- reading ----------------------------------------------------------------------------------------
     Mutant(
