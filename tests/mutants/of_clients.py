@@ -11,9 +11,11 @@ _ASSIGNED, _FETCHER = "spark_eos/clients/assigned.py", "spark_eos/clients/fetche
 _OFFSETS, _REBALANCE = "spark_eos/clients/offsets.py", "spark_eos/clients/rebalance.py"
 _CONSUMER = "spark_eos/clients/consumer.py"
 _FUTURES = "spark_eos/clients/futures.py"
+_ACCUMULATOR, _LISTED = "spark_eos/clients/accumulator.py", "spark_eos/clients/listed.py"
 
 _OF_PRODUCER = ("tests/clients/test_producer.py", "-k", "not processes")
 _OF_FUTURES = ("tests/clients/test_send_futures.py",)
+_OF_ORDER = ("tests/clients/test_send_order.py",)
 _OF_CONSUMER = ("tests/clients/test_consumer.py",)
 _OF_POSITIONS = ("tests/clients/test_reading_on.py",)
 _OF_DOUBT = ("tests/clients/test_doubt.py",)
@@ -150,6 +152,39 @@ MUTANTS = (
         "",
         "a record that failed is told as sent",
         _OF_FUTURES,
+    ),
+    # -- order ------------------------------------------------------------------------------------------
+    Mutant(
+        "a-table-overtakes-records",
+        _ACCUMULATOR,
+        'one future tells."""\n        self._columns()\n',
+        'one future tells."""\n',
+        "the rows of send_arrow come before records that were sent before them",
+        _OF_ORDER,
+    ),
+    Mutant(
+        "staged-again-backwards",
+        _ACCUMULATOR,
+        "for chunk in self._chunks:\n                assert",
+        "for chunk in reversed(self._chunks):\n                assert",
+        "records change places when their files are written again",
+        _OF_ORDER,
+    ),
+    Mutant(
+        "headers-of-another-record",
+        _LISTED,
+        "self._headers[row] = ",
+        "self._headers[row + 1] = ",
+        "a record has the headers of the one before it",
+        _OF_ORDER,
+    ),
+    Mutant(
+        "two-batches-at-once",
+        _SENDER,
+        "        with self._turn:\n            while batch",
+        "        if True:\n            while batch",
+        "a flush overtakes a batch that is being repeated",
+        _OF_ORDER,
     ),
     # -- reading ----------------------------------------------------------------------------------------
     Mutant(
