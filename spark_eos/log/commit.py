@@ -280,17 +280,25 @@ class Committer:
         self._doubts.sending(own, entry.seq, self._company.handed)
         attempt = 0
         deadline = self._clock.monotonic() + self._retry.deadline_s
+        failure: EosLogError
         while True:
             since = self._tail.moment()
             try:
                 self._store.create(name, data)
             except ObjectExistsError:
-                self._await_slot(entry.seq, deadline)
-                self._taken(draft, entry, doubted if attempt == 0 else None)
-                return
+                if self._follow().seq >= entry.seq:
+                    self._taken(draft, entry, doubted if attempt == 0 else None)
+                    return
+                # S3 refuses a create that ran into another request, and nothing is done; some file systems show what
+                # is there a moment later, and it may be ours. The same again, into the same slot, is right for both.
+                doubted = {request.request_id for request in draft.requests}
+                failure = StoreUnavailableError(
+                    f"{self._store.url}/{name} exists but cannot be read: the store does not show its own objects. "
+                    "Look at its caching"
+                )
             except OutcomeUnknownError as error:
                 doubted = {request.request_id for request in draft.requests}
-                failure: EosLogError = error
+                failure = error
             except StoreUnavailableError as error:
                 failure = error
             except StorageError as error:
@@ -420,18 +428,5 @@ class Committer:
             except (StoreUnavailableError, OutcomeUnknownError):
                 if self._clock.monotonic() >= deadline:
                     raise
-            self._clock.sleep(self._retry.wait_s(attempt, self._clock))
-            attempt += 1
-
-    def _await_slot(self, seq: int, deadline: float) -> None:
-        """Read the slot that a create found taken; some file systems show it a moment later."""
-        attempt = 0
-        while self._follow().seq < seq:
-            if self._clock.monotonic() >= deadline:
-                name = names.entry(seq, self._tail.state.entries_per_folder)
-                raise StoreUnavailableError(
-                    f"{self._store.url}/{name} exists but cannot be read: the store does not show its own objects. "
-                    "Look at its caching"
-                )
             self._clock.sleep(self._retry.wait_s(attempt, self._clock))
             attempt += 1

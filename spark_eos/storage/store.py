@@ -57,7 +57,8 @@ class Store(ABC):
     is_local: bool = False
 
     #: True where a single `create` that raises `ObjectExistsError` has met another's object for certain. False where
-    #: something below may have sent the request twice, so that it can meet its own.
+    #: something below may have sent the request twice, so that it can meet its own, or where a free name may be refused
+    #: (S3 answers 409 to a create that ran into another request, and nothing is done): only reading tells.
     knows_its_own: bool = False
 
     @abstractmethod
@@ -65,7 +66,8 @@ class Store(ABC):
         """Make ``name`` hold ``data``: atomically, durably, and only if the name is free.
 
         Returns only when the object would survive a power cut. Raises `ObjectExistsError` if the name is
-        taken (by anybody, also by an earlier try of the caller: compare the body), `OutcomeUnknownError`
+        taken (by anybody, also by an earlier try of the caller: compare the body; unless the store
+        `knows_its_own`, look first whether it is there at all), `OutcomeUnknownError`
         if the object may or may not be there or may still appear (or may not outlive a power cut): only the
         same call, repeated, settles that. `StoreFullError` and all other errors: it certainly is not there.
         """

@@ -8,6 +8,7 @@ __all__ = ["MUTANTS"]
 
 _COMMIT, _LOG, _PLAN = "spark_eos/log/commit.py", "spark_eos/log/log.py", "spark_eos/log/plan.py"
 _READ, _SEGMENTS, _TAIL = "spark_eos/log/read.py", "spark_eos/log/segments.py", "spark_eos/log/tail.py"
+_DERIVED, _STAGING = "spark_eos/log/derived.py", "spark_eos/log/staging.py"
 _POSIX, _POSIX_FILES = "spark_eos/storage/posix.py", "spark_eos/storage/posix_files.py"
 
 _OF_COMMIT = ("tests/log/test_commit.py",)
@@ -23,9 +24,19 @@ MUTANTS = (
     Mutant(
         "unknown-is-no",
         _COMMIT,
-        "                doubted = {request.request_id for request in draft.requests}\n",
-        "",
+        "                doubted = {request.request_id for request in draft.requests}\n"
+        "                failure = error\n",
+        "                failure = error\n",
         "a commit without a reply counts as one that was not made",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "refused-is-no",
+        _COMMIT,
+        "                doubted = {request.request_id for request in draft.requests}\n"
+        "                failure = StoreUnavailableError(\n",
+        "                failure = StoreUnavailableError(\n",
+        "a commit whose slot exists, but is not shown, counts as one that was not made",
         _OF_COMMIT,
     ),
     Mutant(
@@ -63,12 +74,29 @@ MUTANTS = (
     Mutant(
         "taken-slot-is-ours",
         _COMMIT,
-        "                self._await_slot(entry.seq, deadline)\n",
+        "                if self._follow().seq >= entry.seq:\n",
         "                if attempt:\n                    self._succeed(draft, entry, since)\n"
         "                    return\n"
-        "                self._await_slot(entry.seq, deadline)\n",
+        "                if self._follow().seq >= entry.seq:\n",
         "a slot that is taken after a lost reply passes for our own entry: its body is not compared",
         _OF_COMMIT,
+    ),
+    Mutant(
+        "refused-is-stored",
+        _DERIVED,
+        "        if store.knows_its_own:\n",
+        "        if True:\n",
+        "a snapshot that was refused, though there is none, counts as stored: what it stands for is retired",
+        ("tests/log/test_snapshots.py",),
+    ),
+    Mutant(
+        "refused-file-is-staged",
+        _STAGING,
+        "            if self._store.size(self._name) != self.size:\n                return False\n",
+        "            if self._store.size(self._name) != self.size:\n                return False\n"
+        "        except ObjectNotFoundError:\n            return True\n",
+        "a file that an object store refused, though there was none, is committed",
+        ("tests/log/test_staging.py",),
     ),
     Mutant(
         "next-slot-while-in-doubt",
