@@ -8,17 +8,21 @@ from __future__ import annotations
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.posix import PosixStore
 from spark_eos.storage.probe import probe
+from spark_eos.storage.settings import NO_SETTINGS, Settings, split_settings
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.urls import open_store, shared_store
 
 __all__ = [
+    "NO_SETTINGS",
     "Data",
     "MemoryStore",
     "ObjectInfo",
     "PosixStore",
+    "Settings",
     "Store",
     "Upload",
     "open_store",
     "probe",
     "shared_store",
+    "split_settings",
 ]
