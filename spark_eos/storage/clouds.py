@@ -253,11 +253,13 @@ def _gcs(library: Any, location: Location, settings: Settings) -> Made:  # noqa:
     endpoint = settings.get("gcs.service.host") or os.environ.get("GOOGLE_BASE_URL")
     config: dict[str, Any] = {"base_url": endpoint} if endpoint else {}
     if settings.flag("gcs.no-auth"):
-        config["skip_signature"] = True
-    elif "gcs.oauth2.token" in settings:
+        # The library's writes ask for credentials all the same: these mean nothing.
+        nobody = _Fixed({"token": "none", "expires_at": None})
+        return library.GCSStore, {**config, "skip_signature": True}, nobody, endpoint
+    if "gcs.oauth2.token" in settings:
         fixed = _Fixed({"token": settings["gcs.oauth2.token"], "expires_at": None})
         return library.GCSStore, config, fixed, endpoint
-    elif "gcs.service-account-file" in settings:
+    if "gcs.service-account-file" in settings:
         config["service_account"] = settings["gcs.service-account-file"]
     return library.GCSStore, config, None, endpoint
 

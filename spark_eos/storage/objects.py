@@ -55,6 +55,9 @@ _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
 _LIST_PAGE = 1000
 
+_MAKING = frozenset({"create", "overwrite", "upload"})
+"""They need nothing to be there."""
+
 _AGAIN = frozenset({Meaning.BUSY, Meaning.LOST, Meaning.CONFLICT})
 
 
@@ -80,6 +83,7 @@ class ObjectStore(Store):
         self._prefix = location.prefix
         self._settings = settings
         self._single_bytes = single_bytes
+        self._part_bytes = min(PART_BYTES, single_bytes)  # Of less than one part the library makes no parts.
         self._retry_s = retry_s
         self._client = connect(location, settings)
         self._patient: Any = None
@@ -154,9 +158,22 @@ class ObjectStore(Store):
         start = len(self._prefix)
         # The library lists folders only.
         folder = (self._prefix + self._escaped(prefix)).rpartition("/")[0]
-        pages = self._guard("list", prefix, lambda: self._patiently().list(folder, chunk_size=_LIST_PAGE))
-        while (page := self._guard("list", prefix, lambda: next(pages, None))) is not None:
+        pages: Any = None
+        last: str | None = None
+
+        def next_page() -> Any:
+            nonlocal pages
+            if pages is None:
+                pages = self._client.list(folder, offset=last, chunk_size=_LIST_PAGE)
+            try:
+                return next(pages, None)
+            except BaseException:
+                pages = None  # The stores list in the order of keys: go on behind the last one.
+                raise
+
+        while page := self._ask("list", prefix, next_page):
             for found in page:
+                last = found["path"]
                 name = self._unescaped(found["path"][start:])
                 if name.startswith(prefix) and is_legal_name(name) and name.partition("/")[0] != TEMP_FOLDER:
                     yield ObjectInfo(name, int(found["size"]))
@@ -236,17 +253,18 @@ class ObjectStore(Store):
             time.sleep(wait_s * random.uniform(0.5, 1))  # noqa: S311  (to spread requests, no secret)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
-    def _guard(self, verb: str, name: str, call: Callable[[], T]) -> T:
-        """The answer to what the library tries again by itself."""
+    def _guard(self, name: str, call: Callable[[], T], *, ends: bool = False) -> T:
+        """The answer to a part of an upload, which the library tries again by itself. ``ends``: it is the last one."""
         try:
             return call()
         except Exception as error:  # noqa: BLE001  (the library's errors have no common root)
             reply = read_reply(error)
-        raise self._failure(reply, verb, name)
+        certain = meaning(reply) is Meaning.REFUSED and not reply.was_retried
+        raise self._failure(reply, "upload", name, in_doubt=ends and not certain)
 
     def _failure(self, reply: Reply, verb: str, name: str, *, in_doubt: bool = False) -> EosLogError:
-        if meaning(reply) is Meaning.ABSENT and not in_doubt:
-            raise ObjectNotFoundError(
+        if meaning(reply) is Meaning.ABSENT and verb not in _MAKING:
+            return ObjectNotFoundError(
                 f"{self._where(name)}: there is no such object; check the name and the URL"
             )
         reply = reply._replace(message=self._settings.scrub(reply.message))
@@ -289,18 +307,17 @@ class _Parts:
 
         store = self._store
         return store._guard(  # noqa: SLF001  (one class in two halves)
-            "upload",
             self._name,
             lambda: obstore.open_writer(
                 store._patiently(),  # noqa: SLF001
                 self._key,
-                buffer_size=PART_BYTES,
+                buffer_size=store._part_bytes,  # noqa: SLF001
                 max_concurrency=PARTS_AT_ONCE,
             ),
         )
 
     def _send(self, data: bytes) -> None:
-        self._store._guard("upload", self._name, lambda: self._writer.write(data))  # noqa: SLF001
+        self._store._guard(self._name, lambda: self._writer.write(data))  # noqa: SLF001
 
     def abort(self) -> None:
         """Take back what was sent; what cannot be taken back is seen by nobody, and goes by the bucket's own rule."""
@@ -329,9 +346,9 @@ class _Parts:
             )
         writer, self._writer = self._writer, None
         try:
-            store._guard("upload", name, writer.close)  # noqa: SLF001
+            store._guard(name, writer.close, ends=True)  # noqa: SLF001
             return
-        except EosLogError as error:
+        except OutcomeUnknownError as error:
             failure = error
         # The last request may have done its work all the same: then the object is there.
         taken = False
@@ -341,6 +358,4 @@ class _Parts:
             raise ObjectExistsError(
                 f"{store.url}/{name}: its upload got no reply, but it is there; read it"
             ) from failure
-        raise OutcomeUnknownError(
-            f"{store.url}/{name}: upload may or may not be done: {failure}. Delete nothing that belongs to it"
-        ) from failure
+        raise failure

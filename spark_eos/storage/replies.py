@@ -51,6 +51,9 @@ class Reply(NamedTuple):
     message: str
     kind: str
     is_about_credentials: bool = False
+    """It came from whoever gives credentials out, before anything was asked of the store."""
+    was_retried: bool = False
+    """The library had tried before, and may have been served."""
 
     @property
     def said(self) -> str:
@@ -61,21 +64,18 @@ class Reply(NamedTuple):
 
 
 _STATUS = re.compile(r"Server returned (?:non-2xx status code|error response): *([0-9]{3})?")
+_RETRIED = re.compile(r", after [1-9][0-9]* retries")
 _KIND = re.compile(r"HttpError \{\s*kind: ([A-Za-z]+)")
 _CODE = re.compile(r"<Code>\s*([^<]{1,100}?)\s*</Code>")
 _MESSAGE = re.compile(r"<Message>\s*([^<]{1,2000}?)\s*</Message>")
 _JSON_MESSAGE = re.compile(r'"message":\s*"((?:[^"\\]|\\.){1,500})"')
 _INNERMOST = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
 _TLS = re.compile(
-    r"InvalidCertificate\(\s*([A-Za-z]+)|invalid peer certificate: ([A-Za-z]+)|(AlertReceived\([A-Za-z]+)"
+    r"InvalidCertificate\(\s*(?:Other\(\s*OtherError\(\s*)?([A-Za-z]+)|"
+    r"invalid peer certificate: ([A-Za-z]+)|(AlertReceived\([A-Za-z]+)"
 )
-_CREDENTIALS = (
-    "//169.254.",
-    "//metadata.google.internal",
-    "//metadata",
-    "/oauth2/",
-    "//sts.",
-    "security-credentials",
+_CREDENTIALS = re.compile(
+    r"//169\.254\.|//metadata|/oauth2/|//sts\.|/security-credentials|/latest/api/token|/computeMetadata/"
 )
 """In the addresses of those who give credentials out."""
 
@@ -100,20 +100,18 @@ def read_reply(error: BaseException) -> Reply:
     status = int(found[1]) if found and found[1] else _PLAIN_STATUS.get(type(error).__name__)
     code, message = _CODE.search(text), _MESSAGE.search(text) or _JSON_MESSAGE.search(text)
     kind = _KIND.search(debug)
+    credentials, retried = _CREDENTIALS.search(shown) is not None, _RETRIED.search(shown) is not None
     if status is None and found is None and not code:
-        return Reply(None, "", _failure(shown, debug), kind[1] if kind else "", _asks_for_credentials(shown))
+        return Reply(None, "", _failure(shown, debug), kind[1] if kind else "", credentials, retried)
     # "200 with an error in it" has no number in its text.
     return Reply(
         200 if status is None else status,
         code[1] if code else "",
         message[1].split("\n")[0][:_MESSAGE_CHARACTERS] if message else "",
         "",
-        _asks_for_credentials(shown),
+        credentials,
+        retried,
     )
-
-
-def _asks_for_credentials(shown: str) -> bool:
-    return any(word in shown for word in _CREDENTIALS)
 
 
 def _failure(shown: str, debug: str) -> str:
@@ -151,7 +149,24 @@ _REGION = {
     "IllegalLocationConstraintException",
     "InvalidRegion",
 }
-_KEYS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthenticationFailed", "InvalidAuthenticationInfo"}
+_KEYS = {
+    "InvalidAccessKeyId",
+    "InvalidTokenId",
+    "SignatureDoesNotMatch",
+    "AuthenticationFailed",
+    "InvalidAuthenticationInfo",
+}
+
+
+_BY_STATUS = {
+    404: Meaning.ABSENT,
+    409: Meaning.CONFLICT,
+    416: Meaning.BEYOND,
+    429: Meaning.BUSY,
+    501: Meaning.REFUSED,
+    505: Meaning.REFUSED,
+    507: Meaning.REFUSED,
+}
 
 
 def meaning(reply: Reply) -> Meaning:
@@ -164,20 +179,14 @@ def meaning(reply: Reply) -> Meaning:
             return Meaning.REFUSED
         # Without a connection nothing was sent. Everything else may have been served.
         return Meaning.BUSY if reply.kind == "Connect" or reply.is_about_credentials else Meaning.LOST
+    if reply.is_about_credentials:
+        return Meaning.BUSY if status >= 500 or status == 429 else Meaning.REFUSED
     if code in _NO_BUCKET or code in _FULL:
         return Meaning.REFUSED
     if status in {412, 304} or code in _SURELY_TAKEN:
         return Meaning.EXISTS
-    if status == 409:
-        return Meaning.CONFLICT
-    if status == 404:
-        return Meaning.ABSENT
-    if status == 416:
-        return Meaning.BEYOND
-    if status == 429:
-        return Meaning.BUSY
-    if status in {501, 505, 507}:
-        return Meaning.REFUSED
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
     # A gateway may answer any of these for a server that went on working, and a 200 may carry an error.
     if status >= 500 or status in {200, 408} or code == "RequestTimeout":
         return Meaning.LOST
@@ -195,14 +204,14 @@ def reply_error(reply: Reply, verb: str, where: str, *, in_doubt: bool = False) 
             f"{where}: {verb} may or may not be done: {reply.said}. Repeat the same call to learn it, and delete "
             "nothing that belongs to it before"
         )
-    what = meaning(reply)
-    if what is Meaning.REFUSED or (what is Meaning.ABSENT and reply.code in _NO_BUCKET):
-        return _refusal(reply, said)
     if reply.is_about_credentials:
-        return StoreUnavailableError(
-            f"{said}. No credentials were found in settings or environment, and this machine has none to give: set "
-            "them, or see to the network if they come from a service. Nothing was done"
+        kind = StorePermissionError if meaning(reply) is Meaning.REFUSED else StoreUnavailableError
+        return kind(
+            f"{said}. No credentials were found in settings or environment, and this machine's own service gives none: "
+            "set them, or give this machine a role. Nothing was done"
         )
+    if meaning(reply) is Meaning.REFUSED:
+        return _refusal(reply, said)
     return StoreUnavailableError(f"{said}. Nothing was done: see to the network and the store, and try again")
 
 
@@ -229,7 +238,7 @@ def _refusal(reply: Reply, said: str) -> EosLogError:
         )
     if code in _KEYS or status == 401:
         return StorePermissionError(
-            f"{said}. The credentials are wrong: check key and secret. Nothing was done"
+            f"{said}. The credentials are wrong: check key and secret, or the token. Nothing was done"
         )
     if status == 403:
         return StorePermissionError(

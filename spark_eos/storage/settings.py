@@ -8,12 +8,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from spark_eos.errors import ConfigError
 
 __all__ = ["NO_SETTINGS", "PREFIXES", "SETTINGS", "Setting", "Settings", "is_setting", "split_settings"]
+
+V = TypeVar("V")
 
 HIDDEN = "***"
 """What stands for a secret wherever settings are shown."""
@@ -168,7 +170,7 @@ def is_setting(key: str) -> bool:
     return key.lower().startswith(PREFIXES)
 
 
-def split_settings(options: Mapping[str, object]) -> tuple[dict[str, object], Settings]:
+def split_settings(options: Mapping[str, V]) -> tuple[dict[str, V], Settings]:
     """The options that are no store's, and those that are. Raises as `Settings`."""
     rest = {key: value for key, value in options.items() if not is_setting(str(key))}
     return rest, Settings({key: value for key, value in options.items() if is_setting(str(key))})

@@ -13,7 +13,7 @@ from spark_eos.storage.posix import PosixStore
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
-__all__ = ["open_store", "shared_store"]
+__all__ = ["is_object_store", "open_store", "settings_of", "shared_store"]
 
 SUPPORTED = (
     "a folder (/data/log or file:///data/log), a bucket or container (s3://, az://, abfss://, gs://) or, inside one "
@@ -56,6 +56,16 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
         f"{url}: this version has no store for {scheme}: URLs; use {SUPPORTED}. "
         f"If {url!r} is meant as a folder, write it as './{url}'"
     )
+
+
+def is_object_store(url: str) -> bool:
+    """Whether ``url`` names a place in a bucket or container."""
+    return url.partition(":")[0].lower() in SCHEMES and ":" in url
+
+
+def settings_of(url: str, settings: Settings) -> Settings:
+    """Those of ``settings`` that are for the kind of object store that ``url`` names."""
+    return settings.of(f"{SCHEMES[url.partition(':')[0].lower()]}.") if is_object_store(url) else NO_SETTINGS
 
 
 def shared_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:

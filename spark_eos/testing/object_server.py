@@ -50,12 +50,14 @@ class _Refusal:
 class ObjectServer:
     """What it holds, how it behaves, and what it was asked.
 
-    ``page`` objects are in one answer to a LIST. ``ignores_conditions``: every PUT is done.
+    ``page`` objects are in one answer to a LIST. ``ignores_conditions``: every PUT is done. ``loses``: the verb whose
+    next request is served, and gets no reply.
     """
 
     buckets: dict[str, dict[str, bytes]] = field(default_factory=dict)
     page: int = 1000
     ignores_conditions: bool = False
+    loses: str = ""
     address: str = ""
     journal: list[Request] = field(default_factory=list)
 
@@ -165,6 +167,10 @@ class _Handler(BaseHTTPRequestHandler):
                 answer = getattr(self, f"_{verb}")(self.store.buckets[bucket], key, query, body)
             status, headers, content = answer
             self.store.journal.append(Request(verb, key or query.get("prefix", ""), status))
+        if verb == self.store.loses:
+            self.store.loses = ""
+            self.close_connection = True
+            return
         self.send_response(status)
         self.send_header("Content-Length", headers.pop("Content-Length", str(len(content))))
         for name, value in headers.items():
