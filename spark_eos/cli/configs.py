@@ -33,7 +33,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _configs(chosen: argparse.Namespace) -> None:
-    admin = Admin(chosen.url)
+    admin = Admin(chosen.url, chosen.settings)
     if chosen.alter:
         admin.alter_log(dict(chosen.alter))
     log = admin.describe_log()
@@ -47,7 +47,7 @@ def _configs(chosen: argparse.Namespace) -> None:
 
 
 def _expire(chosen: argparse.Namespace) -> None:
-    expired = Admin(chosen.url).expire()
+    expired = Admin(chosen.url, chosen.settings).expire()
     if chosen.json:
         offsets = {group: [at._asdict() for at in gone] for group, gone in expired.offsets.items()}
         print_json({**asdict(expired), "offsets": offsets})

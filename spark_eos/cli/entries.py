@@ -23,7 +23,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _dump(chosen: argparse.Namespace) -> None:
-    for line in dump(Log.open(chosen.url), chosen.first):
+    for line in dump(Log.open(chosen.url, settings=chosen.settings), chosen.first):
         if chosen.json:
             print_json(line)
         else:

@@ -91,7 +91,7 @@ def _add_topics(
 
 
 def _list(chosen: argparse.Namespace) -> None:
-    groups = Admin(chosen.url).describe_groups()
+    groups = Admin(chosen.url, chosen.settings).describe_groups()
     if chosen.json:
         for group in groups.values():
             print_json({"group": group.group, "state": group.state, "members": len(group.members)})
@@ -103,7 +103,7 @@ def _list(chosen: argparse.Namespace) -> None:
 
 
 def _describe(chosen: argparse.Namespace) -> None:
-    group = Admin(chosen.url).describe_group(chosen.group)
+    group = Admin(chosen.url, chosen.settings).describe_group(chosen.group)
     if chosen.json:
         print_json(_as_json(group))
     elif chosen.members:
@@ -164,7 +164,7 @@ def _assignment(member: MemberDescription) -> str:
 
 
 def _reset_offsets(chosen: argparse.Namespace) -> None:
-    offsets = Admin(chosen.url).reset_group_offsets(
+    offsets = Admin(chosen.url, chosen.settings).reset_group_offsets(
         chosen.group,
         None if chosen.all_topics else chosen.topic,
         to_earliest=chosen.to_earliest,
@@ -191,12 +191,12 @@ def _reset_offsets(chosen: argparse.Namespace) -> None:
 
 
 def _delete(chosen: argparse.Namespace) -> None:
-    Admin(chosen.url).delete_group(chosen.group)
+    Admin(chosen.url, chosen.settings).delete_group(chosen.group)
     _tell(chosen, {"group": chosen.group, "deleted": True}, f"group {chosen.group} was deleted")
 
 
 def _delete_offsets(chosen: argparse.Namespace) -> None:
-    gone = Admin(chosen.url).delete_group_offsets(chosen.group, chosen.topic)
+    gone = Admin(chosen.url, chosen.settings).delete_group_offsets(chosen.group, chosen.topic)
     told = ", ".join(map(str, gone)) or "nothing: it had committed nothing there"
     _tell(
         chosen,
@@ -206,7 +206,7 @@ def _delete_offsets(chosen: argparse.Namespace) -> None:
 
 
 def _remove_members(chosen: argparse.Namespace) -> None:
-    gone = Admin(chosen.url).remove_members_from_group(chosen.group, chosen.member)
+    gone = Admin(chosen.url, chosen.settings).remove_members_from_group(chosen.group, chosen.member)
     told = ", ".join(gone) or "nobody: it had no members"
     _tell(chosen, {"group": chosen.group, "removed": gone}, f"removed from group {chosen.group}: {told}")
 

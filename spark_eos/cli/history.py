@@ -74,7 +74,7 @@ def _entry(log: Log, place: int) -> int:
 
 
 def _history(chosen: argparse.Namespace) -> None:
-    log = Log.open(chosen.url)
+    log = Log.open(chosen.url, settings=chosen.settings)
     oldest = earliest(log)
     since = chosen.since or 0
     if isinstance(since, _Time):
@@ -142,7 +142,7 @@ def _plain(one: Transaction) -> dict[str, object]:
 
 
 def _diff(chosen: argparse.Namespace) -> None:
-    log = Log.open(chosen.url)
+    log = Log.open(chosen.url, settings=chosen.settings)
     found = changes(log, _entry(log, chosen.first), _entry(log, chosen.last), chosen.topic)
     if chosen.json:
         _print_lines(found)

@@ -93,7 +93,7 @@ def _maintain(chosen: argparse.Namespace) -> None:
     only = check_steps(chosen.only or STEPS)
     with _stoppable() as stop, _Progress() as progress:
         maintainer = Maintainer(
-            Log.open(chosen.url),
+            Log.open(chosen.url, settings=chosen.settings),
             only=only,
             dry_run=chosen.dry_run,
             min_age_s=chosen.min_age,
@@ -137,7 +137,7 @@ def _pass(maintainer: Maintainer, progress: _Progress, chosen: argparse.Namespac
 def _vacuum(chosen: argparse.Namespace) -> None:
     with _stoppable() as stop, _Progress() as progress:
         vacuum = Vacuum(
-            Log.open(chosen.url),
+            Log.open(chosen.url, settings=chosen.settings),
             min_age_s=chosen.min_age,
             heartbeat_name=heartbeat_name,
             tell=lambda text: _go_on(stop, progress, text),
@@ -168,7 +168,7 @@ def _delete_records(chosen: argparse.Namespace) -> None:
         offsets.update(_offsets_of(chosen.offset_json_file))
     if not offsets:
         raise ConfigError("say which records: --to TOPIC:PARTITION=OFFSET, or --offset-json-file FILE")
-    starts = Admin(chosen.url).delete_records(offsets)
+    starts = Admin(chosen.url, chosen.settings).delete_records(offsets)
     if chosen.json:
         for at, start in starts.items():
             print_json({**at._asdict(), "start": start})

@@ -20,7 +20,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _topics(chosen: argparse.Namespace) -> None:
-    admin = Admin(chosen.url)
+    admin = Admin(chosen.url, chosen.settings)
     described = [admin.describe_topic(name) for name in admin.list_topics()]
     if chosen.json:
         for topic in described:
@@ -34,7 +34,7 @@ def _topics(chosen: argparse.Namespace) -> None:
 
 
 def _describe(chosen: argparse.Namespace) -> None:
-    topic = Admin(chosen.url).describe_topic(chosen.topic)
+    topic = Admin(chosen.url, chosen.settings).describe_topic(chosen.topic)
     columns = [
         {"name": field.name, "type": str(field.type), "nullable": field.nullable}
         for field in topic.schema or ()

@@ -70,7 +70,7 @@ def _add_looks(verbs: Commands) -> None:
 
 
 def _list(chosen: argparse.Namespace) -> None:
-    listed = Admin(chosen.url).list_transactions(
+    listed = Admin(chosen.url, chosen.settings).list_transactions(
         chosen.state, chosen.producer_id, chosen.duration_filter, chosen.transactional_id_pattern
     )
     if chosen.json:
@@ -82,7 +82,7 @@ def _list(chosen: argparse.Namespace) -> None:
 
 
 def _describe(chosen: argparse.Namespace) -> None:
-    transaction = Admin(chosen.url).describe_transaction(chosen.transactional_id)
+    transaction = Admin(chosen.url, chosen.settings).describe_transaction(chosen.transactional_id)
     if chosen.json:
         print_json(_as_json(transaction))
         return
@@ -105,7 +105,7 @@ def _describe(chosen: argparse.Namespace) -> None:
 
 
 def _describe_producers(chosen: argparse.Namespace) -> None:
-    producers = Admin(chosen.url).describe_producers(chosen.topic, chosen.partition)
+    producers = Admin(chosen.url, chosen.settings).describe_producers(chosen.topic, chosen.partition)
     if chosen.json:
         for producer in producers:
             print_json({"topic": chosen.topic, "partition": chosen.partition, **asdict(producer)})
@@ -127,7 +127,7 @@ def _describe_producers(chosen: argparse.Namespace) -> None:
 def _find_hanging(chosen: argparse.Namespace) -> None:
     if chosen.max_transaction_timeout < 0:
         raise ConfigError("--max-transaction-timeout must be at least 0 minutes")
-    found = Admin(chosen.url).find_hanging_transactions(
+    found = Admin(chosen.url, chosen.settings).find_hanging_transactions(
         chosen.topic, chosen.partition, chosen.max_transaction_timeout * _MINUTE_MS
     )
     if chosen.json:
@@ -155,7 +155,7 @@ def _hanging_rows(hanging: HangingTransaction) -> list[tuple[object, ...]]:
 
 
 def _abort(chosen: argparse.Namespace) -> None:
-    admin = Admin(chosen.url)
+    admin = Admin(chosen.url, chosen.settings)
     at_partition = chosen.topic is not None and chosen.partition is not None
     named_there = (
         chosen.topic,
@@ -182,7 +182,7 @@ def _abort(chosen: argparse.Namespace) -> None:
 
 
 def _force_terminate(chosen: argparse.Namespace) -> None:
-    after = Admin(chosen.url).force_terminate_transaction(chosen.transactional_id)
+    after = Admin(chosen.url, chosen.settings).force_terminate_transaction(chosen.transactional_id)
     _print_done("fenced; last transaction", after, chosen)
 
 

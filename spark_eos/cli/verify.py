@@ -48,7 +48,14 @@ def _verify(chosen: argparse.Namespace) -> None:
             remedy = f"; {finding.remedy}" if finding.remedy else ""
             print(f"{finding.verdict.value}: {finding.name}: {finding.text}{remedy}")
 
-    summary = verify(chosen.url, show, repair=chosen.repair, quick=chosen.quick, progress=progress)
+    summary = verify(
+        chosen.url,
+        show,
+        repair=chosen.repair,
+        quick=chosen.quick,
+        progress=progress,
+        settings=chosen.settings,
+    )
     progress.clear()
     if chosen.json:
         found = {verdict.value: count for verdict, count in summary.found.items()}

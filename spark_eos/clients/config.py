@@ -8,9 +8,18 @@ from typing import Any, NamedTuple
 
 from spark_eos.clients.durations import parse_duration_ms
 from spark_eos.errors import ConfigError
+from spark_eos.log.stores import Settings, is_setting, split_settings
 from spark_eos.protocol.assignors import ASSIGNORS
 
-__all__ = ["BY_DURATION", "CONSUMER", "PRODUCER", "Key", "consumer_config", "producer_config"]
+__all__ = [
+    "BY_DURATION",
+    "CONSUMER",
+    "PRODUCER",
+    "Key",
+    "consumer_config",
+    "producer_config",
+    "store_settings",
+]
 
 Parse = Callable[[str, object], Any]
 
@@ -182,9 +191,16 @@ def consumer_config(config: Mapping[str, object] | None) -> dict[str, Any]:
     return settings
 
 
+def store_settings(config: Mapping[str, object] | None) -> Settings:
+    """The settings of an object store (``s3.…``, ``adls.…``, ``gcs.…``) among those of a client."""
+    return split_settings(config or {})[1]
+
+
 def _parse(client: str, config: Mapping[str, object], keys: Mapping[str, Key]) -> dict[str, Any]:
     settings = {name: key.default for name, key in keys.items()}
     for name, value in config.items():
+        if is_setting(str(name)):
+            continue  # The store's, see `store_settings`.
         if name not in keys:
             near = difflib.get_close_matches(str(name), keys, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(keys)}"

@@ -13,7 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from spark_eos.clients.assigned import Assigned
-from spark_eos.clients.config import consumer_config
+from spark_eos.clients.config import consumer_config, store_settings
 from spark_eos.clients.fetcher import NO_LIMIT, Fetcher
 from spark_eos.clients.offsets import IDLE_S, Offsets
 from spark_eos.clients.rebalance import Rebalance
@@ -58,7 +58,7 @@ class Consumer:
 
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         self._settings = consumer_config(config)
-        self._log = url if isinstance(url, Log) else Log.shared(url)
+        self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(config))
         if not self._settings["log.upkeep.enable"]:
             self._log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
         self._isolation = Isolation(self._settings["isolation.level"])

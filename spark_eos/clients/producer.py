@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_eos.clients.accumulator import Accumulator, TopicBuffer
-from spark_eos.clients.config import PRODUCER, producer_config
+from spark_eos.clients.config import PRODUCER, producer_config, store_settings
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
 from spark_eos.clients.sender import Sender
 from spark_eos.clients.transactions import ClientState, Transactions, no_transactions
@@ -49,11 +49,12 @@ class Producer:
     `commit_transaction`, and nothing is seen before the commit. Raises `ConfigError`.
 
     ``buffer.memory`` bounds the records of one topic that are held in memory; in a transaction the rest
-    waits in staged files. ``url`` may also be an open `Log`.
+    waits in staged files. ``url`` may also be an open `Log`. Settings of an object store (docs/stores) are keys, too.
     """
 
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         self._settings = producer_config(config)
+        self._store_settings = store_settings(config)
         self._url = url
         self._opened: Log | None = url if isinstance(url, Log) else None
         self._opening = threading.Lock()
@@ -251,10 +252,12 @@ class Producer:
                 block_ms = self._settings["max.block.ms"]
                 create = self._settings["auto.create.topics.enable"]
                 if block_ms == PRODUCER["max.block.ms"].default:
-                    self._opened = Log.shared(self._url, create=create)
+                    self._opened = Log.shared(self._url, self._store_settings, create=create)
                 else:
                     open_ = Log.open_or_create if create else Log.open
-                    self._opened = open_(self._url, retry=Retry(deadline_s=block_ms / 1000))
+                    self._opened = open_(
+                        self._url, retry=Retry(deadline_s=block_ms / 1000), settings=self._store_settings
+                    )
             if not self._settings["log.upkeep.enable"]:
                 self._opened.upkeep.enabled = False  # For this process, whoever else in it uses the log.
             return self._opened

@@ -34,7 +34,7 @@ from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import Piece, PieceContent
 from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import StagedFile, TopicPartition
-from spark_eos.storage import Store, open_store, probe, shared_store
+from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store, probe, shared_store
 
 __all__ = ["Log"]
 
@@ -66,10 +66,18 @@ class Log:
 
     @classmethod
     def open(
-        cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None
+        cls,
+        url: str | os.PathLike[str] | Store,
+        clock: Clock = SYSTEM,
+        retry: Retry | None = None,
+        *,
+        settings: Settings = NO_SETTINGS,
     ) -> Log:
-        """Open a log that is there. Raises `NotALogError`, `UnsupportedVersionError`, `CorruptRecordError`."""
-        store = url if isinstance(url, Store) else open_store(url)
+        """Open a log that is there. Raises `NotALogError`, `UnsupportedVersionError`, `CorruptRecordError`.
+
+        ``settings`` are those of an object store, here and below.
+        """
+        store = url if isinstance(url, Store) else open_store(url, settings)
         log = cls(store, clock, retry)
         if log.follow().seq < 0:
             raise NotALogError(
@@ -88,6 +96,7 @@ class Log:
         *,
         snapshot_interval: int = 200,
         entries_per_folder: int = 100_000,
+        settings: Settings = NO_SETTINGS,
     ) -> Log:
         """Create a log, after a probe that the store keeps its word.
 
@@ -96,7 +105,7 @@ class Log:
 
         Raises `LogExistsError`, `NotALogError` if something else is there, `UnsupportedStoreError`.
         """
-        store = url if isinstance(url, Store) else open_store(url)
+        store = url if isinstance(url, Store) else open_store(url, settings)
         log = cls(store, clock, retry)
         if log.follow().seq >= 0:
             raise LogExistsError(f"{store.url} holds a log already")
@@ -116,10 +125,15 @@ class Log:
 
     @classmethod
     def open_or_create(
-        cls, url: str | os.PathLike[str] | Store, clock: Clock = SYSTEM, retry: Retry | None = None
+        cls,
+        url: str | os.PathLike[str] | Store,
+        clock: Clock = SYSTEM,
+        retry: Retry | None = None,
+        *,
+        settings: Settings = NO_SETTINGS,
     ) -> Log:
         """Open the log, or create it if nothing is there."""
-        store = url if isinstance(url, Store) else open_store(url)
+        store = url if isinstance(url, Store) else open_store(url, settings)
         try:
             return cls.open(store, clock, retry)
         except NotALogError:
@@ -129,13 +143,19 @@ class Log:
                 return cls.open(store, clock, retry)
 
     @classmethod
-    def shared(cls, url: str | os.PathLike[str], *, create: bool = False) -> Log:
-        """The handle that everybody in this process uses for the log: what it has read is read once."""
-        store = shared_store(url)
+    def shared(
+        cls, url: str | os.PathLike[str], settings: Settings = NO_SETTINGS, *, create: bool = False
+    ) -> Log:
+        """The handle that everybody in this process uses for the log: what it has read is read once.
+
+        Everybody with the same ``settings``: others may be somebody else.
+        """
+        store = shared_store(url, settings)
+        key = (store.url, settings) if settings else store.url
         with _SHARED_LOCK:
-            log = _SHARED.get(store.url)
+            log = _SHARED.get(key)
             if log is None or not log.is_same():
-                log = _SHARED[store.url] = (cls.open_or_create if create else cls.open)(store)
+                log = _SHARED[key] = (cls.open_or_create if create else cls.open)(store)
                 return log
         log.follow()
         return log
@@ -313,5 +333,5 @@ def _foreign(store: Store) -> str | None:
     return None
 
 
-_SHARED: dict[str, Log] = {}
+_SHARED: dict[str | tuple[str, Settings], Log] = {}
 _SHARED_LOCK = threading.Lock()

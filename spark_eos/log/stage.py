@@ -15,7 +15,7 @@ from spark_eos.log.read import Records, read
 from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.topics import layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
-from spark_eos.storage import Store, shared_store
+from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
 
 __all__ = ["BUFFER_BYTES", "Stage", "stage_rows"]
 
@@ -51,11 +51,14 @@ class Stage(NamedTuple):
 
     url: str
     base_seq: int
+    settings: Settings = NO_SETTINGS
 
     def writer(self, topic: Topic, *, compression: str | None = None) -> SegmentWriter:
         """See `stage_rows`."""
-        return stage_rows(shared_store(self.url), topic, self.base_seq, compression=compression)
+        return stage_rows(
+            shared_store(self.url, self.settings), topic, self.base_seq, compression=compression
+        )
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
         """See `spark_eos.log.read.read`."""
-        return read(shared_store(self.url), topic, fetch)
+        return read(shared_store(self.url, self.settings), topic, fetch)

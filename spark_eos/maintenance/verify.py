@@ -16,7 +16,7 @@ from spark_eos.maintenance.verify_chain import Chain
 from spark_eos.maintenance.verify_data import DataCheck
 from spark_eos.maintenance.verify_pieces import PieceCheck
 from spark_eos.maintenance.verify_report import Finding, Notes, Summary, Verdict
-from spark_eos.storage import Store, open_store
+from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
 __all__ = ["Finding", "Summary", "Verdict", "verify"]
 
@@ -28,14 +28,16 @@ def verify(
     repair: bool = False,
     quick: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
+    settings: Settings = NO_SETTINGS,
 ) -> Summary:
     """Look at everything there is of the log at ``url``; ``found`` is called with each finding as it is made.
 
-    ``quick`` reads no data and no retired entries; ``progress`` is told what is done, how much of it, of how much.
+    ``quick`` reads no data and no retired entries; ``progress`` is told what is done, how much of it, of how much;
+    ``settings`` are those of an object store.
     Raises `NotALogError`, `UnsupportedVersionError` for what a newer version wrote, and what the store raises when
     it is not there.
     """
-    store = url if isinstance(url, Store) else open_store(url)
+    store = url if isinstance(url, Store) else open_store(url, settings)
     notes = Notes(found, progress)
     pieces = PieceCheck(store, notes, repair=repair)
     state = Chain(store, pieces, notes, repair=repair, quick=quick).walk()

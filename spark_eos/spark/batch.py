@@ -70,7 +70,7 @@ class EosLogBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks; what is appended after this call is not read."""
         options = self._options
-        log = Log.shared(options.path)
+        log = Log.shared(options.path, options.settings)
         state = log.state
         past = self._past(log)
         shown = log if past is None else past
@@ -86,7 +86,7 @@ class EosLogBatchReader(DataSourceReader):
             else:
                 fetches += plan_as_of(log, past, at, start, ends[at], isolation)
         return split(
-            Stage(options.path, state.seq + 1),
+            Stage(options.path, state.seq + 1, options.settings),
             dict(state.topics),
             fetches,
             at_least=options.min_partitions,
@@ -120,7 +120,7 @@ class EosLogBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all rows visible at once."""
         topics, files = collect(messages)
-        log = Log.shared(self._options.path)
+        log = Log.shared(self._options.path, self._options.settings)
 
         def propose(state: State) -> tuple[Action, ...]:
             topic = self._options.topic

@@ -12,6 +12,7 @@ from typing import Literal, cast
 
 from spark_eos.errors import ConfigError
 from spark_eos.log.history import time_ms
+from spark_eos.log.stores import NO_SETTINGS, Settings, settings_of, split_settings
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.offsets import (
     Kind,
@@ -56,6 +57,7 @@ class SourceOptions:
     upkeep: bool = True
     version_as_of: int | None = None
     timestamp_as_of_ms: int | None = None
+    settings: Settings = NO_SETTINGS
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class SinkOptions:
     partitioner: str | None = None
     include_headers: bool = True
     upkeep: bool = True
+    settings: Settings = NO_SETTINGS
+    checkpoint_settings: Settings = NO_SETTINGS
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
@@ -87,8 +91,9 @@ def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> Sourc
     then only what decides on the columns is looked at, all else has its default.
     """
     use: Use | None = None if streaming is None else "stream source" if streaming else "batch source"
-    given = Given(options, use)
-    selection = _selection(given)
+    rest, settings = split_settings(options)
+    given = Given(rest, use)
+    selection = replace(_selection(given), settings=settings)
     if streaming is None:
         return selection
     starting = _starting(given, streaming=streaming)
@@ -124,11 +129,20 @@ def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> Sourc
 
 def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """The options of a sink. Raises `ConfigError`, naming the option, its value and what is expected."""
-    given = Given(options, "stream sink" if streaming else "batch sink")
+    rest, settings = split_settings(options)
+    given = Given(rest, "stream sink" if streaming else "batch sink")
+    path, checkpoint = _path(given), given.verbatim("checkpointLocation")
+    own, others = settings_of(path, settings), settings_of(checkpoint or "", settings)
+    for name in settings:
+        if name not in own and name not in others:
+            raise ConfigError(
+                f"option {name} is a setting of an object store that neither the path nor the checkpointLocation is "
+                "in; leave it out"
+            )
     guarantee = given.choice("processing.guarantee", ("exactly_once", "at_least_once"))
     compression = given.choice("compression.type", ("none", "lz4", "zstd"))
     return SinkOptions(
-        path=_path(given),
+        path=path,
         topic=given.text("topic"),
         transactional_id=given.text("transactional.id"),
         group_id=given.text("group.id"),
@@ -136,12 +150,14 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         num_partitions=given.integer("num.partitions", highest=_MAX_INT32) or 1,
         auto_create=given.boolean("auto.create.topics.enable", default=True),
         # These two as they are: Spark does not strip them either.
-        checkpoint_location=given.verbatim("checkpointLocation"),
+        checkpoint_location=checkpoint,
         query_name=given.verbatim("queryName"),
         compression=None if compression in {None, "none"} else cast('Literal["lz4", "zstd"]', compression),
         partitioner=given.text("partitioner.class"),
         include_headers=given.boolean("includeHeaders", default=True),
         upkeep=given.boolean("log.upkeep.enable", default=True),
+        settings=own,
+        checkpoint_settings=others,
     )
 
 

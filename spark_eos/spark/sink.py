@@ -54,7 +54,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the micro-batch visible, once: rows, source offsets and COMMIT in one entry."""
         topics, files = collect(messages)
-        log = Log.shared(self._options.path)
+        log = Log.shared(self._options.path, self._options.settings)
         if not self._options.upkeep:
             log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
         try:

@@ -137,7 +137,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = begin.positions.get(at, finish.initial.get(at, partition.start))
             fetches += plan(state, at, *self._range(at, first, stop, partition), self._isolation, log.load)
         return split(
-            Stage(self._options.path, state.seq + 1),
+            Stage(self._options.path, state.seq + 1, self._options.settings),
             dict(state.topics),
             fetches,
             at_least=self._options.min_partitions,
@@ -159,7 +159,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- details ------------------------------------------------------------------------------------
 
     def _log(self) -> Log:
-        log = Log.shared(self._options.path)
+        log = Log.shared(self._options.path, self._options.settings)
         if not self._options.upkeep:
             log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
         return log

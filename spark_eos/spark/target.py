@@ -57,12 +57,12 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool) -> Tar
         typed = False
         check_sink_schema(frame, typed=schema_of(topic), topic_option=options.topic)
     if log is None:
-        log = Log.shared(options.path, create=True)
+        log = Log.shared(options.path, options.settings, create=True)
     if options.topic is not None and topic is None:
         topic = log.ensure_topic(
             options.topic, options.num_partitions, schema=topic_schema(frame) if typed else None
         )
-    return Target(Stage(log.url, log.state.seq + 1), topic)
+    return Target(Stage(log.url, log.state.seq + 1, options.settings), topic)
 
 
 def truncation(state: State, topic: str) -> tuple[Action, ...]:
@@ -80,7 +80,7 @@ def truncation(state: State, topic: str) -> tuple[Action, ...]:
 
 def _existing(options: SinkOptions) -> Log | None:
     try:
-        return Log.shared(options.path)
+        return Log.shared(options.path, options.settings)
     except NotALogError:
         if not options.auto_create:
             raise

@@ -138,7 +138,7 @@ class TaskWriter:
         options = self._options
         topic = self._topic
         if topic is None:
-            topic = Log.shared(options.path).ensure_topic(
+            topic = Log.shared(options.path, options.settings).ensure_topic(
                 name, options.num_partitions, auto_create=options.auto_create
             )
         writer = self._stage.writer(topic, compression=options.compression)

@@ -51,7 +51,7 @@ def selected_partitions(options: SourceOptions, state: State) -> list[TopicParti
 
 def source_schema(options: SourceOptions) -> StructType:
     """The columns of the rows; all topics of one source must have the same ones."""
-    state = Log.shared(options.path).state
+    state = Log.shared(options.path, options.settings).state
     names = sorted({at.topic for at in selected_partitions(options, state)})
     schemas = {name: schema_of(state.topics[name]) for name in names}
     for name in names[1:]:

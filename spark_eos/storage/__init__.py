@@ -8,17 +8,24 @@ from __future__ import annotations
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.posix import PosixStore
 from spark_eos.storage.probe import probe
+from spark_eos.storage.settings import NO_SETTINGS, Settings, is_setting, split_settings
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.urls import open_store, shared_store
+from spark_eos.storage.urls import is_object_store, open_store, settings_of, shared_store
 
 __all__ = [
+    "NO_SETTINGS",
     "Data",
     "MemoryStore",
     "ObjectInfo",
     "PosixStore",
+    "Settings",
     "Store",
     "Upload",
+    "is_object_store",
+    "is_setting",
     "open_store",
     "probe",
+    "settings_of",
     "shared_store",
+    "split_settings",
 ]

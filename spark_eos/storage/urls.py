@@ -1,4 +1,4 @@
-"""From what users write (a path, ``file:///…``, ``memory://…``) to a `Store`."""
+"""From what users write (a path, ``file:///…``, ``s3://…``, ``memory://…``) to a `Store`."""
 
 from __future__ import annotations
 
@@ -7,53 +7,93 @@ import re
 from urllib.parse import unquote
 
 from spark_eos.errors import ConfigError, UnsupportedStoreError
+from spark_eos.storage.clouds import SCHEMES, parse_location
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
-__all__ = ["open_store", "shared_store"]
+__all__ = ["is_object_store", "open_store", "settings_of", "shared_store"]
 
-SUPPORTED = "a folder (/data/log or file:///data/log) or, inside one process, memory://name"
+SUPPORTED = (
+    "a folder (/data/log or file:///data/log), a bucket or container (s3://, az://, abfss://, gs://) or, inside one "
+    "process, memory://name"
+)
 
 # One letter is no scheme: a drive letter is no URL, and "a:b" a legal file name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
 
-def open_store(url: str | os.PathLike[str]) -> Store:
+def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:
     """The store that ``url`` names; nothing is created or even looked at yet.
 
-    A path (relative ones count from the current folder; never percent-decoded), ``file:/path`` or
-    ``file:///path`` (percent-decoded, as RFC 8089 says and `pathlib.Path.as_uri` writes), or
-    ``memory://name``, which every caller in this process shares. A ``PathLike`` is always a path.
+    ``settings`` are those of an object store (`spark_eos.storage.settings`). ``url`` is one of:
 
-    Raises `UnsupportedStoreError` for every other scheme and `ConfigError` for a malformed URL.
+    - a path (relative ones count from the current folder; never percent-decoded); a ``PathLike`` is always one
+    - ``file:/path`` or ``file:///path`` (percent-decoded, as RFC 8089 says and `pathlib.Path.as_uri` writes)
+    - ``memory://name``, which every caller in this process shares
+    - a place in a bucket or container, never percent-decoded: ``s3://bucket/path`` (``s3a://`` is the same),
+      ``az://container/path``, ``abfss://container@account.dfs.core.windows.net/path``, ``gs://bucket/path``
+
+    Raises `UnsupportedStoreError` for every other scheme and `ConfigError` for a malformed URL or settings that do
+    not fit.
     """
     if not isinstance(url, str):
-        return _folder(os.fsdecode(url), url)
+        return _no_cloud(settings, _folder(os.fsdecode(url), url))
     match = _SCHEME.fullmatch(url)
     if match is None:
-        return _folder(url, url)
+        return _no_cloud(settings, _folder(url, url))
     scheme, rest = match[1].lower(), match[2]
+    if scheme in SCHEMES:
+        from spark_eos.storage.objects import ObjectStore
+
+        return ObjectStore(parse_location(url), settings)
     if scheme == "file":
-        return _folder(unquote(_file_path(rest, url), errors="surrogateescape"), url)
+        return _no_cloud(settings, _folder(unquote(_file_path(rest, url), errors="surrogateescape"), url))
     if scheme == "memory":
-        return MemoryStore(_memory_name(rest, url))
+        return _no_cloud(settings, MemoryStore(_memory_name(rest, url)))
     raise UnsupportedStoreError(
         f"{url}: this version has no store for {scheme}: URLs; use {SUPPORTED}. "
         f"If {url!r} is meant as a folder, write it as './{url}'"
     )
 
 
-def shared_store(url: str | os.PathLike[str]) -> Store:
-    """As `open_store`; the same one for everybody in this process, so what it has made sure of is done once.
+def is_object_store(url: str) -> bool:
+    """Whether ``url`` names a place in a bucket or container."""
+    return url.partition(":")[0].lower() in SCHEMES and ":" in url
 
-    A store in a folder syncs folders that it has not used before: for a task of a few rows that is most of the work.
+
+def settings_of(url: str, settings: Settings) -> Settings:
+    """Those of ``settings`` that are for the kind of object store that ``url`` names."""
+    return settings.of(f"{SCHEMES[url.partition(':')[0].lower()]}.") if is_object_store(url) else NO_SETTINGS
+
+
+def shared_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:
+    """As `open_store`; the same one for everybody in this process who has the same settings.
+
+    What it has made sure of is done once, and its connections are used again. A store in a folder syncs folders that
+    it has not used before: for a task of a few rows that is most of the work.
     """
-    store = open_store(url)
-    return _SHARED.setdefault(store.url, store)
+    store = _SHARED.get((url, settings)) if isinstance(url, str) else None
+    if store is None:
+        opened = open_store(url, settings)
+        store = _SHARED.setdefault((opened.url, settings), opened)
+        if isinstance(url, str) and not store.is_local:
+            _SHARED[url, settings] = (
+                store  # A client takes milliseconds to make; what a folder is may change.
+            )
+    return store
 
 
-_SHARED: dict[str, Store] = {}
+_SHARED: dict[tuple[str, Settings], Store] = {}
+
+
+def _no_cloud(settings: Settings, store: Store) -> Store:
+    if settings:
+        raise ConfigError(
+            f"setting {next(iter(settings))} is one of an object store, and {store.url} is none: leave it out"
+        )
+    return store
 
 
 def _folder(path: str, url: object) -> PosixStore:

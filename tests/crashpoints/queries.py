@@ -48,7 +48,7 @@ def driver(app):
         except ObjectNotFoundError:
             return None
 
-    def opens(_url):
+    def opens(_url, _settings):
         return app.store
 
     retry = Retry(deadline_s=30 if app.patient else 0, first_s=0)

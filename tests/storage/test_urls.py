@@ -68,11 +68,8 @@ def test_memory() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "s3://b/p",
-        "s3a://b/p",
-        "az://c/p",
-        "abfss://c@a/p",
-        "gs://b/p",
+        "s3n://b/p",
+        "wasbs://c@a/p",
         "hdfs:///p",
         "dbfs:/p",
         "https://h/p",
@@ -82,7 +79,7 @@ def test_memory() -> None:
 def test_other_schemes_are_refused_with_what_is_supported(url: str) -> None:
     with pytest.raises(UnsupportedStoreError) as caught:
         open_store(url)
-    for part in (url, url.partition(":")[0], "file:///data/log", "memory://name", f"./{url}"):
+    for part in (url, url.partition(":")[0], "file:///data/log", "s3://", "memory://name", f"./{url}"):
         assert part in str(caught.value)
 
 

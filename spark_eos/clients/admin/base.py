@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from spark_eos.log.log import Log
+from spark_eos.log.stores import Settings
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
@@ -15,13 +16,19 @@ WRITER = "admin"
 
 
 class AdminBase:
-    """Finds the log anew for each call. Safe to share between threads."""
+    """Finds the log anew for each call. Safe to share between threads.
 
-    def __init__(self, url: str | os.PathLike[str] | Log) -> None:
+    ``config`` has the settings of an object store (docs/stores), and nothing else.
+    """
+
+    def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         self._url = url
+        self._settings = Settings(config or {})
 
     def _log(self, *, create: bool = False) -> Log:
-        return self._url if isinstance(self._url, Log) else Log.shared(self._url, create=create)
+        return (
+            self._url if isinstance(self._url, Log) else Log.shared(self._url, self._settings, create=create)
+        )
 
 
 def places(

@@ -1,0 +1,32 @@
+"""What the floors above need of stores, whose business they are not: their settings, and single files of others."""
+
+from __future__ import annotations
+
+from spark_eos.errors import ObjectNotFoundError
+from spark_eos.storage import (
+    NO_SETTINGS,
+    Settings,
+    is_object_store,
+    is_setting,
+    settings_of,
+    shared_store,
+    split_settings,
+)
+
+__all__ = [
+    "NO_SETTINGS",
+    "Settings",
+    "is_object_store",
+    "is_setting",
+    "read_file",
+    "settings_of",
+    "split_settings",
+]
+
+
+def read_file(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bytes | None:
+    """The bytes of a file that somebody else has written into a folder; None if it is not there."""
+    try:
+        return bytes(shared_store(folder, settings).read(name).to_pybytes())
+    except ObjectNotFoundError:
+        return None

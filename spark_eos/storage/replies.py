@@ -1,0 +1,254 @@
+"""What a reply of an object store means: which error to raise, and which requests certainly did nothing.
+
+Of what a store says, its status, its word for the trouble and its one sentence are kept. The rest of the body stays
+out of our errors: some stores send back what was signed, with tokens in it.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import NamedTuple
+
+from spark_eos.errors import (
+    EosLogError,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    StorageError,
+    StoreFullError,
+    StorePermissionError,
+    StoreUnavailableError,
+    UnsupportedStoreError,
+)
+
+__all__ = ["Meaning", "Reply", "meaning", "read_reply", "reply_error"]
+
+
+class Meaning(Enum):
+    """What is known after a request that did not succeed."""
+
+    EXISTS = auto()
+    """The condition of a create was not met: the name is taken."""
+    CONFLICT = auto()
+    """Another request for the same name got in the way; this one did nothing."""
+    ABSENT = auto()
+    """There is no such object."""
+    BEYOND = auto()
+    """The object ends before the range that was asked for."""
+    BUSY = auto()
+    """This one did nothing, and another try may succeed."""
+    LOST = auto()
+    """Nobody knows what it did, or will yet do; another try may succeed."""
+    REFUSED = auto()
+    """It did nothing, and neither would another one."""
+
+
+class Reply(NamedTuple):
+    """What came back: ``status`` is None if nothing did, and ``kind`` then says what happened instead."""
+
+    status: int | None
+    code: str
+    message: str
+    kind: str
+    is_about_credentials: bool = False
+    """It came from whoever gives credentials out, before anything was asked of the store."""
+    was_retried: bool = False
+    """The library had tried before, and may have been served."""
+
+    @property
+    def said(self) -> str:
+        """In one line, for an error's text."""
+        if self.status is None:
+            return self.message or "no reply"
+        return " ".join(part for part in (str(self.status), self.code, self.message) if part)
+
+
+_STATUS = re.compile(r"Server returned (?:non-2xx status code|error response): *([0-9]{3})?")
+_RETRIED = re.compile(r", after [1-9][0-9]* retries")
+_KIND = re.compile(r"HttpError \{\s*kind: ([A-Za-z]+)")
+_CODE = re.compile(r"<Code>\s*([^<]{1,100}?)\s*</Code>")
+_MESSAGE = re.compile(r"<Message>\s*([^<]{1,2000}?)\s*</Message>")
+_JSON_MESSAGE = re.compile(r'"message":\s*"((?:[^"\\]|\\.){1,500})"')
+_INNERMOST = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
+_TLS = re.compile(
+    r"InvalidCertificate\(\s*(?:Other\(\s*OtherError\(\s*)?([A-Za-z]+)|"
+    r"invalid peer certificate: ([A-Za-z]+)|(AlertReceived\([A-Za-z]+)"
+)
+_CREDENTIALS = re.compile(
+    r"//169\.254\.|//metadata|/oauth2/|//sts\.|/security-credentials|/latest/api/token|/computeMetadata/"
+)
+"""In the addresses of those who give credentials out."""
+
+_MESSAGE_CHARACTERS = 300
+
+_PLAIN_STATUS = {
+    "PermissionDeniedError": 403,
+    "UnauthenticatedError": 401,
+    "FileNotFoundError": 404,
+    "NotFoundError": 404,
+    "PreconditionError": 412,
+    "NotModifiedError": 304,
+}
+"""Errors of the library that say the status by their type, should their text not."""
+
+
+def read_reply(error: BaseException) -> Reply:
+    """What the library's ``error`` tells of the reply."""
+    text = str(error)
+    shown, _, debug = text.partition("\n\nDebug source:\n")
+    found = _STATUS.search(shown)
+    status = int(found[1]) if found and found[1] else _PLAIN_STATUS.get(type(error).__name__)
+    code, message = _CODE.search(text), _MESSAGE.search(text) or _JSON_MESSAGE.search(text)
+    kind = _KIND.search(debug)
+    credentials, retried = _CREDENTIALS.search(shown) is not None, _RETRIED.search(shown) is not None
+    if status is None and found is None and not code:
+        return Reply(None, "", _failure(shown, debug), kind[1] if kind else "", credentials, retried)
+    # "200 with an error in it" has no number in its text.
+    return Reply(
+        200 if status is None else status,
+        code[1] if code else "",
+        message[1].split("\n")[0][:_MESSAGE_CHARACTERS] if message else "",
+        "",
+        credentials,
+        retried,
+    )
+
+
+def _failure(shown: str, debug: str) -> str:
+    """Why nothing came back, in the words of whoever found out."""
+    tls = _TLS.search(debug)
+    if tls:
+        return f"TLS: the server's certificate is not trusted ({next(part for part in tls.groups() if part)})"
+    innermost = _INNERMOST.findall(debug)
+    if innermost:
+        return str(innermost[-1])[:_MESSAGE_CHARACTERS]
+    if "kind: TimedOut" in debug or "TimedOut" in debug or "kind: Timeout" in debug:
+        return "it did not answer in time"
+    # The address before it is named by our own text.
+    return shown.split(" - ", 1)[-1].split("\n", maxsplit=1)[0][:_MESSAGE_CHARACTERS]
+
+
+# -- Meaning ------------------------------------------------------------------------------------------
+
+_BEYOND = "Wanted range starting at"
+"""The library's own word, for a server that answers such a range with nothing instead of 416."""
+_EXPIRED = {"ExpiredToken", "TokenRefreshRequired", "RequestExpired", "InvalidToken"}
+_SKEWED = {"RequestTimeTooSkewed"}
+_NO_BUCKET = {
+    "NoSuchBucket",
+    "ContainerNotFound",
+    "InvalidBucketName",
+    "ContainerBeingDeleted",
+    "ContainerDisabled",
+}
+_FULL = {"XMinioStorageFull", "QuotaExceeded", "XMinioAdminBucketQuotaExceeded"}
+_SURELY_TAKEN = {"BlobAlreadyExists", "PreconditionFailed", "ConditionNotMet", "TargetConditionNotMet"}
+_REGION = {
+    "AuthorizationHeaderMalformed",
+    "PermanentRedirect",
+    "IllegalLocationConstraintException",
+    "InvalidRegion",
+}
+_KEYS = {
+    "InvalidAccessKeyId",
+    "InvalidTokenId",
+    "SignatureDoesNotMatch",
+    "AuthenticationFailed",
+    "InvalidAuthenticationInfo",
+}
+
+
+_BY_STATUS = {
+    404: Meaning.ABSENT,
+    409: Meaning.CONFLICT,
+    416: Meaning.BEYOND,
+    429: Meaning.BUSY,
+    501: Meaning.REFUSED,
+    505: Meaning.REFUSED,
+    507: Meaning.REFUSED,
+}
+
+
+def meaning(reply: Reply) -> Meaning:
+    """What is known after ``reply`` to a single request."""
+    status, code = reply.status, reply.code
+    if status is None:
+        if _BEYOND in reply.message:
+            return Meaning.BEYOND
+        if reply.message.startswith("TLS:"):
+            return Meaning.REFUSED
+        # Without a connection nothing was sent. Everything else may have been served.
+        return Meaning.BUSY if reply.kind == "Connect" or reply.is_about_credentials else Meaning.LOST
+    if reply.is_about_credentials:
+        return Meaning.BUSY if status >= 500 or status == 429 else Meaning.REFUSED
+    if code in _NO_BUCKET or code in _FULL:
+        return Meaning.REFUSED
+    if status in {412, 304} or code in _SURELY_TAKEN:
+        return Meaning.EXISTS
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    # A gateway may answer any of these for a server that went on working, and a 200 may carry an error.
+    if status >= 500 or status in {200, 408} or code == "RequestTimeout":
+        return Meaning.LOST
+    return Meaning.REFUSED
+
+
+def reply_error(reply: Reply, verb: str, where: str, *, in_doubt: bool = False) -> EosLogError:
+    """The error for a request that has failed for good: ``verb`` is what was tried on ``where``.
+
+    ``in_doubt``: it changes something, and one of its tries may have done so, or may yet.
+    """
+    said = f"{where}: cannot {verb}: {reply.said}"
+    if in_doubt:
+        return OutcomeUnknownError(
+            f"{where}: {verb} may or may not be done: {reply.said}. Repeat the same call to learn it, and delete "
+            "nothing that belongs to it before"
+        )
+    if reply.is_about_credentials:
+        kind = StorePermissionError if meaning(reply) is Meaning.REFUSED else StoreUnavailableError
+        return kind(
+            f"{said}. No credentials were found in settings or environment, and this machine's own service gives none: "
+            "set them, or give this machine a role. Nothing was done"
+        )
+    if meaning(reply) is Meaning.REFUSED:
+        return _refusal(reply, said)
+    return StoreUnavailableError(f"{said}. Nothing was done: see to the network and the store, and try again")
+
+
+def _refusal(reply: Reply, said: str) -> EosLogError:
+    status, code = reply.status, reply.code
+    if status is None:
+        return StorageError(
+            f"{said}. Name the certificate of who signed it (s3.ca-file, adls.ca-file, gcs.ca-file), or use the host's "
+            "name as the certificate has it. Nothing was done"
+        )
+    if code in _NO_BUCKET:
+        return StorageError(
+            f"{said}. There is no such bucket or container: create it first, or check the URL"
+        )
+    if code in _FULL or status == 507:
+        return StoreFullError(f"{said}. Free space or raise the quota; nothing was written")
+    if code in _SKEWED or "skew" in reply.message.lower():
+        return StorePermissionError(f"{said}. This machine's clock is wrong: set it (NTP). Nothing was done")
+    if code in _EXPIRED or "expired" in reply.message.lower():
+        return StorePermissionError(f"{said}. The credentials have expired: renew them. Nothing was done")
+    if code in _REGION or status in {301, 307, 308}:
+        return StorageError(
+            f"{said}. The bucket is in another region or behind another endpoint: set s3.region"
+        )
+    if code in _KEYS or status == 401:
+        return StorePermissionError(
+            f"{said}. The credentials are wrong: check key and secret, or the token. Nothing was done"
+        )
+    if status == 403:
+        return StorePermissionError(
+            f"{said}. The credentials do not allow it: docs/stores/ has the policy a log needs. Nothing was done"
+        )
+    if status in {405, 501} or code in {"NotImplemented", "MethodNotAllowed"}:
+        return UnsupportedStoreError(
+            f"{said}. The store does not know this request, which a log needs: use S3, Azure, Google Cloud "
+            "Storage, a recent MinIO, Ceph or R2, or a folder on a local disk or NFS"
+        )
+    if code in {"KeyTooLongError", "InvalidObjectName", "InvalidResourceName", "InvalidUri"}:
+        return InvalidRequestError(f"{said}. Choose a shorter or simpler URL for the log")
+    return StorageError(f"{said}. Nothing was done")

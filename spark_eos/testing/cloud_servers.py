@@ -1,0 +1,184 @@
+"""Real servers for tests, on loopback: MinIO, which speaks S3, and Azurite, which speaks Azure Blob Storage.
+
+``scripts/servers`` installs them under ``~/.cache/spark_eos/servers``; those on the PATH will do as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from email.utils import formatdate
+from pathlib import Path
+from typing import NamedTuple
+
+from spark_eos.storage.settings import Settings
+
+__all__ = ["AZURITE", "MINIO", "Server", "azurite", "installed", "minio"]
+
+HOME = Path(os.environ.get("SPARK_EOS_SERVERS") or Path.home() / ".cache" / "spark_eos" / "servers")
+MINIO = ("minio", HOME / "minio")
+AZURITE = ("azurite-blob", HOME / "azurite" / "node_modules" / ".bin" / "azurite-blob")
+
+_USER, _PASSWORD = "minio-user", "minio-secret-of-the-tests"
+_ACCOUNT = "devstoreaccount1"
+_ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""Azurite's own, the same everywhere."""
+
+_START_S = 60.0
+
+
+class Server(NamedTuple):
+    """A server that runs: its address, the URL of an empty bucket in it, and the settings to get there."""
+
+    address: str
+    url: str
+    settings: Settings
+    process: subprocess.Popen[bytes]
+
+
+def installed(server: tuple[str, Path]) -> str | None:
+    """The command of a server, `MINIO` or `AZURITE`; None if it is not here."""
+    name, path = server
+    return str(path) if os.access(path, os.X_OK) else shutil.which(name)
+
+
+@contextmanager
+def minio(folder: Path, bucket: str = "bucket", *, certificates: Path | None = None) -> Iterator[Server]:
+    """MinIO with its data in ``folder`` until the context ends; with TLS if it is given ``certificates``."""
+    command = installed(MINIO)
+    assert command, "MinIO is not installed: scripts/servers"
+    (folder / bucket).mkdir(parents=True)
+    port = _free_port()
+    address = f"{'https' if certificates else 'http'}://127.0.0.1:{port}"
+    arguments = [
+        "server",
+        str(folder),
+        "--address",
+        f"127.0.0.1:{port}",
+        "--console-address",
+        "127.0.0.1:0",
+        "--quiet",
+    ]
+    if certificates:
+        arguments += ["--certs-dir", str(certificates)]
+    environ = {
+        "MINIO_ROOT_USER": _USER,
+        "MINIO_ROOT_PASSWORD": _PASSWORD,
+        "MINIO_BROWSER": "off",
+        "CI": "true",
+    }
+    settings = {"s3.endpoint": address, "s3.access-key-id": _USER, "s3.secret-access-key": _PASSWORD}
+    with _running([command, *arguments], port, environ) as process:
+        yield Server(address, f"s3://{bucket}", Settings(settings), process)
+
+
+@contextmanager
+def azurite(container: str = "container") -> Iterator[Server]:
+    """Azurite, with its data in memory, until the context ends."""
+    command = installed(AZURITE)
+    assert command, "Azurite is not installed: scripts/servers"
+    port = _free_port()
+    arguments = [
+        "--blobHost",
+        "127.0.0.1",
+        "--blobPort",
+        str(port),
+        "--inMemoryPersistence",
+        "--skipApiVersionCheck",
+    ]
+    address = f"http://127.0.0.1:{port}/{_ACCOUNT}"
+    settings = {"adls.endpoint": address, "adls.account-name": _ACCOUNT, "adls.account-key": _ACCOUNT_KEY}
+    with _running([command, *arguments, "--silent", "--disableTelemetry"], port, {}) as process:
+        _make_container(address, container)
+        yield Server(address, f"az://{container}", Settings(settings), process)
+
+
+@contextmanager
+def _running(command: Sequence[str], port: int, environ: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(  # noqa: S603  (a program that was installed for this)
+        command,
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _await(process, command[0], port)
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await(process: subprocess.Popen[bytes], name: str, port: int) -> None:
+    """Return as soon as the server answers, be it with an error."""
+    deadline = time.monotonic() + _START_S
+    for scheme in _forever(("http", "https")):
+        assert process.poll() is None, f"{name} ended with {process.returncode} instead of serving"
+        assert time.monotonic() < deadline, f"{name} does not answer at port {port} after {_START_S} s"
+        try:
+            urllib.request.urlopen(f"{scheme}://127.0.0.1:{port}/minio/health/ready", timeout=2).close()  # noqa: S310
+            return
+        except urllib.error.HTTPError as error:
+            if error.code != 503:  # MinIO has not found its disks yet.
+                return
+        except urllib.error.URLError as error:
+            if "CERTIFICATE_VERIFY" in str(error.reason):
+                return
+        except OSError:
+            pass
+        time.sleep(0.05)
+
+
+def _forever(things: Sequence[str]) -> Iterator[str]:
+    while True:
+        yield from things
+
+
+def _make_container(address: str, container: str) -> None:
+    """Azure's signature, by hand: the library makes no containers."""
+    date, version = formatdate(usegmt=True), "2021-08-06"
+    path = f"/{_ACCOUNT}/{container}"
+    signed = "\n".join(
+        [
+            "PUT",
+            *[""] * 11,
+            f"x-ms-date:{date}",
+            f"x-ms-version:{version}",
+            f"/{_ACCOUNT}{path}",
+            "restype:container",
+        ]
+    )
+    key = base64.b64decode(_ACCOUNT_KEY)
+    signature = base64.b64encode(hmac.new(key, signed.encode(), hashlib.sha256).digest()).decode()
+    headers = {
+        "Authorization": f"SharedKey {_ACCOUNT}:{signature}",
+        "x-ms-date": date,
+        "x-ms-version": version,
+        "Content-Length": "0",
+    }
+    request = urllib.request.Request(  # noqa: S310  (the server's own address)
+        f"{address}/{container}?restype=container", method="PUT", headers=headers
+    )
+    with suppress(urllib.error.HTTPError):
+        urllib.request.urlopen(request, timeout=10).close()  # noqa: S310
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

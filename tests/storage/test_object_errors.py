@@ -1,0 +1,445 @@
+"""What can go wrong with an object store: which error it is, that it names the store and the call, how soon."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from spark_eos.errors import (
+    InvalidRequestError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StorageError,
+    StoreFullError,
+    StorePermissionError,
+    StoreUnavailableError,
+    UnsupportedStoreError,
+)
+from spark_eos.log.log import Log
+from spark_eos.storage import Settings, open_store, probe
+from spark_eos.storage.clouds import parse_location
+from spark_eos.storage.objects import ObjectStore
+from spark_eos.testing.cloud_servers import MINIO, installed, minio
+from spark_eos.testing.object_server import ObjectServer, serving
+
+SECRET = "kept-from-everybody"
+SECONDS = 10.0
+"""How long a user may have to wait for any of them."""
+
+VERBS = {
+    "create": lambda store: store.create("a", b"1"),
+    "overwrite": lambda store: store.overwrite("a", b"1"),
+    "read": lambda store: store.read("a"),
+    "look at": lambda store: store.size("a"),
+    "list": lambda store: [*store.list("")],
+    "delete": lambda store: store.delete("a"),
+}
+REQUESTS = {"look at": "size"}
+"""What the server calls a verb, where that is another word."""
+
+
+@pytest.fixture
+def server():
+    with serving(ObjectServer({"bucket": {}})) as running:
+        yield running
+
+
+def store_at(address, *, retry_s=0.3, single_bytes=1 << 20, bucket="bucket", **settings):
+    given = {
+        "s3.endpoint": address,
+        "s3.access-key-id": "AKID",
+        "s3.secret-access-key": SECRET,
+        **{f"s3.{name.replace('_', '-')}": value for name, value in settings.items()},
+    }
+    location = parse_location(f"s3://{bucket}/log")
+    return ObjectStore(location, Settings(given), retry_s=retry_s, single_bytes=single_bytes)
+
+
+@contextmanager
+def failing(kind, *words, seconds=SECONDS):
+    """The block raises this error; it says these words, no secret, and does not keep the user waiting."""
+    began = time.monotonic()
+    with pytest.raises(kind) as caught:
+        yield
+    took = time.monotonic() - began
+    error, text = caught.value, ""
+    assert type(error) is kind
+    assert error.__context__ is None or SECRET not in str(error.__context__)
+    text = str(error)
+    for word in words:
+        assert word in text, f"{word!r} is not in {text!r}"
+    assert SECRET not in text
+    assert took < seconds, f"{text} took {took:.1f} s"
+
+
+# -- Refusals -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("status", "code", "message", "kind", "word"),
+    [
+        (403, "AccessDenied", "Access Denied", StorePermissionError, "do not allow it"),
+        (
+            403,
+            "SignatureDoesNotMatch",
+            "The signature does not match",
+            StorePermissionError,
+            "check key and secret",
+        ),
+        (403, "InvalidAccessKeyId", "No such key", StorePermissionError, "check key and secret"),
+        (403, "RequestTimeTooSkewed", "The difference is too large", StorePermissionError, "clock is wrong"),
+        (400, "ExpiredToken", "The provided token has expired.", StorePermissionError, "have expired"),
+        (401, "Unauthorized", "Who are you?", StorePermissionError, "check key and secret"),
+        (400, "AuthorizationHeaderMalformed", "expecting 'eu-west-1'", StorageError, "s3.region"),
+        (
+            501,
+            "NotImplemented",
+            "A header is not implemented",
+            UnsupportedStoreError,
+            "does not know this request",
+        ),
+        (507, "XMinioStorageFull", "Disk full", StoreFullError, "nothing was written"),
+        (404, "NoSuchBucket", "No such bucket", StorageError, "create it first"),
+        (418, "Teapot", "I am one", StorageError, "418 Teapot I am one"),
+    ],
+)
+def test_refusals_say_what_was_refused_and_what_to_do(server, verb, status, code, message, kind, word):
+    server.refuse(REQUESTS.get(verb, verb), status, code, message)
+    if verb == "look at" and code not in {"AccessDenied", "NotImplemented", "Unauthorized", "Teapot"}:
+        pytest.skip("the answer to a HEAD has no body: there is a status, and no more")
+    words = (word,) if verb != "look at" else ()
+    with failing(kind, "s3://bucket/log", verb, str(status), *words, seconds=3):
+        VERBS[verb](store_at(server.address))
+    assert server.count() == 1, "what was refused is not tried again"
+    assert server.buckets["bucket"] == {}
+
+
+@pytest.mark.parametrize("code", ["KeyTooLongError", "InvalidObjectName"])
+def test_a_name_that_the_store_does_not_take(server, code):
+    server.refuse("create", 400, code)
+    with failing(InvalidRequestError, "create", code):
+        VERBS["create"](store_at(server.address))
+
+
+def test_what_the_store_signed_is_not_repeated(server):
+    """Some send back the request they tried to verify, with the token in it."""
+    server.refuse("read", 403, "SignatureDoesNotMatch", f"It said {SECRET} <b>and more</b>")
+    with failing(StorePermissionError, "SignatureDoesNotMatch", "***"):
+        store_at(server.address).read("a")
+
+
+def test_an_upload_in_parts_that_is_refused_leaves_nothing(server):
+    for verb in ("begin", "part", "complete"):
+        server.refuse(verb, 403, "AccessDenied", "Access Denied")
+        store = store_at(server.address, single_bytes=1000)
+        words = ("s3://bucket/log/a", "upload", "403", "Nothing was done")
+        with failing(StorePermissionError, *words), store.upload("a") as file:
+            file.write(bytes(3000))
+        server.heal()
+        assert server.buckets["bucket"] == {}
+        assert server.uploads == {}
+
+
+def test_an_upload_that_cannot_look_before_its_end_leaves_nothing(server):
+    server.refuse("size", 403, "AccessDenied")
+    store = store_at(server.address, single_bytes=1000)
+    with failing(StorePermissionError, "look at"), store.upload("a") as file:
+        file.write(bytes(3000))
+    assert server.uploads == {}
+
+
+# -- Trouble that passes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooManyRequests")]
+)
+def test_trouble_that_passes_is_not_noticed(server, verb, status, code):
+    server.buckets["bucket"]["log/there"] = b"1"
+    server.refuse(REQUESTS.get(verb, verb), status, code, times=2)
+    store = store_at(server.address, retry_s=20)
+    with suppress(ObjectNotFoundError):
+        VERBS[verb](store)
+    assert server.count(REQUESTS.get(verb, verb)) == 3
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "list"])
+@pytest.mark.parametrize(
+    ("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooManyRequests")]
+)
+def test_trouble_that_stays(server, verb, status, code):
+    server.refuse(REQUESTS.get(verb, verb), status, code)
+    changes = verb in {"create", "overwrite", "delete"} and status >= 500
+    words = ("Repeat the same call",) if changes else ("try again",)
+    kind = OutcomeUnknownError if changes else StoreUnavailableError
+    with failing(kind, "s3://bucket/log/a", verb, str(status), *words):
+        VERBS[verb](store_at(server.address))
+    assert server.count() > 1
+
+
+def test_a_create_that_met_its_own_object_says_that_it_exists(server):
+    """The first try was served, its reply lost, and the second one refused: the bytes say whose it is."""
+    store = store_at(server.address)
+    store.create("a", b"mine")
+    server.refuse("create", 500, "InternalError", times=1)
+    with failing(ObjectExistsError, "create"):
+        store.create("a", b"mine")
+
+
+def test_a_conflict_with_a_delete_is_tried_again(server):
+    """S3 answers 409 to a create that races a delete, though nothing is there then."""
+    server.refuse("create", 409, "ConditionalRequestConflict", times=2)
+    store = store_at(server.address, retry_s=5)
+    store.create("a", b"1")
+    assert store.read("a") == b"1"
+
+
+def test_a_conflict_with_another_create_is_told(server):
+    server.refuse("create", 409, "ConditionalRequestConflict")
+    server.buckets["bucket"]["log/a"] = b"theirs"
+    with failing(ObjectExistsError, "create", seconds=2):
+        store_at(server.address, retry_s=5).create("a", b"mine")
+    assert server.count("create") == 1
+
+
+def test_a_conflict_that_stays_with_nothing_there(server):
+    server.refuse("create", 409, "ConditionalRequestConflict")
+    with failing(StoreUnavailableError, "create", "409"):
+        store_at(server.address).create("a", b"1")
+
+
+def test_a_conflict_after_a_lost_reply_is_in_doubt(server):
+    server.refuse("create", 500, "InternalError", times=1)
+    server.refuse("create", 409, "ConditionalRequestConflict")
+    with failing(OutcomeUnknownError, "create"):
+        store_at(server.address).create("a", b"1")
+
+
+def test_a_refusal_after_a_lost_reply_is_in_doubt(server):
+    server.refuse("create", 500, "InternalError", times=1)
+    server.refuse("create", 403, "ExpiredToken", "expired")
+    with failing(OutcomeUnknownError, "create"):
+        store_at(server.address).create("a", b"1")
+
+
+def test_an_upload_whose_last_reply_was_lost_is_found(server):
+    """The library asks again, and is told that there is no such upload any more."""
+    store = store_at(server.address, single_bytes=1000)
+    server.loses = "complete"
+    with failing(ObjectExistsError, "s3://bucket/log/a", "it is there"), store.upload("a") as file:
+        file.write(bytes(3000))
+    assert store.read("a") == bytes(3000)
+
+
+def test_a_list_goes_on_where_it_was_interrupted(server):
+    server.page = 2
+    for number in range(7):
+        server.buckets["bucket"][f"log/{number}"] = b"1"
+    listed = store_at(server.address, retry_s=5).list("")
+    names = [next(listed).name]
+    server.refuse("list", 503, "SlowDown", times=2)
+    names += [info.name for info in listed]
+    assert names == [str(number) for number in range(7)]
+
+
+# -- The way there ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(talk):
+    """A server that does with each connection what ``talk`` says."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.1)
+        over = threading.Event()
+
+        def serve():
+            while not over.is_set():
+                with suppress(OSError):
+                    connection, _ = listener.accept()
+                    threading.Thread(target=talk, args=(connection, over), daemon=True).start()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            over.set()
+            thread.join()
+
+
+def hang_up(connection, _):
+    connection.recv(1000)
+    connection.close()
+
+
+def say_nothing(connection, over):
+    over.wait()
+    connection.close()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_nobody_listens(verb, monkeypatch):
+    from spark_eos.storage import clouds
+
+    monkeypatch.setattr(clouds, "PATIENCE_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with failing(StoreUnavailableError, "s3://bucket/log", verb, "refused", "Nothing was done"):
+        VERBS[verb](store_at(f"http://127.0.0.1:{port}"))
+
+
+def test_a_host_that_is_not_there():
+    with failing(StoreUnavailableError, "s3://bucket/log/a", "create", "Nothing was done", seconds=15):
+        store_at("http://no-such-host.invalid:9").create("a", b"1")
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "list"])
+def test_a_server_that_hangs_up(verb):
+    kind = OutcomeUnknownError if verb in {"create", "overwrite", "delete"} else StoreUnavailableError
+    with listening(hang_up) as address, failing(kind, "s3://bucket/log/a", verb):
+        VERBS[verb](store_at(f"http://{address}"))
+
+
+@pytest.mark.parametrize("verb", ["create", "read"])
+def test_a_server_that_does_not_answer(verb):
+    kind = OutcomeUnknownError if verb == "create" else StoreUnavailableError
+    with listening(say_nothing) as address, failing(kind, "s3://bucket/log/a", verb, "in time"):
+        VERBS[verb](store_at(f"http://{address}", request_timeout="0.3"))
+
+
+def test_credentials_that_nobody_gives(monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/no/such/file")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/no/such/file")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")
+    store = ObjectStore(parse_location("s3://bucket/log"), retry_s=0.1)
+    with failing(StoreUnavailableError, "s3://bucket/log/a", "create", "No credentials were found"):
+        store.create("a", b"1")
+
+
+# -- TLS, with MinIO ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory):
+    """MinIO with a certificate that nobody knows."""
+    if not installed(MINIO):
+        pytest.skip("MinIO is not here: scripts/servers installs it")
+    folder = tmp_path_factory.mktemp("tls")
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-keyout", str(folder / "private.key"), "-out", str(folder / "public.crt"), "-subj", "/CN=127.0.0.1",
+         "-addext", "basicConstraints=critical,CA:FALSE",
+         "-addext", "subjectAltName=IP:127.0.0.1"],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    with minio(tmp_path_factory.mktemp("minio") / "data", certificates=folder) as server:
+        yield server, folder / "public.crt"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_certificate_that_is_not_trusted(secure, verb):
+    server, _ = secure
+    store = open_store(f"{server.url}/log", server.settings)
+    with failing(StorageError, "s3://bucket/log", verb, "TLS", "s3.ca-file", seconds=4):
+        VERBS[verb](store)
+
+
+def test_a_certificate_that_is_trusted(secure):
+    server, authority = secure
+    store = open_store(f"{server.url}/tls", Settings({**server.settings, "s3.ca-file": str(authority)}))
+    store.create("a", b"1")
+    assert [info.name for info in store.list("")] == ["a"]
+
+
+def test_plain_http_to_a_server_with_tls(secure):
+    server, _ = secure
+    settings = Settings({**server.settings, "s3.endpoint": server.address.replace("https", "http")})
+    store = ObjectStore(parse_location(f"{server.url}/log"), settings, retry_s=0.3)
+    with failing(StorageError, "s3://bucket/log/a", "create"):
+        store.create("a", b"1")
+
+
+def test_tls_to_a_server_without():
+    with listening(hang_up) as address, failing(StoreUnavailableError, "create"):
+        store_at(f"https://{address}").create("a", b"1")
+
+
+# -- MinIO's own words --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    if not installed(MINIO):
+        pytest.skip("MinIO is not here: scripts/servers installs it")
+    with minio(tmp_path_factory.mktemp("minio") / "data") as server:
+        yield server
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("change", "kind", "word"),
+    [
+        ({"s3.secret-access-key": SECRET}, StorePermissionError, "check key and secret"),
+        ({"s3.access-key-id": "nobody"}, StorePermissionError, "check key and secret"),
+        ({"s3.session-token": "made-up"}, StorePermissionError, "check key and secret, or the token"),
+        ({"s3.anonymous": "true"}, StorePermissionError, "do not allow it"),
+    ],
+    ids=["secret", "key", "token", "anonymous"],
+)
+def test_credentials_that_minio_refuses(real, verb, change, kind, word):
+    store = open_store(f"{real.url}/log", Settings({**real.settings, **change}))
+    with failing(kind, f"{real.url}/log", verb, *(() if verb == "look at" else (word,)), seconds=4):
+        VERBS[verb](store)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "look at"])
+def test_a_bucket_that_is_not_there(real, verb):
+    store = open_store("s3://no-such-bucket/log", real.settings)
+    with failing(StorageError, "s3://no-such-bucket/log", verb, "NoSuchBucket", "create it first", seconds=4):
+        VERBS[verb](store)
+
+
+def test_a_log_says_so_too(real):
+    with failing(StorageError, "s3://no-such-bucket/log", "create it first", seconds=4):
+        Log.open_or_create("s3://no-such-bucket/log", settings=real.settings)
+    with failing(StorePermissionError, "check key and secret", seconds=4):
+        Log.open(f"{real.url}/log", settings=Settings({**real.settings, "s3.secret-access-key": SECRET}))
+
+
+# -- Probing ------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_ignores_the_condition_is_refused():
+    with serving(ObjectServer({"bucket": {}}, ignores_conditions=True)) as server:
+        for url, settings in [
+            ("s3://bucket/log", {"s3.endpoint": server.address, "s3.anonymous": "true"}),
+            ("gs://bucket/log", {"gcs.service.host": server.address, "gcs.no-auth": "true"}),
+        ]:
+            with failing(UnsupportedStoreError, url, "created twice", "two writers", "Use "):
+                Log.create(url, settings=Settings(settings))
+            assert server.buckets["bucket"] == {}, "no log, and no probe, is left behind"
+
+
+def test_a_store_that_does_not_know_the_condition_is_refused(server):
+    server.refuse("create", 501, "NotImplemented", "A header is not implemented")
+    with failing(UnsupportedStoreError, "create", "not implemented", "Use ".lower()):
+        Log.create(
+            "gs://bucket/log", settings=Settings({"gcs.service.host": server.address, "gcs.no-auth": "true"})
+        )
+    assert server.buckets["bucket"] == {}
+
+
+def test_a_store_that_keeps_its_word_passes(server):
+    probe(store_at(server.address))
+    assert server.buckets["bucket"] == {}
