@@ -104,7 +104,7 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
     what those would do. With ``memory`` an entry is decoded and applied once and not by every process.
     """
 
-    def shared(_url: object, *, create: bool = False) -> Log:  # noqa: ARG001
+    def shared(_url: object, _settings: object = None, *, create: bool = False) -> Log:  # noqa: ARG001
         log: Log = world.current().query.log
         log.follow()
         return log
