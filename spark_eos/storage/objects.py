@@ -238,10 +238,14 @@ class ObjectStore(Store):
         while True:
             try:
                 return call()
+            except (TypeError, AttributeError):
+                raise  # Our own mistake, and no reply.
             except Exception as error:  # noqa: BLE001  (the library's errors have no common root)
                 reply = read_reply(error)
             # From here on outside of the block: the library's texts must not hang on to ours.
             what = meaning(reply)
+            if what is Meaning.EXISTS and conflict is None:
+                what = Meaning.CONFLICT  # Nothing was asked on a condition.
             in_doubt = in_doubt or (changes and what is Meaning.LOST)
             if what is Meaning.BEYOND and beyond is not None:
                 return beyond  # type: ignore[no-any-return]  # it is what the caller wants for a T

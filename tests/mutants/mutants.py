@@ -9,6 +9,7 @@ from tests.mutants import (
     of_growth,
     of_log,
     of_maintenance,
+    of_objects,
     of_protocol,
     of_retired,
     of_spark,
@@ -29,4 +30,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_retired.MUTANTS,
     *of_clients.MUTANTS,
     *of_spark.MUTANTS,
+    *of_objects.MUTANTS,
 )

@@ -192,6 +192,25 @@ def test_trouble_that_stays(server, verb, status, code):
     assert server.count() > 1
 
 
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "create"])
+@pytest.mark.parametrize("status", [304, 409, 412])
+def test_a_condition_that_nobody_asked_for(server, verb, status):
+    """A proxy on the way may say anything once."""
+    server.buckets["bucket"]["log/a"] = b"1"
+    server.refuse(REQUESTS.get(verb, verb), status, "Nonsense", times=1)
+    VERBS[verb](store_at(server.address, retry_s=5))
+    assert server.count(REQUESTS.get(verb, verb)) == 2
+    server.refuse(REQUESTS.get(verb, verb), status, "Nonsense")
+    with failing(StoreUnavailableError, "s3://bucket/log", verb, str(status)):
+        VERBS[verb](store_at(server.address))
+
+
+def test_our_own_mistakes_are_not_taken_for_replies(server):
+    store = store_at(server.address)
+    with pytest.raises(AttributeError):
+        store._ask("read", "a", lambda: store.no_such_thing)
+
+
 def test_a_create_that_met_its_own_object_says_that_it_exists(server):
     """The first try was served, its reply lost, and the second one refused: the bytes say whose it is."""
     store = store_at(server.address)
