@@ -17,7 +17,9 @@ from demo_check import Check, check_positions, check_topic, expect, read_topic
 from demo_data import unpack
 from demo_process import Job, JobFailedError
 
+from spark_eos.errors import EosLogError
 from spark_eos.log.log import Log
+from spark_eos.storage import open_store
 
 __all__ = ["Demo", "main", "report"]
 
@@ -33,7 +35,7 @@ T = TypeVar("T")
 class Demo:
     """The demo in ``folder``: the log, the checkpoints, the input, and what the jobs print."""
 
-    def __init__(self, folder: Path, log: Path, rows: int | None) -> None:
+    def __init__(self, folder: Path, log: str, rows: int | None) -> None:
         self._folder = folder
         self._url = log
         self._rows = rows
@@ -62,7 +64,7 @@ class Demo:
 
     def _ingest(self) -> None:
         self._job("ingest", "--input", str(self._data.folder)).wait()
-        self._log = Log.open(str(self._url))
+        self._log = Log.open(self._url)
 
     def _start(self) -> Job:
         self._runs += 1
@@ -70,7 +72,7 @@ class Demo:
         return self._job(JOB, "--airlines", str(self._data.airlines), "--max-offsets", str(slice_))
 
     def _job(self, name: str, *arguments: str) -> Job:
-        folders = ("--log", str(self._url), "--checkpoints", str(self._folder / "checkpoints"))
+        folders = ("--log", self._url, "--checkpoints", str(self._folder / "checkpoints"))
         return Job(
             name, [*folders, "--partitions", str(PARTITIONS), *arguments], self._folder / f"{name}.out"
         )
@@ -131,8 +133,7 @@ class Demo:
         return -1 if query is None else query.batch_id
 
     def _data_files(self) -> set[str]:
-        folder = self._url / "data"
-        return {path.relative_to(self._url).as_posix() for path in folder.glob("*/*.arrow")}
+        return {info.name for info in self._log.store.list("data/") if info.name.endswith(".arrow")}
 
     def _unlisted(self) -> set[str]:
         """Data files that came since the run was started and are in no entry."""
@@ -178,17 +179,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. The exit status: 0 if all is exact, else 1."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument(
-        "--log", type=Path, help="the log's folder, new or empty; it stays (default: a fresh one)"
+        "--log", help="the log's folder or URL, new or empty; it stays (default: a fresh folder)"
     )
     parser.add_argument("--rows", type=int, help="flights to take, at least 1000 (default: all 336,776)")
     parser.add_argument("--keep", action="store_true", help="leave log, checkpoints and input where they are")
     options = parser.parse_args(arguments)
     if options.rows is not None and options.rows < 1000:
         parser.error(f"--rows {options.rows}: fewer than 1000 do not last for the kills")
-    if options.log is not None and options.log.exists() and any(options.log.iterdir()):
-        parser.error(f"--log {options.log} is not empty: give a new folder")
+    if options.log is not None:
+        options.log = _checked(parser, options.log)
     folder = Path(tempfile.mkdtemp(prefix="spark-eos-demo-"))
-    log = (options.log or folder / "log").absolute()
+    log = options.log or str(folder / "log")
     print(
         f"log: {log}\nall else: {folder}{'' if options.keep else ' (removed if all is exact; --keep keeps it)'}"
     )
@@ -206,6 +207,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verdict = "everything is exact" if exact else f"NOT exact: look into {folder}"
     print(f"\n{verdict}, after {time.monotonic() - started:.0f} s")
     return 0 if exact else 1
+
+
+def _checked(parser: argparse.ArgumentParser, log: str) -> str:
+    """The log's URL, or its path made absolute; nothing may be there."""
+    try:
+        store = open_store(log)
+        taken = next(store.list(""), None)
+    except EosLogError as error:
+        parser.error(f"--log {log}: {error}")
+    if taken is not None:
+        parser.error(f"--log {log} is not empty: give a new folder")
+    return store.url
 
 
 def _timed(what: str, work: Callable[[], T], tell: Callable[[T], str]) -> T:

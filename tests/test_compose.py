@@ -24,6 +24,16 @@ CLASSES = {
 @pytest.fixture(scope="module")
 def config():
     """The file as Docker understands it."""
+    return understood()
+
+
+@pytest.fixture(scope="module")
+def with_minio():
+    """The same with the profile that has MinIO."""
+    return understood("--profile", "minio")
+
+
+def understood(*arguments):
     if shutil.which("docker") is None:
         pytest.skip("the docker command is not here: install Docker's client and its compose plugin")
     known = subprocess.run(["docker", "compose", "version"], capture_output=True, text=True, check=False)
@@ -31,9 +41,9 @@ def config():
         pytest.skip(
             f"docker has no compose plugin here: {(known.stderr or known.stdout).strip().splitlines()[0]}"
         )
-    environ = {name: value for name, value in os.environ.items() if name != "INPUT"}
+    environ = {name: value for name, value in os.environ.items() if name != "INPUT" and "AWS" not in name}
     done = subprocess.run(
-        ["docker", "compose", "-f", str(COMPOSE), "config", "--format", "json"],
+        ["docker", "compose", "-f", str(COMPOSE), *arguments, "config", "--format", "json"],
         capture_output=True, text=True, check=False, env=environ,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -114,3 +124,24 @@ def test_services_and_what_they_share(config):
     for service in services.values():
         assert Path(service["build"]["context"]) == ROOT
         assert (ROOT / service["build"]["dockerfile"]).is_file()
+
+
+def test_the_profile_with_a_bucket(config, with_minio):
+    services = with_minio["services"]
+    assert set(services) == {*config["services"], "minio", "job-minio"}
+    job, plain = services["job-minio"], services["job"]
+    assert {"minio", *plain["depends_on"]} == set(job["depends_on"])
+    assert job["volumes"] == plain["volumes"]
+    assert job["build"] == plain["build"]
+    bucket, path = re.fullmatch(
+        r"s3://([a-z]+)/(\S+)", job["command"][job["command"].index("--log") + 1]
+    ).groups()
+    assert f"/minio/{bucket} " in services["minio"]["entrypoint"][-1]
+    assert path
+    keys = job["environment"]
+    assert keys["AWS_ACCESS_KEY_ID"] == services["minio"]["environment"]["MINIO_ROOT_USER"]
+    assert keys["AWS_SECRET_ACCESS_KEY"] == services["minio"]["environment"]["MINIO_ROOT_PASSWORD"]
+    assert keys["AWS_ENDPOINT_URL"] == "http://minio:9000"
+    for name, value in keys.items():
+        assert f"spark.executorEnv.{name}={value}" in job["command"], "the executors write to the bucket, too"
+    assert f"spark.driver.host={job['hostname']}" in job["command"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spark_eos.clients.config import CONSUMER, PRODUCER
 from spark_eos.clients.transactions import ClientState
+from spark_eos.storage.settings import SETTINGS
 
 CLIENTS = (Path(__file__).parent.parent / "docs/clients.md").read_text(encoding="utf-8")
 
@@ -54,3 +55,21 @@ def test_the_example_runs(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == "1 copied\n"
+
+
+def test_the_settings_of_stores():
+    pages = {"s3": "s3", "adls": "azure", "gcs": "gcs"}
+    for prefix, page in pages.items():
+        text = (Path(__file__).parent.parent / f"docs/stores/{page}.md").read_text("utf-8")
+        rows = [line.split("|")[1] for line in text.splitlines() if line.startswith(f"| `{prefix}.")]
+        named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+        assert named == {name for name in SETTINGS if name.startswith(f"{prefix}.")}
+
+
+def test_the_links_of_the_documents():
+    root = Path(__file__).parent.parent
+    pages = [root / "README.md", *root.glob("docs/**/*.md")]
+    assert len(pages) > 10
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.relative_to(root)} points at {target}"

@@ -16,6 +16,7 @@ from spark_eos.storage import (
 __all__ = [
     "NO_SETTINGS",
     "Settings",
+    "file_exists",
     "is_object_store",
     "is_setting",
     "read_file",
@@ -30,3 +31,12 @@ def read_file(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bytes
         return bytes(shared_store(folder, settings).read(name).to_pybytes())
     except ObjectNotFoundError:
         return None
+
+
+def file_exists(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bool:
+    """Whether there is a file of that name in a folder of somebody else's."""
+    try:
+        shared_store(folder, settings).size(name)
+    except ObjectNotFoundError:
+        return False
+    return True

@@ -15,6 +15,8 @@ import zlib
 from pathlib import Path
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
+from spark_eos.log.stores import NO_SETTINGS, Settings
+from spark_eos.spark.checkpoint_files import local_spelling, remote_files
 
 __all__ = ["Checkpoint", "sources_of_batch"]
 
@@ -25,22 +27,22 @@ _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 
 
 class Checkpoint:
-    """The checkpoint in the folder ``location``: a path, or a ``file:`` URL.
+    """The checkpoint in the folder ``location``: a path, or a URL with ``file:``, ``dbfs:``, or of `remote_files`.
 
-    A ``%`` stands for itself in both: Hadoop does not decode a path that it is given as text.
-    Raises `ConfigError` if it is elsewhere.
+    A ``%`` stands for itself in all: Hadoop does not decode a path that it is given as text. ``settings`` are those
+    of an object store. Raises `ConfigError` if it is elsewhere; a store's errors come from each call.
     """
 
-    def __init__(self, location: str) -> None:
-        self._root = _local(location)
+    def __init__(self, location: str, settings: Settings = NO_SETTINGS) -> None:
+        self._remote = remote_files(location, settings)
+        self._root = _local(local_spelling(location)) if self._remote is None else Path()
 
     def __repr__(self) -> str:
-        return f"Checkpoint({str(self._root)!r})"
+        return f"Checkpoint({str(self._root) if self._remote is None else self._remote.location!r})"
 
     def query_id(self) -> str:
         """The id of the query the checkpoint belongs to. Raises `CheckpointMismatchError` if it has none."""
-        path = self._root / "metadata"
-        text = _read(path)
+        path, text = self._where("metadata"), self._text("metadata")
         if text is None:
             raise CheckpointMismatchError(
                 f"{path} is missing, so the checkpoint does not say which query it belongs to; give the "
@@ -61,8 +63,7 @@ class Checkpoint:
         An entry is None for a source that had no data yet. Raises `UnsupportedVersionError` for another
         version of the file than v1, `CheckpointMismatchError` if it is not whole.
         """
-        path = self._offsets_path(batch_id)
-        text = _read(path)
+        path, text = self._where(f"offsets/{batch_id}"), self._text(f"offsets/{batch_id}")
         if text is None:
             return None
         version, *lines = text.split("\n")
@@ -86,20 +87,28 @@ class Checkpoint:
 
     def finished(self, batch_id: int) -> bool:
         """Whether Spark has noted the batch as done."""
-        return _exists(self._root / "commits" / str(batch_id))
+        name = f"commits/{batch_id}"
+        return _exists(self._root / name) if self._remote is None else self._remote.exists(name)
 
     def require_offsets(self, batch_id: int) -> list[str | None]:
         """As `offsets`; raises `CheckpointMismatchError`, naming the file, if it is missing."""
         found = self.offsets(batch_id)
         if found is None:
             raise CheckpointMismatchError(
-                f"{self._offsets_path(batch_id)} is missing; Spark writes it before the batch runs, so this "
+                f"{self._where(f'offsets/{batch_id}')} is missing; Spark writes it before the batch runs, so this "
                 "is not the checkpoint of this query, or files were removed from it"
             )
         return found
 
-    def _offsets_path(self, batch_id: int) -> Path:
-        return self._root / "offsets" / str(batch_id)
+    def _where(self, name: str) -> str:
+        return str(self._root / name) if self._remote is None else f"{self._remote.location}/{name}"
+
+    def _text(self, name: str) -> str | None:
+        """The text of a file; None if it is not there."""
+        if self._remote is None:
+            return _read(self._root / name)
+        data = self._remote.read(name)  # Without sums: those Hadoop writes for local files only.
+        return None if data is None else _decoded(f"{self._remote.location}/{name}", data)
 
 
 def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[tuple[str | None, str | None], ...]:
@@ -130,12 +139,7 @@ def _local(location: str) -> Path:
     match = _SCHEME.fullmatch(location)
     path = location
     if match:
-        scheme, path = match.groups()
-        if scheme.lower() != "file":
-            raise ConfigError(
-                f"checkpointLocation={location!r}: a sink with processing.guarantee=exactly_once reads the "
-                f"query's checkpoint, and cannot do so on {scheme}: yet; use a local path or file:/..."
-            )
+        path = match[2]
         host, slash, rest = path[2:].partition("/") if path.startswith("//") else ("", "/", path[1:])
         if host not in {"", "localhost"} or not slash or not path.startswith("/"):
             raise ConfigError(
@@ -156,6 +160,10 @@ def _read(path: Path) -> str | None:
     except OSError as error:
         raise _unreadable(path, error) from error
     _check_sums(path, data)
+    return _decoded(str(path), data)
+
+
+def _decoded(path: str, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -199,7 +207,7 @@ def _unreadable(path: Path, error: OSError) -> CheckpointMismatchError:
     )
 
 
-def _check_json(path: Path, what: str, text: str) -> None:
+def _check_json(path: str, what: str, text: str) -> None:
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:

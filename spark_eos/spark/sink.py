@@ -63,7 +63,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
                 committed = log.commit(lambda state: self._append(state, topics, files), writer="spark")
             else:
                 batch = self._micro_batch(log, messages, batchId, topics, files)
-                finished = Checkpoint(self._location).finished
+                finished = Checkpoint(self._location, self._options.checkpoint_settings).finished
                 committed = log.commit(
                     lambda state: propose(
                         state, batch, finished=finished(batchId), before=self._before(state)
@@ -114,7 +114,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         files: tuple[StagedFile, ...],
     ) -> MicroBatch:
         told = next((message for message in messages if isinstance(message, TaskMessage)), None)
-        checkpoint = Checkpoint(self._location)
+        checkpoint = Checkpoint(self._location, self._options.checkpoint_settings)
         query_id = checkpoint.query_id()
         if told is None or told.run_id is None or told.query_id != query_id:
             raise CheckpointMismatchError(

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from spark_eos.errors import ConfigError, UnsupportedStoreError
+from spark_eos.errors import ConfigError, IllegalStateError, UnsupportedStoreError
 from spark_eos.storage.names import is_legal_name
 from spark_eos.storage.settings import Settings
 
-__all__ = ["SCHEMES", "Location", "connect", "parse_location"]
+__all__ = ["SCHEMES", "Location", "check_process", "connect", "parse_location"]
 
 SCHEMES = {
     "s3": "s3",
@@ -110,6 +110,7 @@ def connect(location: Location, settings: Settings, *, patient: bool = False) ->
         raise UnsupportedStoreError(
             f"{location.url}: object stores need the package obstore: pip install 'spark-eos[objectstore]'"
         ) from error
+    check_process(location.url)
     make = {"s3": _s3, "adls": _azure, "gcs": _gcs}[location.cloud]
     kind, config, credentials, endpoint = make(library, location, settings)
     try:
@@ -124,6 +125,21 @@ def connect(location: Location, settings: Settings, *, patient: bool = False) ->
         problem = settings.scrub(str(error).partition("\n")[0])
     # Outside of the block, lest the library's own text, with everything it was given, hangs on to ours.
     raise ConfigError(f"{location.url}: the settings do not fit: {problem}")
+
+
+_process: list[int] = []
+"""The process that has used the library."""
+
+
+def check_process(url: str) -> None:
+    """Raise `IllegalStateError` in a process forked from one that had used the library: it would wait for ever."""
+    if not _process:
+        _process.append(os.getpid())
+    if _process[0] != os.getpid():
+        raise IllegalStateError(
+            f"{url}: this process was forked from one that had used an object store, whose threads did not come along: "
+            "start it with multiprocessing's spawn or forkserver, or fork before the first use"
+        )
 
 
 def _retries(*, patient: bool) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     OutcomeUnknownError,
 )
-from spark_eos.storage.clouds import Location, connect
+from spark_eos.storage.clouds import Location, check_process, connect
 from spark_eos.storage.names import (
     MAX_NAME_BYTES,
     TEMP_FOLDER,
@@ -231,16 +231,21 @@ class ObjectStore(Store):
         ``changes``: a try without a reply may have done its work. ``beyond``: the answer for a range behind the
         end. ``conflict``: asked after a 409 whether the name is taken.
         """
+        check_process(self.url)
         deadline = time.monotonic() + self._retry_s
         in_doubt = False
         wait_s = _FIRST_WAIT_S
         while True:
             try:
                 return call()
+            except (TypeError, AttributeError):
+                raise  # Our own mistake, and no reply.
             except Exception as error:  # noqa: BLE001  (the library's errors have no common root)
                 reply = read_reply(error)
             # From here on outside of the block: the library's texts must not hang on to ours.
             what = meaning(reply)
+            if what is Meaning.EXISTS and conflict is None:
+                what = Meaning.CONFLICT  # Nothing was asked on a condition.
             in_doubt = in_doubt or (changes and what is Meaning.LOST)
             if what is Meaning.BEYOND and beyond is not None:
                 return beyond  # type: ignore[no-any-return]  # it is what the caller wants for a T
@@ -255,6 +260,7 @@ class ObjectStore(Store):
 
     def _guard(self, name: str, call: Callable[[], T], *, ends: bool = False) -> T:
         """The answer to a part of an upload, which the library tries again by itself. ``ends``: it is the last one."""
+        check_process(self.url)
         try:
             return call()
         except Exception as error:  # noqa: BLE001  (the library's errors have no common root)

@@ -67,5 +67,7 @@ def _expect(store: Store, name: str, body: bytes, problem: str) -> None:
 def _unsupported(store: Store, problem: str) -> UnsupportedStoreError:
     return UnsupportedStoreError(
         f"{store.url} cannot carry a log, because {problem}: two writers could both believe to have "
-        "committed. Use a folder on a local disk or NFS, whose file system has hard links"
+        "committed. Use a folder on a local disk or NFS, whose file system has hard links, or a bucket of a store that "
+        "refuses a PUT on the condition that nothing is there (S3, Azure, Google Cloud Storage, a recent MinIO or "
+        "Ceph, R2)"
     )

@@ -79,6 +79,8 @@ _CREDENTIALS = re.compile(
 )
 """In the addresses of those who give credentials out."""
 
+_URL = re.compile(r"https?://\S+")
+"""It may be signed; the store's own URL is in our text."""
 _MESSAGE_CHARACTERS = 300
 
 _PLAIN_STATUS = {
@@ -125,7 +127,8 @@ def _failure(shown: str, debug: str) -> str:
     if "kind: TimedOut" in debug or "TimedOut" in debug or "kind: Timeout" in debug:
         return "it did not answer in time"
     # The address before it is named by our own text.
-    return shown.split(" - ", 1)[-1].split("\n", maxsplit=1)[0][:_MESSAGE_CHARACTERS]
+    said = shown.split(" - ", 1)[-1].split("\n", maxsplit=1)[0]
+    return _URL.sub("…", said)[:_MESSAGE_CHARACTERS]
 
 
 # -- Meaning ------------------------------------------------------------------------------------------

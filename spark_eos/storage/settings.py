@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from spark_eos.errors import ConfigError
 
@@ -22,6 +22,10 @@ HIDDEN = "***"
 
 _SHORTEST_SECRET = 4
 """Shorter values are not looked for in texts: they would be found everywhere."""
+
+
+_HARMLESS = re.compile(r"https?|localhost|[0-9.TZ:-]+")
+"""Parts of an address or a signature that everybody may see: times, versions, numbers."""
 
 
 class Setting(NamedTuple):
@@ -156,8 +160,11 @@ class Settings(Mapping[str, str]):
     def scrub(self, text: str) -> str:
         """``text`` without the secrets of these settings, should it contain any."""
         for name, value in self._values.items():
-            if SETTINGS[name].is_secret and len(value) >= _SHORTEST_SECRET:
-                text = text.replace(value, HIDDEN)
+            if SETTINGS[name].is_secret:
+                # Of a signature or a proxy's address, the parts that are secret by themselves, too.
+                for part in (value, *re.split(r"[?&=:@/]+", unquote(value))):
+                    if len(part) >= _SHORTEST_SECRET and not _HARMLESS.fullmatch(part):
+                        text = text.replace(part, HIDDEN)
         return text
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from spark_eos.storage.settings import Settings
 
-__all__ = ["AZURITE", "MINIO", "Server", "azurite", "installed", "minio"]
+__all__ = ["AZURITE", "MINIO", "Server", "azurite", "installed", "make_container", "minio"]
 
 HOME = Path(os.environ.get("SPARK_EOS_SERVERS") or Path.home() / ".cache" / "spark_eos" / "servers")
 MINIO = ("minio", HOME / "minio")
@@ -99,7 +99,7 @@ def azurite(container: str = "container") -> Iterator[Server]:
     address = f"http://127.0.0.1:{port}/{_ACCOUNT}"
     settings = {"adls.endpoint": address, "adls.account-name": _ACCOUNT, "adls.account-key": _ACCOUNT_KEY}
     with _running([command, *arguments, "--silent", "--disableTelemetry"], port, {}) as process:
-        _make_container(address, container)
+        make_container(address, container)
         yield Server(address, f"az://{container}", Settings(settings), process)
 
 
@@ -149,8 +149,8 @@ def _forever(things: Sequence[str]) -> Iterator[str]:
         yield from things
 
 
-def _make_container(address: str, container: str) -> None:
-    """Azure's signature, by hand: the library makes no containers."""
+def make_container(address: str, container: str) -> None:
+    """Make a container in Azurite, if it is not there. With Azure's signature by hand: the library makes none."""
     date, version = formatdate(usegmt=True), "2021-08-06"
     path = f"/{_ACCOUNT}/{container}"
     signed = "\n".join(

@@ -10,6 +10,7 @@ from tests.mutants import (
     of_growth,
     of_log,
     of_maintenance,
+    of_objects,
     of_protocol,
     of_retired,
     of_spark,
@@ -31,4 +32,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_retired.MUTANTS,
     *of_clients.MUTANTS,
     *of_spark.MUTANTS,
+    *of_objects.MUTANTS,
 )

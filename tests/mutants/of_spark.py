@@ -134,8 +134,8 @@ MUTANTS = (
     Mutant(
         "planned-is-finished",
         _CHECKPOINT,
-        'return _exists(self._root / "commits" / str(batch_id))',
-        'return _exists(self._root / "offsets" / str(batch_id))',
+        'name = f"commits/{batch_id}"',
+        'name = f"offsets/{batch_id}"',
         "a batch passes for done as soon as it is planned",
         _OF_CHECKPOINT,
     ),

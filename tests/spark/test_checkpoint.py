@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
-from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
+from spark_eos.errors import (
+    CheckpointMismatchError,
+    ConfigError,
+    StorePermissionError,
+    UnsupportedVersionError,
+)
 from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.checkpoint_files import ArrowFiles
+from spark_eos.storage import Settings
+from spark_eos.testing.object_server import ObjectServer, serving
 
 META = '{"batchWatermarkMs":0,"batchTimestampMs":1795237047920,"conf":{"spark.sql.shuffle.partitions":"2"}}'
 PYTHON = '{"@eoslog": {"b": 1, "a": 2}, "t": {"10": 2, "2": 5}, "\\u00e9": {"0": 1}}'
@@ -69,10 +78,60 @@ def test_file_urls_are_not_decoded(root, prefix):
     assert Checkpoint(f"{prefix}{root}").offsets(0) is not None
 
 
-@pytest.mark.parametrize("location", ["s3://b/ck", "hdfs:///ck", "dbfs:/ck", "abfss://c@a/ck", "memory://x"])
+@pytest.mark.parametrize(
+    "location", ["s3n://b/ck", "wasbs://c@a/ck", "memory://x", "adl://x/ck", "ftp://host/ck"]
+)
 def test_other_stores_are_refused(location):
-    with pytest.raises(ConfigError, match=rf"checkpointLocation='{location}'.*local path"):
+    with pytest.raises(ConfigError, match=rf"checkpointLocation='{location}'.*s3a://"):
         Checkpoint(location)
+
+
+def test_a_checkpoint_in_a_bucket(root):
+    with serving(ObjectServer({"bucket": {}})) as server:
+        for path in root.rglob("*"):
+            if path.is_file():
+                server.buckets["bucket"][f"ck 1%20/{path.relative_to(root)}"] = path.read_bytes()
+        settings = Settings({"s3.endpoint": server.address, "s3.anonymous": "true"})
+        checkpoint = Checkpoint("s3a://bucket/ck 1%20/", settings)
+        assert checkpoint.query_id() == "2ce2e13a-876c-43ce-a96d-c4129a0abcd1"
+        assert sources_of_batch(checkpoint, 1) == (("0", "3"), (None, '{"logOffset":0}'), (None, PYTHON))
+        assert [checkpoint.finished(number) for number in (0, 1)] == [True, False]
+        assert checkpoint.offsets(2) is None
+        with pytest.raises(CheckpointMismatchError, match="s3a://bucket/ck 1%20/offsets/7 is missing"):
+            checkpoint.require_offsets(7)
+        with pytest.raises(CheckpointMismatchError, match="s3a://bucket/elsewhere/metadata is missing"):
+            Checkpoint("s3a://bucket/elsewhere", settings).query_id()
+        server.buckets["bucket"]["ck 1%20/offsets/1"] = b"\xff"
+        with pytest.raises(CheckpointMismatchError, match="is not UTF-8"):
+            checkpoint.offsets(1)
+        server.refuse("read", 403, "AccessDenied")
+        with pytest.raises(StorePermissionError, match="s3://bucket/ck 1%20/metadata: cannot read"):
+            checkpoint.query_id()
+
+
+def test_a_checkpoint_in_a_file_system_that_arrow_knows(root):
+    files = ArrowFiles("hdfs://name/ck/", LocalFileSystem(), f"{root}/")
+    assert files.read("metadata") == (root / "metadata").read_bytes()
+    assert files.read("offsets/9") is None
+    assert [files.exists(f"commits/{number}") for number in (0, 1)] == [True, False]
+    assert not files.exists("commits")
+    with pytest.raises(CheckpointMismatchError, match="hdfs://name/ck/offsets cannot be read"):
+        files.read("offsets")
+
+
+def test_hadoop_without_its_library_is_said():
+    try:
+        found = Checkpoint("hdfs://no-such-host.invalid:9/ck")
+    except ConfigError as error:
+        assert "libhdfs" in str(error)  # noqa: PT017  (both may be)
+    else:
+        assert "hdfs://no-such-host.invalid:9/ck" in repr(found)
+
+
+def test_dbfs_is_where_databricks_mounts_it():
+    assert repr(Checkpoint("dbfs:/ck/1")) == "Checkpoint('/dbfs/ck/1')"
+    assert repr(Checkpoint("dbfs:///ck/1")) == "Checkpoint('/dbfs/ck/1')"
+    assert repr(Checkpoint("dbfs:/Volumes/c/s/v/ck")) == "Checkpoint('/Volumes/c/s/v/ck')"
 
 
 @pytest.mark.parametrize("location", ["file://host/ck", "file:ck", "file://", "file:"])

@@ -176,6 +176,10 @@ def test_secrets_are_not_shown():
                 assert SECRET not in shown
                 assert "***" in shown
             assert SECRET not in settings.scrub(f"It said {value}, twice {value}.")
+    signed = Settings({"adls.sas-token": f"sv=2021-08-06&se=2026-11-21T12:00:00Z&sig={SECRET}%3D%3D"})
+    assert signed.scrub(f"at 2021-08-06: sig={SECRET} is wrong") == "at 2021-08-06: sig=*** is wrong"
+    proxied = Settings({"s3.proxy-uri": f"http://user:{SECRET}@localhost:1"})
+    assert proxied.scrub(f"http://localhost said no to {SECRET}") == "http://localhost said no to ***"
     with pytest.raises(ConfigError) as caught:
         Settings({"s3.proxy-uri": SECRET})
     assert SECRET not in str(caught.value)

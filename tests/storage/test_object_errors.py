@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
 
+import obstore
 import pytest
 
 from spark_eos.errors import (
@@ -112,10 +114,11 @@ def failing(kind, *words, seconds=SECONDS):
 )
 def test_refusals_say_what_was_refused_and_what_to_do(server, verb, status, code, message, kind, word):
     server.refuse(REQUESTS.get(verb, verb), status, code, message)
-    if verb == "look at" and code not in {"AccessDenied", "NotImplemented", "Unauthorized", "Teapot"}:
-        pytest.skip("the answer to a HEAD has no body: there is a status, and no more")
-    words = (word,) if verb != "look at" else ()
-    with failing(kind, "s3://bucket/log", verb, str(status), *words, seconds=3):
+    words = (str(status), word)
+    if verb == "look at":  # The answer to a HEAD has no body: the status must do.
+        kind = {400: StorageError, 403: StorePermissionError, 404: ObjectNotFoundError}.get(status, kind)
+        words = () if status == 404 else (str(status),)
+    with failing(kind, "s3://bucket/log", verb if words else "a", *words, seconds=3):
         VERBS[verb](store_at(server.address))
     assert server.count() == 1, "what was refused is not tried again"
     assert server.buckets["bucket"] == {}
@@ -144,7 +147,11 @@ def test_an_upload_in_parts_that_is_refused_leaves_nothing(server):
             file.write(bytes(3000))
         server.heal()
         assert server.buckets["bucket"] == {}
-        assert server.uploads == {}
+        if (
+            verb != "part" or obstore.__version__ >= "0.12"
+        ):  # Older ones leave the parts to the bucket's own rule.
+            assert server.uploads == {}
+        server.uploads.clear()
 
 
 def test_an_upload_that_cannot_look_before_its_end_leaves_nothing(server):
@@ -183,6 +190,25 @@ def test_trouble_that_stays(server, verb, status, code):
     with failing(kind, "s3://bucket/log/a", verb, str(status), *words):
         VERBS[verb](store_at(server.address))
     assert server.count() > 1
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "create"])
+@pytest.mark.parametrize("status", [304, 409, 412])
+def test_a_condition_that_nobody_asked_for(server, verb, status):
+    """A proxy on the way may say anything once."""
+    server.buckets["bucket"]["log/a"] = b"1"
+    server.refuse(REQUESTS.get(verb, verb), status, "Nonsense", times=1)
+    VERBS[verb](store_at(server.address, retry_s=5))
+    assert server.count(REQUESTS.get(verb, verb)) == 2
+    server.refuse(REQUESTS.get(verb, verb), status, "Nonsense")
+    with failing(StoreUnavailableError, "s3://bucket/log", verb, str(status)):
+        VERBS[verb](store_at(server.address))
+
+
+def test_our_own_mistakes_are_not_taken_for_replies(server):
+    store = store_at(server.address)
+    with pytest.raises(AttributeError):
+        store._ask("read", "a", lambda: store.no_such_thing)
 
 
 def test_a_create_that_met_its_own_object_says_that_it_exists(server):
@@ -415,6 +441,37 @@ def test_a_log_says_so_too(real):
         Log.open_or_create("s3://no-such-bucket/log", settings=real.settings)
     with failing(StorePermissionError, "check key and secret", seconds=4):
         Log.open(f"{real.url}/log", settings=Settings({**real.settings, "s3.secret-access-key": SECRET}))
+
+
+# -- Processes ----------------------------------------------------------------------------------------
+
+FORKED = """
+import os, sys
+from spark_eos.errors import IllegalStateError
+from spark_eos.storage import Settings, open_store
+settings = Settings({"gcs.service.host": sys.argv[1], "gcs.no-auth": "true"})
+store = open_store("gs://bucket/log", settings)
+store.create("a", b"1")
+calls = [lambda: store.read("a"), lambda: open_store("gs://bucket/other", settings), lambda: [*store.list("")]]
+child = os.fork()
+if not child:
+    refused = 0
+    for call in calls:
+        try:
+            call()
+        except IllegalStateError as error:
+            refused += "spawn" in str(error)
+    os._exit(refused)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_is_told_instead_of_left_to_hang(server):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED, server.address],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.stdout.strip(), done.stderr) == ("3", "")
 
 
 # -- Probing ------------------------------------------------------------------------------------------

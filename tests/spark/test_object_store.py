@@ -1,0 +1,198 @@
+"""A log in a bucket, end to end: clients, batches and streams on MinIO, and secrets that nobody gets to see."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import uuid
+
+import pytest
+from pyspark.errors import PySparkException
+
+from spark_eos import Admin, Consumer, Producer, TopicPartition
+from spark_eos.errors import ConfigError, StorePermissionError
+from spark_eos.log.log import Log
+from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.options import parse_sink, parse_source
+from spark_eos.storage import Settings, open_store, split_settings
+from spark_eos.testing.cloud_servers import MINIO, installed, minio
+
+ROWS = 500
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    if not installed(MINIO):
+        pytest.skip("MinIO is not here: scripts/servers installs it")
+    with minio(tmp_path_factory.mktemp("minio") / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def url(server):
+    return f"{server.url}/{uuid.uuid4().hex}/log"
+
+
+@pytest.fixture
+def settings(server):
+    return dict(server.settings)
+
+
+@pytest.fixture
+def secret(settings):
+    return settings["s3.secret-access-key"]
+
+
+def rows(url, settings, topic):
+    """Values of all committed records, by partition, in order."""
+    count = len(Admin(url, settings).describe_topic(topic).partitions)
+    places = [TopicPartition(topic, number) for number in range(count)]
+    with Consumer(
+        url, {"auto.offset.reset": "earliest", "isolation.level": "read_committed", **settings}
+    ) as consumer:
+        consumer.assign(places)
+        found = {at.partition: [] for at in places}
+        while polled := consumer.poll(timeout_ms=0):
+            for record in polled:
+                found[record.partition].append(record.value)
+        return found
+
+
+def test_clients(url, settings):
+    with Producer(url, {"transactional.id": "t", "num.partitions": 2, **settings}) as producer:
+        producer.init_transactions()
+        for number in range(3):
+            producer.begin_transaction()
+            for partition in range(2):
+                producer.send("t", f"{number}", partition=partition)
+            if number == 1:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+    assert rows(url, settings, "t") == {0: [b"0", b"2"], 1: [b"0", b"2"]}
+    log = Log.open(url, settings=Settings(settings))
+    assert log.url == url
+    assert Log.shared(url, Settings(settings)) is Log.shared(url.replace("s3:", "s3a:"), Settings(settings))
+
+
+def test_spark_writes_and_reads(spark, url, settings, tmp_path):
+    frame = spark.range(ROWS).selectExpr("CAST(id AS STRING) AS value")
+    write = frame.repartition(3).write.format("eoslog").options(**settings, **{"num.partitions": "2"})
+    write.option("topic", "in").mode("append").save(url)
+    source = spark.readStream.format("eoslog").options(**settings, maxOffsetsPerTrigger="300")
+    copied = source.option("subscribe", "in").option("startingOffsets", "earliest").load(url)
+    for _ in range(2):  # The second run finds everything done.
+        query = (
+            copied.select("key", "value")
+            .writeStream.format("eoslog")
+            .options(**settings, topic="out", checkpointLocation=str(tmp_path / "cp"))
+            .trigger(availableNow=True)
+            .start(url)
+        )
+        query.awaitTermination()
+    shown = spark.read.format("eoslog").options(**settings, subscribe="out").load(url)
+    values = sorted(int(row.value) for row in shown.collect())
+    assert values == list(range(ROWS))
+    assert sum(map(len, rows(url, settings, "out").values())) == ROWS
+    group = Admin(url, settings).list_group_offsets(query.id)
+    assert sum(offset.offset for at, offset in group.items() if at.topic == "in") == ROWS
+
+
+def test_the_checkpoint_of_a_query_read_in_the_bucket(spark, server, settings, tmp_path):
+    """What Spark has written, put where s3a:// would have put it."""
+    query = (
+        spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load().writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "cp")).trigger(processingTime="0 seconds").start()
+    )  # fmt: skip
+    try:
+        while len(query.recentProgress) < 3:
+            query.awaitTermination(0.1)
+    finally:
+        query.stop()
+    place = f"checkpoints/{uuid.uuid4().hex}"
+    store = open_store(f"{server.url}/{place}", Settings(settings))
+    for path in (tmp_path / "cp").rglob("*"):
+        if path.is_file() and not path.name.startswith("."):
+            store.create(str(path.relative_to(tmp_path / "cp")), path.read_bytes())
+    there = Checkpoint(f"s3a://bucket/{place}", Settings(settings))
+    here = Checkpoint(str(tmp_path / "cp"))
+    assert there.query_id() == here.query_id() == query.id
+    assert sources_of_batch(there, 1) == sources_of_batch(here, 1)
+    assert there.finished(0)
+
+
+# -- Secrets ------------------------------------------------------------------------------------------
+
+
+def everything_in(store):
+    return b"".join(store.read(info.name).to_pybytes() for info in store.list(""))
+
+
+def test_secrets_are_in_no_plan_and_not_in_the_log(spark, url, settings, secret, tmp_path, capsys):
+    with Producer(url, settings) as producer:
+        producer.send("in", "1").result()
+    frame = spark.read.format("eoslog").options(**settings, subscribe="in").load(url)
+    frame.explain(mode="extended")
+    assert frame.count() == 1
+    texts = [capsys.readouterr().out, frame._jdf.queryExecution().toString(), str(frame), repr(frame)]
+    given = {**settings, "subscribe": "in", "startingOffsets": "earliest"}
+    streamed = spark.readStream.format("eoslog").options(**given).load(url)
+    query = (
+        streamed.select("value").writeStream.format("eoslog")
+        .options(**settings, topic="out", checkpointLocation=str(tmp_path / "cp")).trigger(availableNow=True).start(url)
+    )  # fmt: skip
+    query.awaitTermination()
+    query.explain(extended=True)
+    texts += [capsys.readouterr().out, json.dumps(query.lastProgress, default=str)]
+    more = spark.range(1).selectExpr("'x' AS value").write.format("eoslog").options(**settings, topic="out")
+    more.mode("append").save(url)
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()  # What the UI shows.
+    assert executions.size() > 3
+    for number in range(executions.size()):
+        shown = executions.apply(number)
+        texts += [shown.physicalPlanDescription(), shown.details(), shown.modifiedConfigs().toString()]
+    for text in texts:
+        assert text
+        assert secret not in text
+    assert secret.encode() not in everything_in(open_store(url, Settings(settings)))
+    for path in (tmp_path / "cp").rglob("*"):
+        assert path.is_dir() or secret.encode() not in path.read_bytes()
+
+
+def test_secrets_are_in_no_error(spark, url, settings):
+    wrong = "wrong-and-still-kept-from-everybody"
+    with Producer(url, settings) as producer:
+        producer.send("in", "1").result()
+    given = {**settings, "s3.secret-access-key": wrong}
+    with pytest.raises(PySparkException) as caught:
+        spark.read.format("eoslog").options(**given, subscribe="in").load(url).count()
+    assert "check key and secret" in str(caught.value)
+    assert wrong not in str(caught.value)
+    with pytest.raises(PySparkException) as caught:
+        spark.range(1).selectExpr("'x' AS value").write.format("eoslog").options(**given, topic="t").save(url)
+    assert wrong not in str(caught.value)
+    with pytest.raises(StorePermissionError) as refused, Producer(url, given) as producer:
+        producer.send("in", "1").result()
+    assert wrong not in str(refused.value)
+
+
+def test_options_go_to_the_tasks_and_are_not_shown(settings, secret):
+    source = parse_source({"path": "s3://b/l", "subscribe": "t", **settings}, streaming=True)
+    sink = parse_sink(
+        {"path": "s3://bucket/l", "checkpointLocation": "abfss://c@acc.dfs.core.windows.net/cp", **settings,
+         "adls.account-key": secret}, streaming=True,
+    )  # fmt: skip
+    assert split_settings(settings)[1] == source.settings == sink.settings == Settings(settings)
+    assert sink.checkpoint_settings == Settings({"adls.account-key": secret})
+    for options in (source, sink):
+        assert secret not in repr(options)
+        assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("path", "checkpoint", "key"),
+    [("/some/folder", "/cp", "s3.region"), ("s3://bucket/l", "s3a://bucket/cp", "gcs.oauth2.token")],
+)
+def test_settings_for_a_store_that_is_not_used(path, checkpoint, key):
+    with pytest.raises(ConfigError, match=f"{key} is a setting of an object store that neither"):
+        parse_sink({"path": path, "checkpointLocation": checkpoint, key: "x"}, streaming=True)
