@@ -42,6 +42,9 @@ __all__ = ["Committed", "Committer", "Propose"]
 IDLE_S = 5.0
 """Whoever has not committed for so long looks for news first."""
 
+ALONE_S = 60.0
+"""The same for whoever was alone with the log until now, where looking costs a request."""
+
 Propose = Callable[[State], Sequence[Action]]
 """What to ask for, given a state; nothing, if nothing is left to do. May raise to refuse.
 
@@ -104,6 +107,12 @@ class Committer:
         self._sent: dict[bytes, _Sent] = {}
         """What each watched request was when it was last sent, and to which slot."""
         self._used_s = clock.monotonic()
+        self._alone_since = -1
+        """How many entries had been read when this process wrote its last one."""
+        self._alone = False
+        """Whether nobody else wrote between the last two."""
+        self._beaten = False
+        """Whether the last slot that was tried was another's."""
         self._durable = -1
         """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
@@ -143,7 +152,7 @@ class Committer:
     def _attempt(self, tickets: list[_Ticket]) -> None:
         """One slot: draft an entry on the state at hand and create it, or learn what is newer."""
         now, seen, state = self._clock.monotonic(), self._tail.seen, self._tail.state
-        if now - self._used_s > IDLE_S:
+        if min(now - self._used_s, self._tail.age_s) > (ALONE_S if self._alone else IDLE_S):
             # A create at a slot of long ago would be refused, and what is in it may be retired.
             seen, state = self._tail.moment(), self._follow()
         self._used_s = now
@@ -216,7 +225,10 @@ class Committer:
             try:
                 self._store.create(name, data)
             except ObjectExistsError:
-                if self._follow().seq >= entry.seq:
+                # One entry to learn: whoever was beaten for the first time is not far behind, as a rule.
+                first = attempt == 0 and not self._beaten and not self._store.is_local
+                if self._follow(entry.seq if first else None).seq >= entry.seq:
+                    self._beaten = True
                     self._taken(draft, entry, doubted if attempt == 0 else None)
                     return
                 # S3 refuses a create that ran into another request, and nothing is done; some file systems show what
@@ -269,6 +281,9 @@ class Committer:
     def _succeed(self, draft: _Draft, entry: Entry, since: Moment) -> None:
         state = behind(draft.state, entry.seq)
         self._durable = entry.seq
+        self._alone = not self._store.is_local and self._tail.applied == self._alone_since
+        self._alone_since = self._tail.applied
+        self._beaten = False
         self._tail.advance(state, since)
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
             ticket.result = Committed(entry.seq, results, state, ticket.request_id)
@@ -355,13 +370,13 @@ class Committer:
             self._store.settle(names.entry(seq, self._tail.state.entries_per_folder))
             self._durable = seq
 
-    def _follow(self) -> State:
+    def _follow(self, until: int | None = None) -> State:
         """Follow the tail, patiently: a read may be repeated at will."""
         deadline = self._clock.monotonic() + self._retry.deadline_s
         attempt = 0
         while True:
             try:
-                return self._tail.follow()
+                return self._tail.follow(until)
             except (StoreUnavailableError, OutcomeUnknownError):
                 if self._clock.monotonic() >= deadline:
                     raise

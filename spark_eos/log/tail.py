@@ -12,6 +12,7 @@ snapshot has gone past it.
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import NamedTuple, Protocol
 
@@ -65,6 +66,9 @@ class Tail:
         self._passed = passed
         self._watched: dict[bytes, Found | None] = {}
         self._lost: set[bytes] = set()
+        self._newest_s = -math.inf
+        self.applied = 0
+        """Entries that were read, which others wrote, or this process without hearing so."""
         self._seen = self.moment()
         """Before the request that told that the state was the newest one, or that it had a successor."""
 
@@ -73,8 +77,8 @@ class Tail:
         """The newest state seen so far, without looking at the store."""
         return self._state
 
-    def follow(self) -> State:
-        """Read what was added since; one read if nothing was.
+    def follow(self, until: int | None = None) -> State:
+        """Read what was added since; one read if nothing was. No further than to entry ``until``, if there is one.
 
         Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read.
         """
@@ -89,18 +93,27 @@ class Tail:
                     continue
                 self._seen = asked
                 if data is None:
+                    self._newest_s = asked.monotonic_s
                     return self._state
                 if data:
                     self._apply(data)
                 else:
                     self._jump()
+                if until is not None and self._state.seq >= until:
+                    return self._state
 
     def advance(self, state: State, since: Moment) -> None:
         """Take over the state behind an entry that this process has created itself, ``since`` when it tried to."""
         with self._lock:
             if self._state.seq == state.seq - 1:
                 self._seen = since
+                self._newest_s = since.monotonic_s
                 self._take(state, created=True)
+
+    @property
+    def age_s(self) -> float:
+        """How long ago the state was the newest one for certain. To be asked for after the state is."""
+        return self._clock.monotonic() - self._newest_s
 
     def moment(self) -> Moment:
         """Now."""
@@ -145,6 +158,7 @@ class Tail:
         for request, outcome in zip(entry.requests, outcomes, strict=True):
             if request.request_id in self._watched:
                 self._watched[request.request_id] = (entry.seq, outcome)
+        self.applied += 1
         self._take(state, created=False)
 
     def _take(self, state: State, *, created: bool) -> None:

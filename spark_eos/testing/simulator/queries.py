@@ -104,9 +104,9 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
     what those would do. With ``memory`` an entry is decoded and applied once and not by every process.
     """
 
-    def shared(_url: object, *, create: bool = False) -> Log:  # noqa: ARG001
+    def shared(_url: object, *, create: bool = False, max_age_s: float = 0.0) -> Log:  # noqa: ARG001
         log: Log = world.current().query.log
-        log.follow()
+        log.follow(max_age_s)
         return log
 
     def text(path: Path) -> str | None:
