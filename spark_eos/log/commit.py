@@ -111,8 +111,6 @@ class Committer:
         """How many entries had been read when this process wrote its last one."""
         self._alone = False
         """Whether nobody else wrote between the last two."""
-        self._beaten = False
-        """Whether the last slot that was tried was another's."""
         self._durable = -1
         """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
@@ -151,8 +149,9 @@ class Committer:
 
     def _attempt(self, tickets: list[_Ticket]) -> None:
         """One slot: draft an entry on the state at hand and create it, or learn what is newer."""
-        now, seen, state = self._clock.monotonic(), self._tail.seen, self._tail.state
-        if min(now - self._used_s, self._tail.age_s) > (ALONE_S if self._alone else IDLE_S):
+        now, age_s = self._clock.monotonic(), self._tail.age_s
+        seen, state = self._tail.seen, self._tail.state
+        if min(now - self._used_s, age_s) > (ALONE_S if self._alone else IDLE_S):
             # A create at a slot of long ago would be refused, and what is in it may be retired.
             seen, state = self._tail.moment(), self._follow()
         self._used_s = now
@@ -225,10 +224,7 @@ class Committer:
             try:
                 self._store.create(name, data)
             except ObjectExistsError:
-                # One entry to learn: whoever was beaten for the first time is not far behind, as a rule.
-                first = attempt == 0 and not self._beaten and not self._store.is_local
-                if self._follow(entry.seq if first else None).seq >= entry.seq:
-                    self._beaten = True
+                if self._follow().seq >= entry.seq:
                     self._taken(draft, entry, doubted if attempt == 0 else None)
                     return
                 # S3 refuses a create that ran into another request, and nothing is done; some file systems show what
@@ -283,7 +279,6 @@ class Committer:
         self._durable = entry.seq
         self._alone = not self._store.is_local and self._tail.applied == self._alone_since
         self._alone_since = self._tail.applied
-        self._beaten = False
         self._tail.advance(state, since)
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
             ticket.result = Committed(entry.seq, results, state, ticket.request_id)
@@ -370,13 +365,13 @@ class Committer:
             self._store.settle(names.entry(seq, self._tail.state.entries_per_folder))
             self._durable = seq
 
-    def _follow(self, until: int | None = None) -> State:
+    def _follow(self) -> State:
         """Follow the tail, patiently: a read may be repeated at will."""
         deadline = self._clock.monotonic() + self._retry.deadline_s
         attempt = 0
         while True:
             try:
-                return self._tail.follow(until)
+                return self._tail.follow()
             except (StoreUnavailableError, OutcomeUnknownError):
                 if self._clock.monotonic() >= deadline:
                     raise

@@ -77,8 +77,8 @@ class Tail:
         """The newest state seen so far, without looking at the store."""
         return self._state
 
-    def follow(self, until: int | None = None) -> State:
-        """Read what was added since; one read if nothing was. No further than to entry ``until``, if there is one.
+    def follow(self) -> State:
+        """Read what was added since; one read if nothing was.
 
         Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read.
         """
@@ -99,8 +99,6 @@ class Tail:
                     self._apply(data)
                 else:
                     self._jump()
-                if until is not None and self._state.seq >= until:
-                    return self._state
 
     def advance(self, state: State, since: Moment) -> None:
         """Take over the state behind an entry that this process has created itself, ``since`` when it tried to."""
@@ -112,7 +110,7 @@ class Tail:
 
     @property
     def age_s(self) -> float:
-        """How long ago the state was the newest one for certain. To be asked for after the state is."""
+        """How long ago the state was the newest one for certain. To be asked for before the state is."""
         return self._clock.monotonic() - self._newest_s
 
     def moment(self) -> Moment:

@@ -75,20 +75,12 @@ MUTANTS = (
     Mutant(
         "taken-slot-is-ours",
         _COMMIT,
-        "                if self._follow(entry.seq if first else None).seq >= entry.seq:\n",
+        "                if self._follow().seq >= entry.seq:\n",
         "                if attempt:\n                    self._succeed(draft, entry, since)\n"
         "                    return\n"
-        "                if self._follow(entry.seq if first else None).seq >= entry.seq:\n",
+        "                if self._follow().seq >= entry.seq:\n",
         "a slot that is taken after a lost reply passes for our own entry: its body is not compared",
         _OF_COMMIT,
-    ),
-    Mutant(
-        "beaten-reads-on",
-        _COMMIT,
-        "                if self._follow(entry.seq if first else None).seq >= entry.seq:\n",
-        "                if self._follow().seq >= entry.seq:\n",
-        "whoever was beaten on an object store looks behind the winner's entry before it tries again",
-        _OF_REQUESTS,
     ),
     Mutant(
         "never-alone",
