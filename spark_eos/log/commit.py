@@ -47,6 +47,9 @@ __all__ = ["Committed", "Committer", "Propose"]
 IDLE_S = 5.0
 """Whoever has not committed for so long looks for news first."""
 
+ALONE_S = 60.0
+"""The same for whoever was alone with the log until now, where looking costs a request."""
+
 Propose = Callable[[State], Sequence[Action]]
 """What to ask for, given a state; nothing, if nothing is left to do. May raise to refuse.
 
@@ -104,6 +107,10 @@ class Committer:
         self._waiting: list[_Ticket] = []
         self._doubts = Doubts(tail)
         self._used_s = clock.monotonic()
+        self._alone_since = -1
+        """How many entries had been read when this process wrote its last one."""
+        self._alone = False
+        """Whether nobody else wrote between the last two."""
         self._durable = -1
         """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
@@ -161,8 +168,9 @@ class Committer:
 
     def _try(self, tickets: list[_Ticket], submit: Callable[[_Draft], None]) -> None:
         """Draft an entry on the state at hand and submit it, or learn what is newer."""
-        now, seen, state = self._clock.monotonic(), self._tail.seen, self._tail.state
-        if now - self._used_s > IDLE_S:
+        now, age_s = self._clock.monotonic(), self._tail.age_s
+        seen, state = self._tail.seen, self._tail.state
+        if min(now - self._used_s, age_s) > (ALONE_S if self._alone else IDLE_S):
             # A create at a slot of long ago would be refused, and what is in it may be retired.
             seen, state = self._tail.moment(), self._follow()
         self._used_s = now
@@ -344,6 +352,8 @@ class Committer:
     def _succeed(self, draft: _Draft, entry: Entry, since: Moment) -> None:
         state = behind(draft.state, entry.seq)
         self._durable = entry.seq
+        self._alone = not self._store.is_local and self._tail.applied == self._alone_since
+        self._alone_since = self._tail.applied
         self._tail.advance(state, entry, since)
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
             ticket.result = Committed(entry.seq, results, state, ticket.request_id)

@@ -12,6 +12,7 @@ snapshot has gone past it.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from typing import NamedTuple, Protocol
@@ -71,6 +72,9 @@ class Tail:
         self._lost: set[bytes] = set()
         self._recent: deque[tuple[int, tuple[bytes, ...]]] = deque(maxlen=REMEMBERED)
         """The newest entries without a gap, each with the ids of its requests."""
+        self._newest_s = -math.inf
+        self.applied = 0
+        """Entries that were read, which others wrote, or this process without hearing so."""
         self._seen = self.moment()
         """Before the request that told that the state was the newest one, or that it had a successor."""
 
@@ -95,6 +99,7 @@ class Tail:
                     continue
                 self._seen = asked
                 if data is None:
+                    self._newest_s = asked.monotonic_s
                     return self._state
                 if data:
                     self._apply(data)
@@ -106,6 +111,7 @@ class Tail:
         with self._lock:
             if self._state.seq == entry.seq - 1:
                 self._seen = since
+                self._newest_s = since.monotonic_s
                 self._take(state, entry, created=True)
 
     def take(self, entry: Entry) -> None:
@@ -121,6 +127,11 @@ class Tail:
             if seq <= self._state.seq and (not self._recent or self._recent[0][0] > seq):
                 return None
             return {one for at, ids in self._recent if at >= seq for one in ids}
+
+    @property
+    def age_s(self) -> float:
+        """How long ago the state was the newest one for certain. To be asked for before the state is."""
+        return self._clock.monotonic() - self._newest_s
 
     def moment(self) -> Moment:
         """Now."""
@@ -165,6 +176,7 @@ class Tail:
         for request, outcome in zip(entry.requests, outcomes, strict=True):
             if request.request_id in self._watched:
                 self._watched[request.request_id] = (entry.seq, outcome)
+        self.applied += 1
         self._take(state, entry, created=False)
 
     def _take(self, state: State, entry: Entry, *, created: bool) -> None:

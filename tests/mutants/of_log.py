@@ -9,6 +9,7 @@ __all__ = ["MUTANTS"]
 _COMMIT, _LOG, _PLAN = "spark_eos/log/commit.py", "spark_eos/log/log.py", "spark_eos/log/plan.py"
 _READ, _SEGMENTS, _TAIL = "spark_eos/log/read.py", "spark_eos/log/segments.py", "spark_eos/log/tail.py"
 _DERIVED, _STAGING = "spark_eos/log/derived.py", "spark_eos/log/staging.py"
+_OF_REQUESTS = ("tests/spark/test_requests.py",)
 _POSIX, _POSIX_FILES = "spark_eos/storage/posix.py", "spark_eos/storage/posix_files.py"
 
 _OF_COMMIT = ("tests/log/test_commit.py",)
@@ -80,6 +81,22 @@ MUTANTS = (
         "                if self._follow().seq >= entry.seq:\n",
         "a slot that is taken after a lost reply passes for our own entry: its body is not compared",
         _OF_COMMIT,
+    ),
+    Mutant(
+        "never-alone",
+        _COMMIT,
+        "(ALONE_S if self._alone else IDLE_S)",
+        "IDLE_S",
+        "a stream that is alone with its log looks for news before every commit",
+        _OF_REQUESTS,
+    ),
+    Mutant(
+        "believed-for-ever",
+        _LOG,
+        "now < self._believed_until:",
+        "True:",
+        "that a bucket holds another log by now is never noticed",
+        _OF_REQUESTS,
     ),
     Mutant(
         "refused-is-stored",
