@@ -23,6 +23,7 @@ from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.options import SinkOptions
+from spark_eos.spark.workers import spare_imports
 
 __all__ = ["TaskMessage", "TaskWriter", "collect", "discard_refused", "was_appended"]
 
@@ -90,6 +91,7 @@ class TaskWriter:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
         """Stage all rows. A task that fails leaves nothing behind but bytes that nobody refers to."""
+        spare_imports()
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         try:
