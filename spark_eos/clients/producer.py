@@ -26,6 +26,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.clock import Retry
+from spark_eos.log.compression import chosen
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.topics import key_columns
@@ -284,12 +285,11 @@ class Producer:
         """Where records of the topic gather; the topic is created if it is missing."""
         buffer = gathered.buffers.get(name)
         if buffer is None:
-            compression = self._settings["compression.type"]
             buffer = TopicBuffer(
                 self._log(),
                 self._topic(name, columns),
                 self._partitioner(name),
-                compression=None if compression == "none" else compression,
+                compression=chosen(self._settings["compression.type"], self._settings),
                 buffer_bytes=self._settings["buffer.memory"],
                 request_bytes=self._settings["max.request.size"],
                 keep=self._transactions is None,

@@ -24,6 +24,7 @@ from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.options import SinkOptions
 from spark_eos.spark.target import METADATA_AGE_S
+from spark_eos.spark.workers import spare_imports
 
 __all__ = ["TaskMessage", "TaskWriter", "collect", "discard_refused", "was_appended"]
 
@@ -94,6 +95,7 @@ class TaskWriter:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
         """Stage all rows. A task that fails leaves nothing behind but bytes that nobody refers to."""
+        spare_imports()
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         try:
