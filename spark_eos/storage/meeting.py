@@ -7,7 +7,10 @@ and the leader *announces* what it has created. Whoever does not come, dies or s
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import stat
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -15,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["FileMeeting", "Meeting"]
+__all__ = ["FileMeeting", "Meeting", "meeting_on_this_machine"]
 
 ANNOUNCED = 8
 """So many of the newest announcements can be read."""
@@ -146,6 +149,21 @@ class FileMeeting(Meeting):
         except OSError:
             return False
         return True
+
+
+def meeting_on_this_machine(url: str, name: str) -> FileMeeting | None:
+    """For the processes of one user and one machine that write to the log ``name`` at ``url``, wherever that is.
+
+    Announcements are believed, so the folder has to be this user's alone; None if it cannot be.
+    """
+    user = os.getuid()
+    folder = Path(tempfile.gettempdir()) / f"spark_eos-{user}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == user and not status.st_mode & 0o077:
+            return FileMeeting(folder / hashlib.sha256(f"{url}\0{name}".encode()).hexdigest()[:32])
+    return None
 
 
 def _is_fresh(status: os.stat_result) -> bool:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
+from spark_eos.storage.meeting import Meeting, meeting_on_this_machine
 from spark_eos.storage.store import ObjectInfo, Store
 from spark_eos.testing.latency import Latency
 from spark_eos.testing.wrapped_store import WrappedStore
@@ -50,6 +51,9 @@ class RemoteStore(WrappedStore):
         self.requests: list[Request] = []
         self._latency = latency
         self._lock = threading.Lock()
+
+    def meeting(self, name: str) -> Meeting | None:
+        return meeting_on_this_machine(self.url, name)
 
     def __repr__(self) -> str:
         return f"RemoteStore({self.inner!r})"

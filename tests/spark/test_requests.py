@@ -19,7 +19,7 @@ from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.sink import EosLogStreamWriter
 from spark_eos.spark.source import EosLogStreamReader
-from spark_eos.storage import urls
+from spark_eos.storage import NO_SETTINGS, urls
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.remote_store import RemoteStore, Request
 
@@ -43,7 +43,7 @@ class Remote:
         """Within it, the code runs in the process of that name; yields its store."""
         store, log = self._processes.get(name) or (RemoteStore(self.inner), None)
         with self._patch.context() as patch:
-            patch.setitem(urls._SHARED, self.url, store)
+            patch.setitem(urls._SHARED, (self.url, NO_SETTINGS), store)
             if log is None:
                 patch.delitem(log_module._SHARED, self.url, raising=False)
             else:

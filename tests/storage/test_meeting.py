@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from spark_eos.storage import MemoryStore, PosixStore
-from spark_eos.storage.meeting import ANNOUNCED, FRESH_S, FileMeeting
+from spark_eos.storage.meeting import ANNOUNCED, FRESH_S, FileMeeting, meeting_on_this_machine
 
 HOLD = """
 import sys
@@ -134,3 +134,30 @@ def test_which_stores_have_one(tmp_path):
     assert not list(store.list("")), "what is in it are no objects"
     store.discard_leftovers(0)
     assert not other.take_lead()
+
+
+def test_far_away_stores_have_one_on_each_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    one, other = (meeting_on_this_machine("s3://bucket/log", "id") for _ in range(2))
+    assert one.take_lead()
+    assert not other.take_lead()
+    for url, name in (("s3://bucket/other", "id"), ("s3://bucket/log", "other")):
+        assert meeting_on_this_machine(url, name).take_lead()
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("spoil", ["open", "link", "file"])
+def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, spoil):
+    """Whoever can write an announcement could make others believe what is in no log."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / f"spark_eos-{os.getuid()}"
+    if spoil == "open":
+        folder.mkdir()
+        folder.chmod(0o770)
+    elif spoil == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        folder.touch()
+    assert meeting_on_this_machine("s3://bucket/log", "id") is None
