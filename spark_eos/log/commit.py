@@ -198,9 +198,19 @@ class Committer:
 
     # -- Company ------------------------------------------------------------------------------------------
 
-    def _learn(self) -> None:
-        """Take over what other processes have announced: it is durable."""
-        self._durable = max(self._durable, self._company.learn())
+    def _learn(self) -> bool:
+        """Take over what other processes have announced: it is durable. Whether there was anything."""
+        newest = self._company.learn()
+        self._durable = max(self._durable, newest)
+        return newest >= 0
+
+    def _catch_up(self) -> None:
+        """Read to the end, or to where others announce what they write: as fast as one reads, many may write."""
+        while self._company.is_there:
+            before = self._tail.state.seq
+            if self._follow(before + 1).seq == before or self._learn():
+                return
+        self._follow()
 
     def _lead(self, draft: _Draft) -> None:
         """Create the next slot, with what the others want to be in it."""
@@ -294,7 +304,9 @@ class Committer:
             try:
                 self._store.create(name, data)
             except ObjectExistsError:
-                if self._follow().seq >= entry.seq:
+                self._company.noticed()
+                self._catch_up()
+                if self._tail.state.seq >= entry.seq:
                     self._taken(draft, entry, doubted if attempt == 0 else None)
                     return
                 # S3 refuses a create that ran into another request, and nothing is done; some file systems show what
@@ -330,7 +342,6 @@ class Committer:
         ``doubted`` are requests of earlier calls that may be in it; None: all may.
         """
         self._durable = entry.seq
-        self._company.noticed()
         self._answer_found(draft.tickets)
         for ticket in draft.tickets:
             # If it is another's, ours can never land; unless nobody can tell any more whose it was.
@@ -428,13 +439,13 @@ class Committer:
             self._store.settle(names.entry(seq, self._tail.state.entries_per_folder))
             self._durable = seq
 
-    def _follow(self) -> State:
+    def _follow(self, until: int | None = None) -> State:
         """Follow the tail, patiently: a read may be repeated at will."""
         deadline = self._clock.monotonic() + self._retry.deadline_s
         attempt = 0
         while True:
             try:
-                return self._tail.follow()
+                return self._tail.follow(until)
             except (StoreUnavailableError, OutcomeUnknownError):
                 if self._clock.monotonic() >= deadline:
                     raise

@@ -116,7 +116,7 @@ class Company:
             try:
                 if data:
                     self._tail.take(decode_entry(data, seq, f"the announcement of entry {seq}"))
-                elif self._tail.follow().seq < seq:
+                elif self._tail.follow(seq).seq < seq:
                     break
             except EosLogError:
                 break  # The store is asked before anything rests on it.

@@ -83,8 +83,8 @@ class Tail:
         """The newest state seen so far, without looking at the store."""
         return self._state
 
-    def follow(self) -> State:
-        """Read what was added since; one read if nothing was.
+    def follow(self, until: int | None = None) -> State:
+        """Read what was added since; one read if nothing was. No further than to entry ``until``, if there is one.
 
         Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read.
         """
@@ -105,6 +105,8 @@ class Tail:
                     self._apply(data)
                 else:
                     self._jump()
+                if until is not None and self._state.seq >= until:
+                    return self._state
 
     def advance(self, state: State, entry: Entry, since: Moment) -> None:
         """Take over the state behind ``entry``, which this process has created itself, ``since`` when it tried to."""

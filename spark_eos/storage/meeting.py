@@ -20,7 +20,7 @@ from uuid import uuid4
 
 __all__ = ["FileMeeting", "Meeting", "meeting_on_this_machine"]
 
-ANNOUNCED = 8
+ANNOUNCED = 64
 """So many of the newest announcements can be read."""
 
 FRESH_S = 60.0

@@ -309,6 +309,21 @@ def test_an_announcement_that_is_damaged_is_no_news(leader, other, monkeypatch):
     assert leader.company.learn() == -1
 
 
+def test_who_was_beaten_reads_no_further_than_to_where_others_announce(leader, start, monkeypatch):
+    """Where a read takes as long as a create it would never get to the end."""
+    late = start(b"c")
+    for one in (leader, late):
+        monkeypatch.setattr(one.store, "is_local", False)
+    for name in "xyz":
+        leader.lead().log.commit(create(name))
+    leader.company.leave()
+    late.store.journal.clear()
+    late.log.commit(create("c"))
+    read = [call.name for call in late.store.journal if call.operation == "read"]
+    assert read == [names.entry(1, 100_000)], "the rest was announced"
+    assert writers(leader) == ["a", "a", "a", "c"]
+
+
 def test_who_was_told_of_an_entry_does_not_sync_it(leader, other):
     other.waits = [leader.does(create("x"))]
     other.log.commit(create("y"))

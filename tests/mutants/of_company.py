@@ -130,6 +130,14 @@ MUTANTS = (
         _OF_COMPANY,
     ),
     Mutant(
+        "read-to-the-end",
+        _COMMIT,
+        "        while self._company.is_there:\n",
+        "        while False:\n",
+        "who is beaten reads behind the others for ever, where a read takes as long as a create",
+        _OF_COMPANY,
+    ),
+    Mutant(
         "old-announcements",
         _MEETING,
         'data = file.read() if _is_fresh(os.fstat(descriptor)) else b""',

@@ -93,13 +93,13 @@ def test_what_the_dead_have_handed_over_grows_old(pair, folder):
 
 def test_the_newest_entries_are_announced(pair):
     one, other = pair
-    for seq in range(20):
+    count = 2 * ANNOUNCED
+    for seq in range(count):
         one.announce(seq, b"%d" % seq)
-    assert [other.announced(seq) for seq in range(20 - ANNOUNCED, 20)] == [
-        b"%d" % seq for seq in range(20 - ANNOUNCED, 20)
-    ]
+    newest = range(count - ANNOUNCED, count)
+    assert [other.announced(seq) for seq in newest] == [b"%d" % seq for seq in newest]
     assert other.announced(3) == b"", "it is there, for newer ones are"
-    assert other.announced(20) is None
+    assert other.announced(count) is None
 
 
 def test_an_old_announcement_is_not_believed(pair, folder):
