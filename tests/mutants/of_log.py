@@ -75,10 +75,10 @@ MUTANTS = (
     Mutant(
         "taken-slot-is-ours",
         _COMMIT,
-        "                if self._follow().seq >= entry.seq:\n",
+        "                if self._tail.state.seq >= entry.seq:\n",
         "                if attempt:\n                    self._succeed(draft, entry, since)\n"
         "                    return\n"
-        "                if self._follow().seq >= entry.seq:\n",
+        "                if self._tail.state.seq >= entry.seq:\n",
         "a slot that is taken after a lost reply passes for our own entry: its body is not compared",
         _OF_COMMIT,
     ),
