@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -92,8 +92,9 @@ class _TaskStage(NamedTuple):
             self.stage.store, topic, self.base_seq, SimulatedClock(self.process), compression=compression
         )
 
-    def read(self, topic: Topic, fetch: Fetch) -> Records:
-        return read(self.stage.store, topic, fetch)
+    @contextmanager
+    def reading(self, _: Sequence[Fetch]) -> Iterator[Callable[[Topic, Fetch], Records]]:
+        yield partial(read, self.stage.store)  # One after the other: no threads are started here.
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
     what those would do. With ``memory`` an entry is decoded and applied once and not by every process.
     """
 
-    def shared(_url: object, *, create: bool = False) -> Log:  # noqa: ARG001
+    def shared(_url: object, _settings: object = None, *, create: bool = False) -> Log:  # noqa: ARG001
         log: Log = world.current().query.log
         log.follow()
         return log
