@@ -20,7 +20,7 @@ from spark_eos.protocol.index import Load, in_memory
 from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.storage import Store
+from spark_eos.storage import Readable, Store
 
 __all__ = ["Records", "offset_for_time", "read"]
 
@@ -82,7 +82,7 @@ class Records:
         return rows
 
 
-def read(store: Store, topic: Topic, fetch: Fetch) -> Records:
+def read(store: Readable, topic: Topic, fetch: Fetch) -> Records:
     """The rows of ``fetch`` in the newest layout of the topic.
 
     Raises `CorruptRecordError`, naming file, bytes and offsets, if they are not what was written.

@@ -23,7 +23,7 @@ from spark_eos.log.partitioners import Partitions, Rows, check_partitions
 from spark_eos.log.rows import Columns, Intake
 from spark_eos.log.staging import Run, StagingFile, slices
 from spark_eos.protocol.types import BatchRef, FileRef, StagedFile
-from spark_eos.storage.store import Store
+from spark_eos.storage.store import Readable, Store
 
 __all__ = ["BUFFER_BYTES", "FILE_BYTES", "SegmentWriter", "decode_batch", "read_batch"]
 
@@ -291,7 +291,7 @@ def _sorted(partitions: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], l
 
 
 def read_batch(
-    store: Store, file: FileRef, batch: BatchRef, layout: Layout, *, context: str = ""
+    store: Readable, file: FileRef, batch: BatchRef, layout: Layout, *, context: str = ""
 ) -> pa.Table:
     """The rows of ``batch``, with exactly the columns of ``layout.physical``, by one ranged read.
 

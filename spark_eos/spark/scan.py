@@ -93,18 +93,19 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
     if not isinstance(task, ScanTask):
         return  # Spark's stand-in where a batch read has nothing to plan.
     spare_imports()
-    for fetch in task.fetches:
-        topic = task.topics[fetch.topic]
-        try:
-            records = task.stage.read(topic, fetch)
-        except ObjectNotFoundError as error:
-            raise ObjectNotFoundError(
-                f"{error}. It was there when this query was planned: its records were deleted or written anew since, "
-                "and it went when file.delete.delay.ms of its topic was over. Start the query again, which plans "
-                "anew; if tasks take that long, raise file.delete.delay.ms"
-            ) from error
-        arrays = [_column(records, fetch, field) for field in columns]
-        yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()
+    with task.stage.reading(task.fetches) as read:
+        for fetch in task.fetches:
+            topic = task.topics[fetch.topic]
+            try:
+                records = read(topic, fetch)
+            except ObjectNotFoundError as error:
+                raise ObjectNotFoundError(
+                    f"{error}. It was there when this query was planned: its records were deleted or written anew "
+                    "since, and it went when file.delete.delay.ms of its topic was over. Start the query again, which "
+                    "plans anew; if tasks take that long, raise file.delete.delay.ms"
+                ) from error
+            arrays = [_column(records, fetch, field) for field in columns]
+            yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()
 
 
 def _bytes(fetch: Fetch, records: int) -> float:

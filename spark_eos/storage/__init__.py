@@ -9,7 +9,7 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.posix import PosixStore
 from spark_eos.storage.probe import probe
 from spark_eos.storage.settings import NO_SETTINGS, Settings, is_setting, split_settings
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.store import Data, ObjectInfo, Readable, Store, Upload
 from spark_eos.storage.urls import is_object_store, open_store, settings_of, shared_store
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "MemoryStore",
     "ObjectInfo",
     "PosixStore",
+    "Readable",
     "Settings",
     "Store",
     "Upload",

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_eos.storage.meeting import Meeting
 
-__all__ = ["Data", "ObjectInfo", "Store", "Upload"]
+__all__ = ["Data", "ObjectInfo", "Readable", "Store", "Upload"]
 
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 """Anything with a buffer; stores never change it."""
@@ -39,6 +39,13 @@ class Upload(Protocol):
 
     def write(self, data: Data, /) -> int: ...
     def tell(self) -> int: ...
+
+
+class Readable(Protocol):
+    """As much of a `Store` as a reader of data needs."""
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        """As `Store.read`."""
 
 
 class Store(ABC):

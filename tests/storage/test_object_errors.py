@@ -24,7 +24,7 @@ from spark_eos.errors import (
     UnsupportedStoreError,
 )
 from spark_eos.log.log import Log
-from spark_eos.storage import Settings, open_store, probe
+from spark_eos.storage import Settings, objects, open_store, probe
 from spark_eos.storage.clouds import parse_location
 from spark_eos.storage.objects import ObjectStore
 from spark_eos.testing.cloud_servers import MINIO, installed, minio
@@ -265,7 +265,8 @@ def test_an_upload_whose_last_reply_was_lost_is_found(server):
     assert store.read("a") == bytes(3000)
 
 
-def test_a_list_goes_on_where_it_was_interrupted(server):
+def test_a_list_goes_on_where_it_was_interrupted(server, monkeypatch):
+    monkeypatch.setattr(objects, "_LIST_PAGE", 2)
     server.page = 2
     for number in range(7):
         server.buckets["bucket"][f"log/{number}"] = b"1"
@@ -274,6 +275,8 @@ def test_a_list_goes_on_where_it_was_interrupted(server):
     server.refuse("list", 503, "SlowDown", times=2)
     names += [info.name for info in listed]
     assert names == [str(number) for number in range(7)]
+    refused = [request for request in server.journal if request.status == 503]
+    assert len(refused) == 2, "it was interrupted in the middle"
 
 
 # -- The way there ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -92,8 +92,9 @@ class _TaskStage(NamedTuple):
             self.stage.store, topic, self.base_seq, SimulatedClock(self.process), compression=compression
         )
 
-    def read(self, topic: Topic, fetch: Fetch) -> Records:
-        return read(self.stage.store, topic, fetch)
+    @contextmanager
+    def reading(self, _: Sequence[Fetch]) -> Iterator[Callable[[Topic, Fetch], Records]]:
+        yield partial(read, self.stage.store)  # One after the other: no threads are started here.
 
 
 @contextmanager
