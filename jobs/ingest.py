@@ -4,7 +4,9 @@
 
 Start it again when there are new files: those it has read are not read again, even if it was killed. Put
 files there by renaming, whole. They are taken by modification time; with ``max_files = 1`` the rows of a
-partition are in the order of the files and of their lines.
+partition are in the order of the files and of their lines. One exception: if it is killed just when Spark
+has noted a batch's file and not yet the batch, the next run takes that file and the one after it as one
+batch, the larger first.
 """
 
 from __future__ import annotations

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_eos.clients.futures import Outcome, SendFuture
+from spark_eos.clients.listed import Listed
 from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.errors import EosLogError, RetriableError, StorageError, StoreUnavailableError
 from spark_eos.log.log import Log
@@ -23,37 +24,44 @@ from spark_eos.protocol.types import StagedFile
 
 __all__ = ["Accumulator", "TopicBuffer"]
 
-ROW_OVERHEAD_BYTES = 64
-"""What a record costs in the lists beyond its key and value."""
-
 CHUNK_BYTES = 1 << 20
 """Records gathered in lists before they become Arrow columns."""
 
 NO_OFFSET = -1
 
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-
 
 class _Chunk(NamedTuple):
-    """Rows that were handed to a writer at once, and who waits for them: a future for each row, or one."""
+    """Rows that were handed to a writer at once."""
 
     targets: Partitions
     size: int
-    timestamps: list[int] | None
-    futures: list[Future[Any]]
+    timestamps: npt.NDArray[np.int64] | None
+    """Of each row, in milliseconds; None if one future tells of all rows."""
+    outcome: Outcome
     rows: pa.RecordBatch | pa.Table | None
     """Kept only where they may have to be staged again."""
 
-    @property
-    def whole(self) -> bool:
-        return self.timestamps is None
+
+class _Places(NamedTuple):
+    """Where the rows of a chunk went."""
+
+    topic: str
+    partitions: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.int64]
+
+    def of(self, row: int) -> RecordMetadata:
+        return RecordMetadata(
+            self.topic, self.partitions.item(row), self.offsets.item(row), self.timestamps.item(row)
+        )
 
 
 class TopicBuffer:
     """The records of one topic that go into the log together. Not for several threads at once.
 
     With ``keep`` all of them stay in memory until the end, so that staging can be tried again after an
-    error of the store; without, whatever outgrows ``buffer_bytes`` waits in files.
+    error of the store; without, whatever outgrows ``buffer_bytes`` waits in files. ``request_bytes`` bounds
+    a record that comes alone. ``is_stuck`` is as in `Outcome`.
     """
 
     def __init__(
@@ -64,12 +72,13 @@ class TopicBuffer:
         *,
         compression: str | None,
         buffer_bytes: int,
+        request_bytes: int,
         keep: bool,
+        is_stuck: Callable[[], bool],
     ) -> None:
         self.topic = topic
-        self.max_message_bytes = max_message_bytes(topic)
-        self.bytes = 0
-        self.records = 0
+        self.record_bytes = min(request_bytes, max_message_bytes(topic) or request_bytes)
+        """The largest key and value together."""
         self._log = log
         self._partitioner = partitioner
         self._compression = compression
@@ -77,16 +86,17 @@ class TopicBuffer:
         self._keep = keep
         self._broken = False
         self._chunk_bytes = sys.maxsize if keep else min(CHUNK_BYTES, buffer_bytes)
-        self._listed_bytes = 0
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-        self._headers: list[list[dict[str, Any]] | None] = []
-        self._partitions: list[int | None] = []
-        self._timestamps: list[int] = []
-        self._futures: list[Future[Any]] = []
+        self._is_stuck = is_stuck
+        self._now_ms = log.clock.now_ms
+        self._listed = Listed(is_stuck)
         self._writer: SegmentWriter | None = None
         self._files: list[StagedFile] = []
         self._chunks: list[_Chunk] = []
+
+    @property
+    def records(self) -> int:
+        """How many were added."""
+        return len(self._listed) + sum(chunk.size for chunk in self._chunks)
 
     def add(
         self,
@@ -94,26 +104,20 @@ class TopicBuffer:
         value: bytes | None,
         headers: Sequence[Header] | None,
         partition: int | None,
-        timestamp_ms: int,
-        future: Future[Any],
-    ) -> int:
-        """One record; it becomes part of a column later. The bytes that it takes."""
-        size = ROW_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-        self._keys.append(key)
-        self._values.append(value)
-        self._headers.append([{"key": k, "value": v} for k, v in headers] if headers else None)
-        self._partitions.append(partition)
-        self._timestamps.append(timestamp_ms)
-        self._futures.append(future)
-        self.records += 1
-        self.bytes += size
-        self._listed_bytes += size
-        if self._listed_bytes >= self._chunk_bytes:
+        timestamp_ms: int | None,
+        size: int,
+    ) -> SendFuture:
+        """One record, which takes ``size`` bytes; it becomes part of a column later."""
+        listed = self._listed
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        future = listed.add(key, value, headers, partition, timestamp_ms, size)
+        if listed.bytes >= self._chunk_bytes:
             self._columns()
-        return size
+        return future
 
-    def add_arrow(self, rows: pa.Table | pa.RecordBatch, partition: int | None, future: Future[Any]) -> int:
-        """Many records at once. The bytes that they take."""
+    def add_arrow(self, rows: pa.Table | pa.RecordBatch, partition: int | None) -> SendFuture:
+        """Many records at once, of which one future tells."""
         self._columns()
         named = None
         if "partition" in rows.schema.names and (
@@ -123,10 +127,9 @@ class TopicBuffer:
             rows = rows.drop_columns(["partition"])
         targets = self._route(rows, named) if partition is None else partition
         self._append(rows, targets)
-        self._chunks.append(_Chunk(targets, rows.num_rows, None, [future], rows if self._keep else None))
-        self.records += rows.num_rows
-        self.bytes += rows.nbytes
-        return int(rows.nbytes)
+        outcome = Outcome(self._is_stuck)
+        self._chunks.append(_Chunk(targets, rows.num_rows, None, outcome, rows if self._keep else None))
+        return SendFuture(outcome, 0)
 
     def grow(self, topic: Topic) -> None:
         """The topic has more partitions now: a writer for them takes over."""
@@ -171,7 +174,7 @@ class TopicBuffer:
                 targets: npt.NDArray[np.int32] = np.full(chunk.size, chunk.targets, np.int32)
             else:
                 targets = chunk.targets
-            if chunk.whole:
+            if chunk.timestamps is None:
                 counts = np.bincount(targets, minlength=len(bases))
                 answer = [
                     RecordMetadata(
@@ -183,40 +186,29 @@ class TopicBuffer:
                     )
                     for part in np.flatnonzero(counts).tolist()
                 ]
-                _tell(chunk.futures[0], answer)
+                chunk.outcome.settle(lambda _row, answer=answer: answer)  # type: ignore[misc]
             else:
                 offsets, counts = _offsets(targets, bases, taken)
-                for future, part, offset, stamp in zip(
-                    chunk.futures, targets.tolist(), offsets.tolist(), chunk.timestamps or (), strict=True
-                ):
-                    _tell(future, RecordMetadata(self.topic.name, part, offset, stamp))
+                chunk.outcome.settle(_Places(self.topic.name, targets, offsets, chunk.timestamps).of)
             taken += counts
 
     def fail(self, error: BaseException) -> None:
         """Tell everybody who waits that the records did not go in, or that nobody knows."""
-        for future in self._futures + [future for chunk in self._chunks for future in chunk.futures]:
-            if not future.done() and future.set_running_or_notify_cancel():
-                future.set_exception(error)
+        for outcome in [*(chunk.outcome for chunk in self._chunks), self._listed.outcome]:
+            outcome.fail(error)
 
     def _columns(self) -> None:
         """Turn the lists into columns and hand them to the writer."""
-        if not self._values:
+        listed = self._listed
+        if not listed:
             return
-        rows = pa.record_batch(
-            {
-                "key": pa.array(self._keys, pa.binary()),
-                "value": pa.array(self._values, pa.binary()),
-                "headers": pa.array(self._headers, _HEADERS),
-                "timestamp": pa.array(self._timestamps, pa.timestamp("ms", "UTC")),
-            }
-        )
-        targets = self._route(rows, pa.array(self._partitions, pa.int32()))
+        rows = listed.rows()
+        targets = self._route(rows, listed.partitions())
         self._append(rows, targets)
+        timestamps = rows.column("timestamp").cast(pa.int64()).to_numpy()
         kept = rows if self._keep else None
-        self._chunks.append(_Chunk(targets, rows.num_rows, self._timestamps, self._futures, kept))
-        self._keys, self._values, self._headers, self._partitions = [], [], [], []
-        self._timestamps, self._futures = [], []
-        self._listed_bytes = 0
+        self._chunks.append(_Chunk(targets, rows.num_rows, timestamps, listed.outcome, kept))
+        self._listed = Listed(self._is_stuck)
 
     def _route(self, rows: pa.RecordBatch | pa.Table, named: pa.Array | None) -> Partitions:
         """The partition that a row names, else the partitioner's."""
@@ -262,14 +254,11 @@ class Accumulator:
 
     def __init__(self) -> None:
         self.buffers: dict[str, TopicBuffer] = {}
+        self.bytes = 0
+        """What waits for the sender, in bytes, as `Producer` counts them; 0 in a transaction."""
 
     def __bool__(self) -> bool:
         return any(buffer.records for buffer in self.buffers.values())
-
-    @property
-    def bytes(self) -> int:
-        """What waits, in bytes."""
-        return sum(buffer.bytes for buffer in self.buffers.values())
 
     def finish(self) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
         """Make everything durable: (topic, topic id) of each topic, and the files."""
@@ -309,8 +298,3 @@ def _offsets(
     ranks[order] = np.arange(len(targets)) - starts[targets[order]]
     offsets = np.where(bases[targets] >= 0, bases[targets] + taken[targets] + ranks, NO_OFFSET)
     return offsets, counts
-
-
-def _tell(future: Future[Any], result: object) -> None:
-    if not future.done() and future.set_running_or_notify_cancel():
-        future.set_result(result)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from spark_eos.clients.durations import parse_duration_ms
 from spark_eos.errors import ConfigError
+from spark_eos.log.compression import LEVELS, level_setting
 from spark_eos.log.stores import Settings, is_setting, split_settings
 from spark_eos.protocol.assignors import ASSIGNORS
 
@@ -125,7 +126,11 @@ PRODUCER: dict[str, Key] = {
     "batch.size": Key(16_384, _integer(0, _INT)),
     "buffer.memory": Key(33_554_432, _integer(1)),
     "client.id": Key("", _text),
-    "compression.type": Key("none", _one_of("none", "lz4", "zstd")),
+    "compression.type": Key("none", _one_of("none", *LEVELS)),
+    **{
+        level_setting(codec): Key(levels.default, _integer(levels.lowest, levels.highest))
+        for codec, levels in LEVELS.items()
+    },
     "delivery.timeout.ms": Key(120_000, _integer(0, _INT)),
     "enable.idempotence": Key(True, _boolean),
     "linger.ms": Key(5, _integer(0)),

@@ -15,7 +15,7 @@ import pyarrow as pa
 from spark_eos.clients.assigned import Assigned
 from spark_eos.clients.config import consumer_config, store_settings
 from spark_eos.clients.fetcher import NO_LIMIT, Fetcher
-from spark_eos.clients.offsets import IDLE_S, Offsets
+from spark_eos.clients.offsets import Offsets
 from spark_eos.clients.rebalance import Rebalance
 from spark_eos.clients.records import (
     ConsumerGroupMetadata,
@@ -31,6 +31,7 @@ from spark_eos.errors import (
     IllegalStateError,
     InvalidRequestError,
 )
+from spark_eos.log.idle import Idle
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, end_offset, partition_of
 from spark_eos.log.read import Records
@@ -67,6 +68,7 @@ class Consumer:
         self._offsets = Offsets(self._log, self._settings, self._assigned)
         self._fetcher = Fetcher(self._log, self._offsets, self._assigned)
         self._rebalance: Rebalance | None = None
+        self._idle = Idle(self._log.store)
         self._by_hand = False
         self._next_sweep = self._log.clock.monotonic() + _SWEEP_S
         self._closed = False
@@ -335,10 +337,13 @@ class Consumer:
             if self._rebalance is not None:
                 state = self._rebalance.follow(state)
             found = gather(state)
-            left = deadline - clock.monotonic()
-            if found or left <= 0:
+            if found:
+                self._idle.over()
                 return found
-            clock.sleep(min(IDLE_S, left))
+            left = deadline - clock.monotonic()
+            if left <= 0:
+                return found
+            clock.sleep(min(self._idle.wait_s(), left))
 
     def _sweep(self) -> None:
         now = self._log.clock.monotonic()

@@ -11,6 +11,7 @@ from spark_eos.clients.config import BY_DURATION
 from spark_eos.clients.durations import parse_duration_ms
 from spark_eos.clients.group import GroupMember
 from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
+from spark_eos.log.idle import Idle
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, end_offset, partition_of
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
@@ -18,12 +19,9 @@ from spark_eos.protocol.rules.offsets import is_pending
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["IDLE_S", "Offsets"]
+__all__ = ["Offsets"]
 
 _LOG = logging.getLogger(__name__)
-
-IDLE_S = 0.05
-"""How long somebody who waits for the log to change waits before he looks again."""
 
 
 class Offsets:
@@ -56,6 +54,7 @@ class Offsets:
         wanted = list(wanted)
         clock = self._log.clock
         deadline = clock.monotonic() + self._settings["default.api.timeout.ms"] / 1000
+        idle = Idle(self._log.store)
         while True:
             state = self._log.follow()
             pending = [at for at in wanted if self.is_pending(state, at)]
@@ -66,7 +65,7 @@ class Offsets:
                     f"an open transaction carries an offset of group {self._group!r} for {pending[0]}: wait for its "
                     "end"
                 )
-            clock.sleep(IDLE_S)
+            clock.sleep(idle.wait_s())
 
     def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
         """Commit offsets, or the positions of all partitions. Raises `CommitFailedError`."""

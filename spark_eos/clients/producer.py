@@ -26,6 +26,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.clock import Retry
+from spark_eos.log.compression import chosen
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.topics import key_columns
@@ -34,6 +35,9 @@ from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Producer"]
+
+ROW_OVERHEAD_BYTES = 64
+"""What a record takes in memory beyond its key and value."""
 
 _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 
@@ -58,6 +62,8 @@ class Producer:
         self._lock = threading.RLock()
         self._closed = False
         self._waiting = Accumulator()
+        self._batch_bytes: int = self._settings["batch.size"]
+        self._memory_bytes: int = self._settings["buffer.memory"]
         self._partitioners: dict[tuple[str, int], Partitioner] = {}
         spec = self._settings["partitioner.class"]
         self._custom = None if spec is None else load_partitioner(spec)
@@ -92,29 +98,36 @@ class Producer:
         `flush`), so do not wait for it before. Raises `UnknownTopicOrPartitionError`,
         `InvalidRecordError` or `IllegalStateError`; other errors come with the future.
         """
-        data, name = _bytes(value, "value"), _bytes(key, "key")
-        _check_headers(headers)
-        future: Future[RecordMetadata] = _SendFuture(self) if self._transactions else Future()
+        if value is not None and not isinstance(value, bytes):
+            value = _bytes(value, "value")
+        if key is not None and not isinstance(key, bytes):
+            key = _bytes(key, "key")
+        if headers:
+            _check_headers(headers)
+        bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
         with self._lock:
-            self._check_open("send")
-            buffer = self._buffer(topic, partition)
+            gathered = self._gathered("send")
+            buffer = gathered.buffers.get(topic)
+            if buffer is None or partition is not None:
+                buffer = self._buffer(gathered, topic, partition)
             if buffer.topic.schemas:
                 raise InvalidRecordError(f"topic {topic!r} has a schema: send its rows with send_arrow")
-            size = len(data or b"") + len(name or b"")
-            limit = min(self._settings["max.request.size"], buffer.max_message_bytes or size)
-            try:
-                if size > limit:
-                    raise RecordTooLargeError(
-                        f"a record for topic {topic!r} has {size} bytes; at most {limit} are possible "
-                        "(max.request.size of the producer, max.message.bytes of the topic)"
+            if bare > buffer.record_bytes:
+                return self._refuse(
+                    RecordTooLargeError(
+                        f"a record for topic {topic!r} has {bare} bytes; at most {buffer.record_bytes} are "
+                        "possible (max.request.size of the producer, max.message.bytes of the topic)"
                     )
-                now = self._log().clock.now_ms() if timestamp_ms is None else timestamp_ms
-                buffer.add(name, data, headers, partition, now, future)
+                )
+            size = bare + ROW_OVERHEAD_BYTES
+            if self._transactions is None:
+                self._count(gathered, size)
+            try:
+                future = buffer.add(key, value, headers, partition, timestamp_ms, size)
             except EosLogError as error:
-                self._refuse(error, future)
-                return future
-            waiting = self._waiting.bytes if self._transactions is None else 0
-        self._wake(waiting)
+                return self._refuse(error)
+        if gathered.bytes >= self._memory_bytes:
+            self._sender.flush()  # Kafka's send blocks here as well: memory is full.
         return future
 
     def send_arrow(
@@ -126,22 +139,23 @@ class Producer:
         ``value`` has to be there, or those of the topic's schema. A missing topic is only created for
         Kafka's columns. Raises as `send`, and `SchemaMismatchError`.
         """
-        future: Future[list[RecordMetadata]] = _SendFuture(self) if self._transactions else Future()
         with self._lock:
-            self._check_open("send")
-            buffer = self._buffer(topic, partition, columns=set(rows.schema.names))
+            gathered = self._gathered("send")
+            buffer = self._buffer(gathered, topic, partition, columns=set(rows.schema.names))
             if not rows.num_rows:
-                future.set_result([])
-                return future
+                nothing: Future[list[RecordMetadata]] = Future()
+                nothing.set_result([])
+                return nothing
+            if self._transactions is None:
+                self._count(gathered, rows.nbytes)
             try:
-                buffer.add_arrow(rows, partition, future)
+                future = buffer.add_arrow(rows, partition)
             except InvalidRequestError:
                 raise  # All rows were refused and the buffer is as it was.
             except EosLogError as error:
-                self._refuse(error, future)
-                return future
-            waiting = self._waiting.bytes if self._transactions is None else 0
-        self._wake(waiting)
+                return self._refuse(error)
+        if gathered.bytes >= self._memory_bytes:
+            self._sender.flush()  # Kafka's send blocks here as well: memory is full.
         return future
 
     def flush(self) -> None:
@@ -256,25 +270,30 @@ class Producer:
             raise IllegalStateError(f"{call}: the producer is closed")
         return self._transactions
 
-    def _check_open(self, call: str) -> None:
+    def _gathered(self, call: str) -> Accumulator:
+        """What records are added to, if the call is allowed now."""
         if self._closed:
             raise IllegalStateError(f"{call}: the producer is closed")
-        if self._transactions is not None:
-            self._transactions.check(call)
+        if self._transactions is None:
+            return self._waiting
+        self._transactions.check(call)
+        return self._transactions.pending
 
-    def _buffer(self, name: str, partition: int | None, columns: set[str] | None = None) -> TopicBuffer:
+    def _buffer(
+        self, gathered: Accumulator, name: str, partition: int | None, columns: set[str] | None = None
+    ) -> TopicBuffer:
         """Where records of the topic gather; the topic is created if it is missing."""
-        gathered = self._waiting if self._transactions is None else self._transactions.pending
         buffer = gathered.buffers.get(name)
         if buffer is None:
-            compression = self._settings["compression.type"]
             buffer = TopicBuffer(
                 self._log(),
                 self._topic(name, columns),
                 self._partitioner(name),
-                compression=None if compression == "none" else compression,
+                compression=chosen(self._settings["compression.type"], self._settings),
                 buffer_bytes=self._settings["buffer.memory"],
+                request_bytes=self._settings["max.request.size"],
                 keep=self._transactions is None,
+                is_stuck=self._is_stuck,
             )
             gathered.buffers[name] = buffer
         if partition is not None and not 0 <= partition < buffer.topic.partitions:
@@ -317,44 +336,33 @@ class Producer:
             waiting, self._waiting = self._waiting, Accumulator()
             return waiting
 
-    def _wake(self, waiting: int) -> None:
-        if self._transactions is not None:
-            return
-        self._sender.wake(urgent=waiting >= self._settings["batch.size"])
-        if waiting >= self._settings["buffer.memory"]:
-            self._sender.flush()  # Kafka's send blocks here as well: memory is full.
+    def _count(self, gathered: Accumulator, size: int) -> None:
+        """Some bytes are about to be added: the sender hears of the first ones, and once there is a batch.
 
-    def _refuse(
-        self, error: EosLogError, future: Future[RecordMetadata] | Future[list[RecordMetadata]]
-    ) -> None:
+        It hears of them first, so that no interrupt leaves records of which it knows nothing; and cannot take
+        what gathers before they are there, for it needs the lock.
+        """
+        before = gathered.bytes
+        now = before + size
+        if not before or before < self._batch_bytes <= now:
+            self._sender.wake(urgent=now >= self._batch_bytes)
+        gathered.bytes = now
+
+    def _refuse(self, error: EosLogError) -> Future[Any]:
+        """The future of records that were not taken; a transaction fails with them."""
         if self._transactions is not None:
             self._transactions.fail(error)
-        if not future.done():
-            future.set_exception(error)
+        future: Future[Any] = Future()
+        future.set_exception(error)
+        return future
 
-    def _is_deadlock(self) -> bool:
+    def _is_stuck(self) -> bool:
+        """Whether a future can only be done by the caller's own commit or flush."""
         transactions = self._transactions
         return transactions is not None and transactions.state is ClientState.IN_TRANSACTION
 
 
-class _SendFuture(Future[Any]):
-    """A future that refuses to be waited for while nothing but the waiting thread itself could end it."""
-
-    def __init__(self, producer: Producer) -> None:
-        super().__init__()
-        self._producer = producer
-
-    def result(self, timeout: float | None = None) -> Any:
-        if timeout is None and not self.done() and self._producer._is_deadlock():  # noqa: SLF001
-            raise IllegalStateError(
-                "the offset is known after commit_transaction or flush: until then the record has none"
-            )
-        return super().result(timeout)
-
-
-def _bytes(value: object, what: str) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
+def _bytes(value: object, what: str) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, (bytearray, memoryview)):
@@ -362,8 +370,8 @@ def _bytes(value: object, what: str) -> bytes | None:
     raise InvalidRecordError(f"a record's {what} must be bytes, text or None, not {type(value).__name__}")
 
 
-def _check_headers(headers: Sequence[Header] | None) -> None:
-    for header in headers or ():
+def _check_headers(headers: Sequence[Header]) -> None:
+    for header in headers:
         if not (
             isinstance(header, tuple)
             and len(header) == 2

@@ -51,13 +51,13 @@ class ClientState(Enum):
 
 _S = ClientState
 _ALLOWED = {
-    "init_transactions": {_S.UNINITIALIZED, _S.INITIALIZING},
-    "begin_transaction": {_S.READY},
-    "send": {_S.IN_TRANSACTION},
-    "flush": {_S.IN_TRANSACTION},
-    "send_offsets_to_transaction": {_S.IN_TRANSACTION},
-    "commit_transaction": {_S.IN_TRANSACTION, _S.COMMITTING},
-    "abort_transaction": {_S.IN_TRANSACTION, _S.ABORTING, _S.ABORTABLE_ERROR},
+    "init_transactions": (_S.UNINITIALIZED, _S.INITIALIZING),
+    "begin_transaction": (_S.READY,),
+    "send": (_S.IN_TRANSACTION,),
+    "flush": (_S.IN_TRANSACTION,),
+    "send_offsets_to_transaction": (_S.IN_TRANSACTION,),
+    "commit_transaction": (_S.IN_TRANSACTION, _S.COMMITTING),
+    "abort_transaction": (_S.IN_TRANSACTION, _S.ABORTING, _S.ABORTABLE_ERROR),
 }
 
 

@@ -10,6 +10,9 @@ which ours can never land. If the store stays away too long the caller gets `Com
 the request stays watched, so that the same call, repeated, finds its own entry.
 
 *Threads.* Whoever holds the turn takes all waiting proposals into one entry.
+
+*Processes.* In company (`spark_eos.log.company`) one of them leads and takes along what the others hand over. For
+its owner a request that was handed over is in doubt, as after a create without a reply; only, not in one slot.
 """
 
 from __future__ import annotations
@@ -29,11 +32,13 @@ from spark_eos.errors import (
 )
 from spark_eos.log import names
 from spark_eos.log.clock import Clock, Retry
+from spark_eos.log.company import Company
+from spark_eos.log.doubts import Doubts
 from spark_eos.log.tail import Moment, Tail
 from spark_eos.protocol.actions import Action, Entry, Request
 from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.rules import Rejected, apply, behind
-from spark_eos.protocol.rules.evidence import Evidence, evidence, is_repeatable
+from spark_eos.protocol.rules.evidence import Evidence
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
@@ -41,6 +46,9 @@ __all__ = ["Committed", "Committer", "Propose"]
 
 IDLE_S = 5.0
 """Whoever has not committed for so long looks for news first."""
+
+ALONE_S = 60.0
+"""The same for whoever was alone with the log until now, where looking costs a request."""
 
 Propose = Callable[[State], Sequence[Action]]
 """What to ask for, given a state; nothing, if nothing is left to do. May raise to refuse.
@@ -85,11 +93,6 @@ class _Draft:
     results: list[tuple[Any, ...]] = field(default_factory=list)
 
 
-class _Sent(NamedTuple):
-    slot: int
-    actions: tuple[Action, ...]
-
-
 class Committer:
     """The only writer of entries in a process. Safe to share between threads."""
 
@@ -98,12 +101,16 @@ class Committer:
         self._tail = tail
         self._clock = clock
         self._retry = retry
+        self._company = Company(store, tail, clock)
         self._turn = threading.Lock()
         self._queue = threading.Lock()
         self._waiting: list[_Ticket] = []
-        self._sent: dict[bytes, _Sent] = {}
-        """What each watched request was when it was last sent, and to which slot."""
+        self._doubts = Doubts(tail)
         self._used_s = clock.monotonic()
+        self._alone_since = -1
+        """How many entries had been read when this process wrote its last one."""
+        self._alone = False
+        """Whether nobody else wrote between the last two."""
         self._durable = -1
         """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
@@ -139,22 +146,47 @@ class Committer:
                     ticket.error = self._unknown(ticket, error) if watched else error
             if not isinstance(error, Exception):
                 raise
+        finally:
+            self._take_back()
+            self._company.leave()
 
     def _attempt(self, tickets: list[_Ticket]) -> None:
-        """One slot: draft an entry on the state at hand and create it, or learn what is newer."""
-        now, seen, state = self._clock.monotonic(), self._tail.seen, self._tail.state
-        if now - self._used_s > IDLE_S:
+        """One slot: create it, or, in company, hand over what is to be in it; or learn what is newer."""
+        if not self._company.is_there:
+            self._take_back()
+            self._try(tickets, self._create)
+            return
+        leads = self._company.take_lead()
+        try:
+            self._learn()
+            if leads and self._store.is_local:
+                self._follow()  # Cheaper than a create in vain: not everybody announces what he has written.
+            self._try(tickets, self._lead if leads else self._hand_over)
+        finally:
+            if leads:
+                self._company.leave()
+
+    def _try(self, tickets: list[_Ticket], submit: Callable[[_Draft], None]) -> None:
+        """Draft an entry on the state at hand and submit it, or learn what is newer."""
+        now, age_s = self._clock.monotonic(), self._tail.age_s
+        seen, state = self._tail.seen, self._tail.state
+        if min(now - self._used_s, age_s) > (ALONE_S if self._alone else IDLE_S):
             # A create at a slot of long ago would be refused, and what is in it may be retired.
             seen, state = self._tail.moment(), self._follow()
         self._used_s = now
-        if any(self._tail.is_watched(ticket.request_id) for ticket in tickets):
-            # An earlier try is in doubt: it may have landed since.
-            seen, state = self._tail.moment(), self._follow()
+        watched = [ticket.request_id for ticket in tickets if self._tail.is_watched(ticket.request_id)]
+        if watched:
+            if not all(map(self._company.has, watched)):
+                # An earlier try is in doubt: it may have landed since.
+                seen, state = self._tail.moment(), self._follow()
+                self._doubts.looked(state)
             if self._answer_found(tickets) or self._answer_lost(tickets, state):
                 return
         draft, refused = self._draft(_Draft(state, seen), tickets)
         if refused and self._follow().seq != state.seq:
             return  # It was refused, or found done, on a state that is not the newest: ask again.
+        if self._may_have_been_taken_along([ticket.request_id for ticket, _ in refused], draft):
+            return
         for ticket, verdict in refused:
             if not isinstance(verdict, BaseException):
                 self._settle_entry(state.seq)
@@ -162,7 +194,64 @@ class Committer:
             else:
                 self._refuse(ticket, verdict, state)
         if draft.requests:
+            submit(draft)
+
+    # -- Company ------------------------------------------------------------------------------------------
+
+    def _learn(self) -> bool:
+        """Take over what other processes have announced: it is durable. Whether there was anything."""
+        newest = self._company.learn()
+        self._durable = max(self._durable, newest)
+        return newest >= 0
+
+    def _catch_up(self) -> None:
+        """Read to the end, or to where others announce what they write: as fast as one reads, many may write."""
+        while self._company.is_there:
+            before = self._tail.state.seq
+            if self._follow(before + 1).seq == before or self._learn():
+                return
+        self._follow()
+
+    def _lead(self, draft: _Draft) -> None:
+        """Create the next slot, with what the others want to be in it."""
+        draft.state, gathered = self._company.gather(draft.state)
+        draft.requests += gathered
+        self._create(draft)
+
+    def _hand_over(self, draft: _Draft) -> None:
+        """Let others take the requests along: until they are in, or nobody leads any more."""
+        slot = draft.state.seq + 1
+        if (offer := self._company.offer(draft.requests)) is None:
             self._create(draft)
+            return
+        self._doubts.sending(draft.requests, slot, self._company.handed)
+        dropped = self._company.hand_over(offer, draft.requests)
+        if dropped is None:
+            self._create(draft)
+            return
+        self._doubts.taken_back(dropped)
+        while not self._company.take_lead():
+            self._company.wait()
+            self._learn()
+            # Who leads may have begun before; but what he left out twice does not fit any more as it is.
+            if self._answer_found(draft.tickets) or self._tail.state.seq > slot:
+                return
+
+    def _may_have_been_taken_along(self, refused: list[bytes], draft: _Draft) -> bool:
+        """Find out whether what is about to be refused was handed over and is in the log: whether to ask again."""
+        if any(map(self._company.has, refused)):
+            self._take_back()
+            return not any(map(self._company.has, refused))
+        state = self._tail.state
+        if not any(self._doubts.is_settled_by_filling(one, state) for one in refused):
+            return False
+        nothing = Request(self._clock.unique(), self._clock.now_ms(), (), "to fill the slot")
+        self._create(_Draft(state, draft.seen, requests=[nothing]))
+        return self._tail.state.seq > state.seq
+
+    def _take_back(self) -> None:
+        """Let nobody take along what was handed over; who leads may have found it a moment ago."""
+        self._doubts.taken_back(self._company.take_back())
 
     def _draft(
         self, draft: _Draft, tickets: list[_Ticket]
@@ -204,23 +293,32 @@ class Committer:
             return
         name = names.entry(entry.seq, draft.state.entries_per_folder)
         # A try of an earlier call may still land here, whatever the store says to this one.
-        doubted = {r.request_id for r in draft.requests if self._is_sent_to(r.request_id, entry.seq)}
-        for request in draft.requests:
-            self._tail.watch(request.request_id)
-            self._sent[request.request_id] = _Sent(entry.seq, request.actions)
+        own = draft.requests[: len(draft.tickets)]
+        doubted = {one.request_id for one in own if self._may_be_in(entry.seq, one.request_id)}
+        self._doubts.sending(own, entry.seq, self._company.handed)
         attempt = 0
         deadline = self._clock.monotonic() + self._retry.deadline_s
+        failure: EosLogError
         while True:
             since = self._tail.moment()
             try:
                 self._store.create(name, data)
             except ObjectExistsError:
-                self._await_slot(entry.seq, deadline)
-                self._taken(draft, entry, doubted if attempt == 0 else None)
-                return
+                self._company.noticed()
+                self._catch_up()
+                if self._tail.state.seq >= entry.seq:
+                    self._taken(draft, entry, doubted if attempt == 0 else None)
+                    return
+                # S3 refuses a create that ran into another request, and nothing is done; some file systems show what
+                # is there a moment later, and it may be ours. The same again, into the same slot, is right for both.
+                doubted = {request.request_id for request in draft.requests}
+                failure = StoreUnavailableError(
+                    f"{self._store.url}/{name} exists but cannot be read: the store does not show its own objects. "
+                    "Look at its caching"
+                )
             except OutcomeUnknownError as error:
                 doubted = {request.request_id for request in draft.requests}
-                failure: EosLogError = error
+                failure = error
             except StoreUnavailableError as error:
                 failure = error
             except StorageError as error:
@@ -230,6 +328,7 @@ class Committer:
                 # Of what was not the end of the log any more, the state tells whether it was done.
                 if not self._tail.is_past(entry.seq, draft.seen):
                     self._succeed(draft, entry, since)
+                    self._company.announce(entry.seq, data)
                 return
             if self._clock.monotonic() >= deadline:
                 self._fail(draft, failure, doubted)
@@ -247,24 +346,29 @@ class Committer:
         for ticket in draft.tickets:
             # If it is another's, ours can never land; unless nobody can tell any more whose it was.
             known = doubted is not None and ticket.request_id not in doubted
-            if (self._store.knows_its_own and known) or not self._tail.is_lost(ticket.request_id):
-                self._forget(ticket)
+            certain = (self._store.knows_its_own and known) or not self._tail.is_lost(ticket.request_id)
+            if certain and not self._company.has(ticket.request_id):
+                self._doubts.forget(ticket.request_id)
 
     def _refuse_unwritable(self, draft: _Draft) -> None:
         """A request that no entry can hold is its own caller's trouble; the others are asked again."""
-        for ticket, request in zip(draft.tickets, draft.requests, strict=True):
+        for ticket, request in zip(draft.tickets, draft.requests, strict=False):
             try:
                 encode_entry(Entry(0, (request,)))
             except EosLogError as error:
-                ticket.error = self._unknown(ticket, error) if ticket.request_id in self._sent else error
+                ticket.error = (
+                    self._unknown(ticket, error) if self._doubts.is_open(ticket.request_id) else error
+                )
 
     def _succeed(self, draft: _Draft, entry: Entry, since: Moment) -> None:
         state = behind(draft.state, entry.seq)
         self._durable = entry.seq
-        self._tail.advance(state, since)
+        self._alone = not self._store.is_local and self._tail.applied == self._alone_since
+        self._alone_since = self._tail.applied
+        self._tail.advance(state, entry, since)
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
             ticket.result = Committed(entry.seq, results, state, ticket.request_id)
-            self._forget(ticket)
+            self._doubts.forget(ticket.request_id)
 
     def _fail(self, draft: _Draft, error: EosLogError, doubted: set[bytes]) -> None:
         for ticket in draft.tickets:
@@ -272,12 +376,7 @@ class Committer:
                 ticket.error = self._unknown(ticket, error)
             else:
                 ticket.error = error
-                self._forget(ticket)
-
-    def _forget(self, ticket: _Ticket) -> None:
-        """The outcome of the request is known."""
-        self._tail.unwatch(ticket.request_id)
-        self._sent.pop(ticket.request_id, None)
+                self._doubts.forget(ticket.request_id)
 
     def _unknown(self, ticket: _Ticket, cause: BaseException) -> CommitOutcomeUnknownError:
         error = CommitOutcomeUnknownError(
@@ -301,7 +400,7 @@ class Committer:
             else:
                 self._settle_entry(seq)
                 ticket.result = Committed(seq, outcome.results, self._tail.state, ticket.request_id)
-            self._forget(ticket)
+            self._doubts.forget(ticket.request_id)
         return any_found
 
     def _answer_lost(self, tickets: list[_Ticket], state: State) -> bool:
@@ -311,10 +410,7 @@ class Committer:
         """
         any_settled = False
         for ticket in tickets:
-            if not self._tail.is_lost(ticket.request_id):
-                continue
-            sent = self._sent[ticket.request_id].actions
-            if evidence(state, sent) is Evidence.UNKNOWN and not is_repeatable(sent):
+            if self._doubts.is_hopeless(state, ticket.request_id):
                 lost = StorageError("its entry was retired before this process had read it")
                 ticket.error = self._unknown(ticket, lost)
                 any_settled = True
@@ -322,12 +418,9 @@ class Committer:
 
     def _refuse(self, ticket: _Ticket, verdict: BaseException, state: State) -> None:
         """The rules say no; but an earlier try of the request may be in the log, or get there yet."""
-        sent = self._sent.get(ticket.request_id)
-        earlier = Evidence.NOT_APPLIED
-        if sent is not None and self._tail.is_lost(ticket.request_id):
-            earlier = evidence(state, sent.actions)
-        elif sent is not None and sent.slot > state.seq:
-            earlier = Evidence.UNKNOWN  # It may still land in its slot, behind others that it depended on.
+        earlier = self._doubts.earlier(state, ticket.request_id)
+        if self._company.has(ticket.request_id):
+            earlier = Evidence.UNKNOWN
         if earlier is Evidence.UNKNOWN:
             ticket.error = self._unknown(ticket, verdict)
             return
@@ -335,11 +428,10 @@ class Committer:
             ticket.result = Committed(state.seq, (), state, ticket.request_id)
         else:
             ticket.error = verdict
-        self._forget(ticket)
+        self._doubts.forget(ticket.request_id)
 
-    def _is_sent_to(self, request_id: bytes, slot: int) -> bool:
-        sent = self._sent.get(request_id)
-        return sent is not None and sent.slot == slot
+    def _may_be_in(self, slot: int, request_id: bytes) -> bool:
+        return self._company.has(request_id) or self._doubts.may_be_in(slot, request_id)
 
     def _settle_entry(self, seq: int) -> None:
         """Before "it is done" rests on an entry that was only read: its writer may have died before it synced."""
@@ -347,28 +439,15 @@ class Committer:
             self._store.settle(names.entry(seq, self._tail.state.entries_per_folder))
             self._durable = seq
 
-    def _follow(self) -> State:
+    def _follow(self, until: int | None = None) -> State:
         """Follow the tail, patiently: a read may be repeated at will."""
         deadline = self._clock.monotonic() + self._retry.deadline_s
         attempt = 0
         while True:
             try:
-                return self._tail.follow()
+                return self._tail.follow(until)
             except (StoreUnavailableError, OutcomeUnknownError):
                 if self._clock.monotonic() >= deadline:
                     raise
-            self._clock.sleep(self._retry.wait_s(attempt, self._clock))
-            attempt += 1
-
-    def _await_slot(self, seq: int, deadline: float) -> None:
-        """Read the slot that a create found taken; some file systems show it a moment later."""
-        attempt = 0
-        while self._follow().seq < seq:
-            if self._clock.monotonic() >= deadline:
-                name = names.entry(seq, self._tail.state.entries_per_folder)
-                raise StoreUnavailableError(
-                    f"{self._store.url}/{name} exists but cannot be read: the store does not show its own objects. "
-                    "Look at its caching"
-                )
             self._clock.sleep(self._retry.wait_s(attempt, self._clock))
             attempt += 1

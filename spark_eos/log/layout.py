@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from spark_eos.errors import CorruptRecordError, IllegalStateError, SchemaMismatchError
+from spark_eos.log.arrays import repeated
 
 __all__ = [
     "KAFKA_VERSION",
@@ -127,7 +127,7 @@ class Layout:
     def fill(self, field: pa.Field, rows: int, timestamp_ms: int) -> pa.Array:
         """The values of a column that a file left out: null, or ``timestamp_ms`` in all rows."""
         if field.name == self.timestamp_column:
-            return pa.array(np.full(rows, timestamp_ms, np.int64)).view(field.type)
+            return repeated(timestamp_ms, field.type, rows)
         return pa.nulls(rows, field.type)
 
     def stored(self, omitted: tuple[str, ...], *, offsets: bool = False) -> pa.Schema:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
-from contextlib import suppress
 
-from spark_eos.errors import ObjectExistsError
 from spark_eos.log import names
+from spark_eos.log.derived import store_derived
 from spark_eos.protocol.index import Piece, PieceContent
 from spark_eos.protocol.pieces import decode_piece, encode_piece
 from spark_eos.storage import Store
@@ -64,8 +63,7 @@ class Pieces:
             if content is None:
                 continue
             saved += self.save(part for part in content if isinstance(part, Piece))
-            with suppress(ObjectExistsError):  # The same bytes: somebody else has sealed it, too.
-                self._store.create(names.piece(piece), encode_piece(content))
+            store_derived(self._store, names.piece(piece), encode_piece(content))
             saved += 1
         return saved
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, IllegalStateError
+from spark_eos.log.compression import write_options
 from spark_eos.log.layout import Layout
 from spark_eos.log.partitioners import Partitions, Rows, check_partitions
 from spark_eos.log.rows import Columns, Intake
@@ -47,7 +48,8 @@ class SegmentWriter:
 
     ``name`` is the object to create; in the rare case that another file is needed (a column turned out
     not to be empty after all, or ``file_bytes`` was reached), its name has ``-1``, ``-2``, … before the
-    ending. ``now_ms`` is the timestamp of rows that have none. ``compression`` is None, "lz4" or "zstd".
+    ending. ``now_ms`` is the timestamp of rows that have none. ``compression`` is as in
+    `spark_eos.log.compression`.
 
     Nothing is created before the first flush, nor if there are no rows. A context manager: leaving it
     without `finish` discards. Not for several threads at once.
@@ -67,8 +69,6 @@ class SegmentWriter:
         max_message_bytes: int | None = None,
         file_bytes: int = FILE_BYTES,
     ) -> None:
-        if compression not in {None, "lz4", "zstd"}:
-            raise ConfigError(f"compression {compression!r} is not known; use None, 'lz4' or 'zstd'")
         if buffer_bytes < 1:
             raise ConfigError(
                 f"buffer_bytes={buffer_bytes}: a writer needs room for a row; use a positive size"
@@ -81,7 +81,7 @@ class SegmentWriter:
         self._now_ms = now_ms
         self._buffer_bytes = min(buffer_bytes, MAX_BUFFER_BYTES)
         self._file_bytes = file_bytes
-        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+        self._options = write_options(compression)
         self._intake = Intake(topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes)
         self._pending: list[_Pending] = []
         self._pending_bytes = 0

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import suppress
 
-from spark_eos.errors import CorruptRecordError, EosLogError, ObjectExistsError, ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, EosLogError, ObjectNotFoundError
 from spark_eos.log import names
+from spark_eos.log.derived import store_derived
 from spark_eos.log.pieces import Pieces, forget
 from spark_eos.protocol.index import Piece
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
@@ -123,8 +123,7 @@ class Snapshots:
             # A snapshot must not outlive the entry it is the state of: the slot would be free again.
             self._store.settle(names.entry(state.seq, state.entries_per_folder))
             self._pieces.save(_pieces(state))
-            with suppress(ObjectExistsError):
-                self._store.create(names.snapshot(state.seq), encode_snapshot(state))
+            store_derived(self._store, names.snapshot(state.seq), encode_snapshot(state))
             self._are_stored(state)
         return True
 

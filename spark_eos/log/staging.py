@@ -9,7 +9,13 @@ from typing import NamedTuple
 import google_crc32c
 import pyarrow as pa
 
-from spark_eos.errors import CorruptRecordError, EosLogError, ObjectExistsError
+from spark_eos.errors import (
+    CorruptRecordError,
+    EosLogError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StoreUnavailableError,
+)
 from spark_eos.log.layout import Layout
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store, Upload
@@ -102,9 +108,15 @@ class StagingFile:
         return file, tuple(self._batches)
 
     def _is_there(self) -> bool:
-        """Whether the object of this name holds these very rows."""
-        if self._store.size(self._name) != self.size:
-            return False
+        """Whether the object of this name holds these very rows. Raises `StoreUnavailableError` if there is none."""
+        try:
+            if self._store.size(self._name) != self.size:
+                return False
+        except ObjectNotFoundError as error:
+            raise StoreUnavailableError(
+                f"{self._store.url}/{self._name} could not be created, as if it existed, and is not there: write it "
+                "again"
+            ) from error
         return all(
             google_crc32c.value(bytes(self._store.read(self._name, batch.position, batch.length)))
             == batch.crc

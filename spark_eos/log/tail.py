@@ -12,7 +12,9 @@ snapshot has gone past it.
 
 from __future__ import annotations
 
+import math
 import threading
+from collections import deque
 from typing import NamedTuple, Protocol
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
@@ -30,6 +32,9 @@ __all__ = ["AWAY_S", "Found", "Moment", "Passed", "Tail"]
 
 AWAY_S = 3600.0
 """After so long a slot may have been taken, retired and deleted since it was looked at."""
+
+REMEMBERED = 64
+"""Of so many of the newest entries it is known which requests are in them."""
 
 Found = tuple[int, Outcome]
 """The slot in which a request was found, and what the rules made of it there."""
@@ -65,6 +70,11 @@ class Tail:
         self._passed = passed
         self._watched: dict[bytes, Found | None] = {}
         self._lost: set[bytes] = set()
+        self._recent: deque[tuple[int, tuple[bytes, ...]]] = deque(maxlen=REMEMBERED)
+        """The newest entries without a gap, each with the ids of its requests."""
+        self._newest_s = -math.inf
+        self.applied = 0
+        """Entries that were read, which others wrote, or this process without hearing so."""
         self._seen = self.moment()
         """Before the request that told that the state was the newest one, or that it had a successor."""
 
@@ -73,8 +83,8 @@ class Tail:
         """The newest state seen so far, without looking at the store."""
         return self._state
 
-    def follow(self) -> State:
-        """Read what was added since; one read if nothing was.
+    def follow(self, until: int | None = None) -> State:
+        """Read what was added since; one read if nothing was. No further than to entry ``until``, if there is one.
 
         Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read.
         """
@@ -89,18 +99,41 @@ class Tail:
                     continue
                 self._seen = asked
                 if data is None:
+                    self._newest_s = asked.monotonic_s
                     return self._state
                 if data:
                     self._apply(data)
                 else:
                     self._jump()
+                if until is not None and self._state.seq >= until:
+                    return self._state
 
-    def advance(self, state: State, since: Moment) -> None:
-        """Take over the state behind an entry that this process has created itself, ``since`` when it tried to."""
+    def advance(self, state: State, entry: Entry, since: Moment) -> None:
+        """Take over the state behind ``entry``, which this process has created itself, ``since`` when it tried to."""
         with self._lock:
-            if self._state.seq == state.seq - 1:
+            if self._state.seq == entry.seq - 1:
                 self._seen = since
-                self._take(state, created=True)
+                self._newest_s = since.monotonic_s
+                self._take(state, entry, created=True)
+
+    def take(self, entry: Entry) -> None:
+        """Take over an entry that this process was told of, as if it had read it from the store."""
+        with self._lock:
+            if self._state.seq == entry.seq - 1:
+                self._seen = self.moment()
+                self._apply(entry)
+
+    def ids_from(self, seq: int) -> set[bytes] | None:
+        """The ids of the requests in entry ``seq`` and behind it, as far as was read; None if they are forgotten."""
+        with self._lock:
+            if seq <= self._state.seq and (not self._recent or self._recent[0][0] > seq):
+                return None
+            return {one for at, ids in self._recent if at >= seq for one in ids}
+
+    @property
+    def age_s(self) -> float:
+        """How long ago the state was the newest one for certain. To be asked for before the state is."""
+        return self._clock.monotonic() - self._newest_s
 
     def moment(self) -> Moment:
         """Now."""
@@ -145,10 +178,12 @@ class Tail:
         for request, outcome in zip(entry.requests, outcomes, strict=True):
             if request.request_id in self._watched:
                 self._watched[request.request_id] = (entry.seq, outcome)
-        self._take(state, created=False)
+        self.applied += 1
+        self._take(state, entry, created=False)
 
-    def _take(self, state: State, *, created: bool) -> None:
+    def _take(self, state: State, entry: Entry, *, created: bool) -> None:
         self._state = state
+        self._recent.append((entry.seq, tuple(request.request_id for request in entry.requests)))
         if self._passed is not None and is_boundary(state, state.seq):
             self._passed(state, created=created)
 
@@ -164,6 +199,7 @@ class Tail:
 
     def _land(self, snapshot: State) -> None:
         self._state = snapshot
+        self._recent.clear()
         self._lost.update(one for one, found in self._watched.items() if found is None)
 
     def watch(self, request_id: bytes) -> None:

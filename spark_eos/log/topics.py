@@ -10,6 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, UnknownTopicOrPartitionError
+from spark_eos.log.compression import LEVELS, Levels, level_setting
 from spark_eos.log.layout import (
     Layout,
     check_topic_schema,
@@ -35,7 +36,9 @@ __all__ = [
 
 TOPIC_CONFIGS: dict[str, str] = {
     "cleanup.policy": "delete",
+    "compression.lz4.level": str(LEVELS["lz4"].default),
     "compression.type": "producer",
+    "compression.zstd.level": str(LEVELS["zstd"].default),
     "delete.retention.ms": "86400000",
     "file.delete.delay.ms": "60000",
     "key.columns": "",
@@ -52,6 +55,7 @@ TOPIC_CONFIGS: dict[str, str] = {
 whose values choose the partition, separated by commas) are Kafka's."""
 
 _INTEGERS = frozenset(name for name in TOPIC_CONFIGS if name.endswith((".ms", ".bytes")))
+_LEVELS = {level_setting(codec): levels for codec, levels in LEVELS.items()}
 _CHOICES = {
     "cleanup.policy": {"delete", "compact", "compact,delete", "delete,compact"},
     "compression.type": {"producer", "none", "lz4", "zstd"},
@@ -97,6 +101,9 @@ def check_config(config: Mapping[str, object]) -> dict[str, str]:
         text = str(value)
         if name in _INTEGERS and not _is_integer(text):
             raise ConfigError(f"topic setting {name!r} must be a whole number from -1 up, not {text!r}")
+        if name in _LEVELS and not _is_level(text, _LEVELS[name]):
+            bounds = f"from {_LEVELS[name].lowest} to {_LEVELS[name].highest}"
+            raise ConfigError(f"topic setting {name!r} must be a whole number {bounds}, not {text!r}")
         if name in _CHOICES and text not in _CHOICES[name]:
             raise ConfigError(f"topic setting {name!r} must be one of {sorted(_CHOICES[name])}, not {text!r}")
         if name == "min.cleanable.dirty.ratio" and not _is_ratio(text):
@@ -170,6 +177,10 @@ def _check_key_columns(name: str, settings: Mapping[str, str], schema: pa.Schema
 
 def _is_integer(text: str) -> bool:
     return text.lstrip("-").isdecimal() and int(text) >= -1
+
+
+def _is_level(text: str, levels: Levels) -> bool:
+    return text.removeprefix("-").isdecimal() and levels.lowest <= int(text) <= levels.highest
 
 
 def _is_ratio(text: str) -> bool:

@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log import names
+from spark_eos.log.compression import chosen, write_options
 from spark_eos.log.layout import SKIPPED
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch
 from spark_eos.log.read import Records, read
 from spark_eos.log.staging import Run, StagingFile, compression_of
-from spark_eos.log.topics import config_value, layout_of
+from spark_eos.log.topics import TOPIC_CONFIGS, config_value, layout_of
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.index import IndexRow, Kind, Piece
 from spark_eos.protocol.pieces import checksum
@@ -65,7 +66,7 @@ _LONGEST = 2**16 - 1
 class Form(NamedTuple):
     """What new files look like: with a column of ``offsets`` or not, without the columns ``omitted``.
 
-    ``compression`` is None, "lz4" or "zstd"; a file that has grown to ``file_bytes`` is closed.
+    ``compression`` is as in `spark_eos.log.compression`; a file that has grown to ``file_bytes`` is closed.
     """
 
     offsets: bool
@@ -115,13 +116,19 @@ def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool)
 
 
 def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> str | None:
-    setting = config_value(topic, "compression.type")
-    if setting != "producer":
-        return None if setting == "none" else setting
-    for row in reversed(taken):
-        if row.file is not None and row.batch is not None:
-            return compression_of(log.store.read(row.file.name, row.batch.position, row.batch.length))
-    return None
+    codec: str | None = config_value(topic, "compression.type")
+    if codec == "producer":
+        newest = next(
+            (row for row in reversed(taken) if row.file is not None and row.batch is not None), None
+        )
+        codec = None if newest is None else _codec(log, newest)
+    return chosen(codec, {**TOPIC_CONFIGS, **topic.config})
+
+
+def _codec(log: Log, row: IndexRow) -> str | None:
+    assert row.file is not None
+    assert row.batch is not None
+    return compression_of(log.store.read(row.file.name, row.batch.position, row.batch.length))
 
 
 def has_moved(log: Log, key: PartitionKey, known: Partition) -> bool:
@@ -160,7 +167,7 @@ class Rewriter:
         self._form = form
         self._layout = layout_of(topic)
         self._base_seq = log.state.seq + 1
-        self._options = pa.ipc.IpcWriteOptions(compression=form.compression)
+        self._options = write_options(form.compression)
         self._rows: list[IndexRow | _Written] = []
         self._file: StagingFile | None = None
         self._in_file = 0

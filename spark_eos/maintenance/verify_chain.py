@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from enum import IntEnum
 
-from spark_eos.errors import CorruptRecordError, NotALogError, ObjectExistsError, ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, NotALogError, ObjectNotFoundError
 from spark_eos.log import names
+from spark_eos.log.derived import store_derived
 from spark_eos.log.pieces import Pieces
 from spark_eos.maintenance.verify_pieces import PieceCheck
 from spark_eos.maintenance.verify_report import Notes, Verdict
@@ -304,8 +304,7 @@ class Chain:
         self._store.settle(self._name(state.seq))
         pieces = [piece for one in state.partitions.values() for piece in one.index.pieces]
         Pieces(self._store).save(pieces)
-        with suppress(ObjectExistsError):
-            self._store.create(names.snapshot(state.seq), encode_snapshot(state))
+        store_derived(self._store, names.snapshot(state.seq), encode_snapshot(state))
         self._pieces.passed(state)
         self._pieces.require(state)
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import names
+from spark_eos.log.derived import store_derived
 from spark_eos.log.tail import Tail
 from spark_eos.maintenance.verify_report import Notes, Verdict
 from spark_eos.protocol.index import IndexRow, Piece, PieceContent
@@ -100,7 +101,7 @@ class PieceCheck:
             return True
         if self._repair:
             self._store.delete(name)
-            self._store.create(name, encode_piece(content))
+            store_derived(self._store, name, encode_piece(content))
             self._notes.add(Verdict.REPAIRED, name, problem)
             return True
         if name not in self._told:
@@ -145,7 +146,7 @@ class PieceCheck:
             if not self.is_needed(state, piece):
                 return
             if self._repair:
-                self._store.create(name, encode_piece(content))
+                store_derived(self._store, name, encode_piece(content))
                 self._notes.add(Verdict.REPAIRED, name, "was missing")
             else:
                 self._notes.wrong(

@@ -63,6 +63,8 @@ _OPTIONS: dict[str, _Option] = {
     "num.partitions": _Option(_SINKS, kafkas_own=True),
     "auto.create.topics.enable": _Option(_SINKS, kafkas_own=True),
     "compression.type": _Option(_SINKS, kafkas_own=True),
+    "compression.lz4.level": _Option(_SINKS, kafkas_own=True),
+    "compression.zstd.level": _Option(_SINKS, kafkas_own=True),
     "partitioner.class": _Option(_SINKS, kafkas_own=True),
     "log.upkeep.enable": _Option(_STREAM_SOURCE | _STREAM_SINK),
     "checkpointLocation": _Option(_STREAM_SINK),
@@ -81,6 +83,7 @@ _EXPLAINED = {
     "enable.auto.commit": "Spark keeps the offsets of a query in its checkpoint, and the sink commits them "
     "with its output; leave it out",
     "groupidprefix": "no consumer group is made up; give group.id if you want one",
+    "compression.gzip.level": "there is no gzip here; choose lz4 or zstd with compression.type",
     "acks": "a commit is always durable in the store, as with acks=all; leave it out",
     "enable.idempotence": "a micro-batch is always written once; see processing.guarantee",
     "transaction.timeout.ms": "the transaction of a micro-batch is one entry and never open; leave it out",
@@ -91,7 +94,7 @@ _EXPLAINED = {
 """What Kafka's users may try, by its name without prefix, and what to do instead."""
 
 _TRUTH = {"true": True, "false": False}
-_INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
+_INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _MAX_INT = 2**63 - 1
 
 

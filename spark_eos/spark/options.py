@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 from spark_eos.errors import ConfigError
+from spark_eos.log.compression import LEVELS, chosen, level_setting
 from spark_eos.log.history import time_ms
 from spark_eos.log.stores import NO_SETTINGS, Settings, settings_of, split_settings
 from spark_eos.protocol.types import TopicPartition
@@ -76,7 +77,7 @@ class SinkOptions:
     auto_create: bool = True
     checkpoint_location: str | None = None
     query_name: str | None = None
-    compression: Literal["lz4", "zstd"] | None = None
+    compression: str | None = None
     partitioner: str | None = None
     include_headers: bool = True
     upkeep: bool = True
@@ -140,7 +141,11 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
                 "in; leave it out"
             )
     guarantee = given.choice("processing.guarantee", ("exactly_once", "at_least_once"))
-    compression = given.choice("compression.type", ("none", "lz4", "zstd"))
+    compression = given.choice("compression.type", ("none", *LEVELS))
+    levels = {
+        name: given.integer(name, lowest=bounds.lowest, highest=bounds.highest)
+        for name, bounds in ((level_setting(codec), bounds) for codec, bounds in LEVELS.items())
+    }
     return SinkOptions(
         path=path,
         topic=given.text("topic"),
@@ -152,7 +157,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         # These two as they are: Spark does not strip them either.
         checkpoint_location=checkpoint,
         query_name=given.verbatim("queryName"),
-        compression=None if compression in {None, "none"} else cast('Literal["lz4", "zstd"]', compression),
+        compression=chosen(compression, levels),
         partitioner=given.text("partitioner.class"),
         include_headers=given.boolean("includeHeaders", default=True),
         upkeep=given.boolean("log.upkeep.enable", default=True),

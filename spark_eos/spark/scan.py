@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,20 +12,24 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from spark_eos.errors import ObjectNotFoundError
+from spark_eos.log.arrays import numbers, repeated
 from spark_eos.log.plan import Fetch
 from spark_eos.log.read import Records
 from spark_eos.log.stage import Stage
 from spark_eos.protocol.state import Topic
+from spark_eos.spark.workers import spare_imports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["TASK_BYTES", "ScanTask", "read_task", "split"]
 
-TASK_BYTES = 16 * 1024 * 1024
-"""Small partitions share a task until it has this many bytes to read, and large ones are cut there.
+TASK_BYTES = (16 << 20, 64 << 20)
+"""The fewest and the most bytes that a task is to read, unless there are fewer.
 
-Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task order.
+Small partitions share a task, and large ones are cut. A task costs Spark and its worker 10 to 20 ms of the processor,
+a MB one or two. Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task
+order.
 """
 
 
@@ -48,8 +54,9 @@ def split(
     at_least: int | None = None,
     records: int | None = None,
 ) -> list[ScanTask]:
-    """Tasks for the fetches, in order.
+    """Tasks for the fetches, in order, with about as many bytes each, because the longest one is waited for.
 
+    As many as this machine, the driver's, has processors: it is where all tasks run, or the best guess there is.
     ``at_least`` of them if there are as many records (``minPartitions``), and none with more than
     ``records`` (``maxRecordsPerPartition``).
     """
@@ -57,19 +64,27 @@ def split(
     longest = records or total
     if at_least:
         longest = min(longest, max(1, total // at_least))
+    size = sum(_bytes(fetch, fetch.records) for fetch in fetches)
+    fewest, most = TASK_BYTES
+    wanted = min(max(size / (os.cpu_count() or 1), fewest), most)
+    share = size / max(1, math.ceil(size / wanted))
     tasks: list[list[Fetch]] = []
-    rows = size = 0
+    rows = 0
+    done, edge = 0.0, share
     for fetch in fetches:
         first = 0
         while first < fetch.records:
-            if not tasks or rows >= longest or size >= TASK_BYTES:
+            half = _bytes(fetch, min(fetch.records - first, longest)) / 2
+            if not tasks or rows >= longest or done + half > edge:
                 tasks.append([])
-                rows = size = 0
+                rows = 0
+            while done + half > edge:
+                edge += share
             taken = min(fetch.records - first, longest - rows)
             tasks[-1].append(fetch.take(first, taken))
             first += taken
             rows += taken
-            size += fetch.size * taken // fetch.batch.count
+            done += _bytes(fetch, taken)
     return [_task(stage, topics, task) for task in tasks]
 
 
@@ -77,6 +92,7 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
     """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects)."""
     if not isinstance(task, ScanTask):
         return  # Spark's stand-in where a batch read has nothing to plan.
+    spare_imports()
     with task.stage.reading(task.fetches) as read:
         for fetch in task.fetches:
             topic = task.topics[fetch.topic]
@@ -92,6 +108,11 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
             yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()
 
 
+def _bytes(fetch: Fetch, records: int) -> float:
+    """What so many of its records have to do with the bytes to be read."""
+    return fetch.size * records / fetch.batch.count
+
+
 def _task(stage: Stage, topics: dict[str, Topic], fetches: list[Fetch]) -> ScanTask:
     return ScanTask(
         stage, {name: topics[name] for name in {fetch.topic for fetch in fetches}}, tuple(fetches)
@@ -103,10 +124,9 @@ def _column(records: Records, fetch: Fetch, field: pa.Field) -> pa.Array | pa.Ch
     if name in records.table.schema.names:
         return records.column(name).cast(field.type)
     if name in {"topic", "_topic"}:
-        return pa.repeat(pa.scalar(fetch.topic, field.type), count)
+        return repeated(fetch.topic, field.type, count)
     if name in {"partition", "_partition"}:
-        return pa.repeat(pa.scalar(fetch.partition, field.type), count)
+        return repeated(fetch.partition, field.type, count)
     if name in {"offset", "_offset"}:
-        return pa.array(records.offsets)
-    # timestampType: 0, CreateTime
-    return pa.repeat(pa.scalar(0, field.type), count)
+        return numbers(records.offsets, field.type)
+    return repeated(0, field.type, count)  # timestampType: CreateTime

@@ -7,6 +7,7 @@ checkpoint carry anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from spark_eos.protocol.rules.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, StagedFile
 from spark_eos.spark.checkpoint import Checkpoint
 from spark_eos.spark.progress import source_progress
-from spark_eos.spark.target import prepare, truncation
+from spark_eos.spark.target import METADATA_AGE_S, prepare, truncation
 from spark_eos.spark.task import TaskMessage, TaskWriter, collect, discard_refused, was_appended
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             )
         self._options = options
         self._overwrite = overwrite
-        self._target = prepare(options, schema, overwrite=overwrite)
+        self._target = prepare(options, schema, overwrite=overwrite, max_age_s=METADATA_AGE_S)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task."""
@@ -54,7 +55,9 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the micro-batch visible, once: rows, source offsets and COMMIT in one entry."""
         topics, files = collect(messages)
-        log = Log.shared(self._options.path, self._options.settings)
+        log = Log.shared(
+            self._options.path, self._options.settings, max_age_s=math.inf
+        )  # The commit looks for news if it has to.
         if not self._options.upkeep:
             log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from spark_eos.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.log.idle import Idle
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch, Isolation, end_offset, plan
 from spark_eos.log.stage import Stage
@@ -42,6 +44,9 @@ __all__ = ["EosLogStreamReader"]
 
 _LOG = logging.getLogger(__name__)
 
+_LONGEST_REST_S = 0.2
+"""Another source of the same query waits, too."""
+
 
 class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics of one log as a stream.
@@ -58,6 +63,8 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._isolation = Isolation.parse(options.isolation_level)
         self._bounded = False
         self._target: dict[TopicPartition, int] | None = None
+        self._idle: Idle | None = None
+        self._not_before_s = -math.inf
 
     # -- what Spark asks of the driver's copy -------------------------------------------------------
 
@@ -76,7 +83,8 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next micro-batch: at most ``limit``, and never past an AvailableNow target."""
-        log = self._log()
+        log = self._log(math.inf)
+        self._look(log)
         log.sweep()  # This query waits for open transactions: it may as well end those that nobody will.
         state = log.state
         begin = self._check(SourceOffset.from_json_dict(start), log, state)
@@ -90,6 +98,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 at: max(begin.positions[at], min(end, self._target.get(at, begin.positions[at])))
                 for at, end in ends.items()
             }
+        self._looked(log, found=ends != begin.positions)
         if isinstance(limit, ReadMaxRows):
             ends = admit(begin.positions, ends, limit.max_rows)
         return replace(begin, positions={**begin.positions, **ends}).to_json_dict()
@@ -100,9 +109,8 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The ends of the partitions, for the query's progress (lag)."""
-        log = self._log()
-        state = log.state
+        """The ends of the partitions, for the query's progress (lag), as `latestOffset` has seen them."""
+        state = self._log(math.inf).state
         ends: dict[str, Any] = {}
         for at in selected_partitions(self._options, state):
             ends.setdefault(at.topic, {})[str(at.partition)] = end_offset(
@@ -119,10 +127,13 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         After a restart this is the first call, for the offsets that Spark wrote before the crash.
         """
-        log = self._log()
+        finish = SourceOffset.from_json_dict(end)
+        log = self._log(math.inf)
+        if not _reaches(log.state, finish):
+            log.follow()
         state = log.state
         begin = self._check(SourceOffset.from_json_dict(start), log, state)
-        finish = self._check(SourceOffset.from_json_dict(end), log, state)
+        self._check(finish, log, state)
         fetches: list[Fetch] = []
         for at, stop in sorted(finish.positions.items()):
             partition = state.partitions.get((finish.topic_ids[at.topic], at.partition))
@@ -158,11 +169,29 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- details ------------------------------------------------------------------------------------
 
-    def _log(self) -> Log:
-        log = Log.shared(self._options.path, self._options.settings)
+    def _log(self, max_age_s: float = 0.0) -> Log:
+        log = Log.shared(self._options.path, self._options.settings, max_age_s=max_age_s)
         if not self._options.upkeep:
             log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
         return log
+
+    def _look(self, log: Log) -> None:
+        """Look for news where that is a request; after looks in vain not at once, as Spark asks again after 10 ms."""
+        if log.store.is_local:
+            return  # `Log.shared` has.
+        left = self._not_before_s - log.clock.monotonic()
+        if left > 0:
+            log.clock.sleep(left)
+        log.follow()
+
+    def _looked(self, log: Log, *, found: bool) -> None:
+        if self._idle is None:
+            self._idle = Idle(log.store, _LONGEST_REST_S)
+        if found:
+            self._idle.over()
+            self._not_before_s = -math.inf
+        else:
+            self._not_before_s = log.clock.monotonic() + self._idle.wait_s()
 
     def _check(self, offset: SourceOffset, log: Log, state: State) -> SourceOffset:
         """The offset belongs to this log and to the topics that are there now."""
@@ -230,6 +259,15 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             min(stop, partition.start) - 1,
         )
         return partition.start, max(stop, partition.start)
+
+
+def _reaches(state: State, offset: SourceOffset) -> bool:
+    """Whether the state has all that lies before the offset."""
+    for at, stop in offset.positions.items():
+        partition = state.partitions.get((offset.topic_ids[at.topic], at.partition))
+        if partition is None or partition.end < stop:
+            return False
+    return True
 
 
 def _partition(state: State, at: TopicPartition) -> Partition:

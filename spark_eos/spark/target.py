@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["Target", "prepare", "truncation"]
+__all__ = ["METADATA_AGE_S", "Target", "prepare", "truncation"]
+
+METADATA_AGE_S = 60.0
+"""How old may be what a stream knows of topics and of the log's end, where looking costs a request.
+
+It is what Kafka calls metadata.max.age.ms. A file that was staged by what is older may be behind the staging floor.
+"""
 
 
 class Target(NamedTuple):
@@ -28,10 +34,10 @@ class Target(NamedTuple):
     topic: Topic | None
 
 
-def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool) -> Target:
+def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_age_s: float = 0.0) -> Target:
     """Check the frame against the topic; create the log and the topic if they are missing and may be.
 
-    Everything that can be refused is refused before anything is created.
+    Everything that can be refused is refused before anything is created. ``max_age_s`` as `Log.follow` takes it.
     """
     frame = arrow_schema(schema)
     if options.topic is None and "topic" not in frame.names:
@@ -40,7 +46,7 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool) -> Tar
         raise ConfigError(
             "overwriting (and complete mode) replaces the records of one topic: name it with option('topic', ...)"
         )
-    log = _existing(options)
+    log = _existing(options, max_age_s)
     topic = None if log is None or options.topic is None else log.state.topics.get(options.topic)
     if topic is None:
         typed = options.topic is not None and classify(schema) == "typed"
@@ -78,9 +84,9 @@ def truncation(state: State, topic: str) -> tuple[Action, ...]:
     )
 
 
-def _existing(options: SinkOptions) -> Log | None:
+def _existing(options: SinkOptions, max_age_s: float) -> Log | None:
     try:
-        return Log.shared(options.path, options.settings)
+        return Log.shared(options.path, options.settings, max_age_s=max_age_s)
     except NotALogError:
         if not options.auto_create:
             raise

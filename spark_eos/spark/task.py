@@ -23,6 +23,8 @@ from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.options import SinkOptions
+from spark_eos.spark.target import METADATA_AGE_S
+from spark_eos.spark.workers import spare_imports
 
 __all__ = ["TaskMessage", "TaskWriter", "collect", "discard_refused", "was_appended"]
 
@@ -59,8 +61,11 @@ def discard_refused(log: Log, topics: tuple[tuple[str, str], ...], files: tuple[
     Only what no partition refers to: the same messages may have been committed once before. What was staged
     before the last boundary, and so may be in a sealed piece, is left to `eoslog vacuum`.
     """
+    try:
+        state = log.follow()
+    except EosLogError:
+        return  # What is in the log is not known. Garbage collection deletes what is not.
     topic_ids = {topic_id for _, topic_id in topics}
-    state = log.state
     listed = {
         row.file.name
         for (topic_id, _), partition in state.partitions.items()
@@ -90,6 +95,7 @@ class TaskWriter:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
         """Stage all rows. A task that fails leaves nothing behind but bytes that nobody refers to."""
+        spare_imports()
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         try:
@@ -138,7 +144,7 @@ class TaskWriter:
         options = self._options
         topic = self._topic
         if topic is None:
-            topic = Log.shared(options.path, options.settings).ensure_topic(
+            topic = Log.shared(options.path, options.settings, max_age_s=METADATA_AGE_S).ensure_topic(
                 name, options.num_partitions, auto_create=options.auto_create
             )
         writer = self._stage.writer(topic, compression=options.compression)

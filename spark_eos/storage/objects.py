@@ -23,6 +23,7 @@ from spark_eos.errors import (
     OutcomeUnknownError,
 )
 from spark_eos.storage.clouds import Location, check_process, connect
+from spark_eos.storage.meeting import Meeting, meeting_on_this_machine
 from spark_eos.storage.names import (
     MAX_NAME_BYTES,
     TEMP_FOLDER,
@@ -179,6 +180,9 @@ class ObjectStore(Store):
                     yield ObjectInfo(name, int(found["size"]))
 
     # -- Remove and replace -----------------------------------------------------------------------------
+
+    def meeting(self, name: str) -> Meeting | None:
+        return meeting_on_this_machine(self.url, name)
 
     def delete(self, name: str) -> None:
         key = self._key(name)

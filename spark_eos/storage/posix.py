@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import pyarrow as pa
 
 from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError
+from spark_eos.storage.meeting import FileMeeting, Meeting
 from spark_eos.storage.names import TEMP_FOLDER, check_name, check_prefix, check_range, is_legal_name
 from spark_eos.storage.oserrors import ABSENT, failure, is_refusal, outcome_unknown, store_error
 from spark_eos.storage.posix_files import (
@@ -295,6 +296,9 @@ class PosixStore(Store):
                 os.unlink(twin)
             self.overwrite(name, b"")
 
+    def meeting(self, name: str) -> Meeting:
+        return FileMeeting(os.path.join(self._temp_folder, f"meeting-{name}"))
+
     def discard_leftovers(self, older_than_s: float) -> int:
         """Remove temporary files not written to for ``older_than_s`` seconds; returns how many.
 
@@ -305,7 +309,11 @@ class PosixStore(Store):
         with _translated("clean", self._temp_folder), suppress(FileNotFoundError):
             for entry in os.scandir(self._temp_folder):
                 with suppress(FileNotFoundError):
-                    if entry.name != _EMPTY and time.time() - entry.stat().st_mtime > older_than_s:
+                    if (
+                        entry.is_file()
+                        and entry.name != _EMPTY
+                        and time.time() - entry.stat().st_mtime > older_than_s
+                    ):
                         os.unlink(entry.path)
                         removed += 1
         return removed

@@ -14,6 +14,8 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
+from spark_eos.storage.meeting import Meeting
+
 __all__ = ["Data", "ObjectInfo", "Readable", "Store", "Upload"]
 
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
@@ -62,7 +64,8 @@ class Store(ABC):
     is_local: bool = False
 
     #: True where a single `create` that raises `ObjectExistsError` has met another's object for certain. False where
-    #: something below may have sent the request twice, so that it can meet its own.
+    #: something below may have sent the request twice, so that it can meet its own, or where a free name may be refused
+    #: (S3 answers 409 to a create that ran into another request, and nothing is done): only reading tells.
     knows_its_own: bool = False
 
     @abstractmethod
@@ -70,7 +73,8 @@ class Store(ABC):
         """Make ``name`` hold ``data``: atomically, durably, and only if the name is free.
 
         Returns only when the object would survive a power cut. Raises `ObjectExistsError` if the name is
-        taken (by anybody, also by an earlier try of the caller: compare the body), `OutcomeUnknownError`
+        taken (by anybody, also by an earlier try of the caller: compare the body; unless the store
+        `knows_its_own`, look first whether it is there at all), `OutcomeUnknownError`
         if the object may or may not be there or may still appear (or may not outlive a power cut): only the
         same call, repeated, settles that. `StoreFullError` and all other errors: it certainly is not there.
         """
@@ -112,6 +116,10 @@ class Store(ABC):
     @abstractmethod
     def overwrite(self, name: str, data: Data) -> None:
         """Replace the bytes of ``name`` atomically. For retiring old entries only: never for safety."""
+
+    def meeting(self, name: str) -> Meeting | None:
+        """Where the processes of this machine, or of this folder, that write to the log ``name`` meet; if they can."""
+        return None
 
     def retire(self, name: str) -> None:
         """`overwrite` with nothing. After a power cut the bytes may be back."""

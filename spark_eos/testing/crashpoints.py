@@ -35,6 +35,7 @@ from spark_eos.errors import (
     ConfigError,
     EosLogError,
     IllegalStateError,
+    ObjectExistsError,
     ObjectNotFoundError,
     OutcomeUnknownError,
     StoreUnavailableError,
@@ -75,6 +76,8 @@ class Trouble(Enum):
     """`OutcomeUnknownError`, and nothing is done."""
     UNAVAILABLE = "unavailable"
     """`StoreUnavailableError`; nothing is done."""
+    CONFLICT = "conflict"
+    """`ObjectExistsError` for a free name; nothing is done. S3 says so of a create that ran into another request."""
 
     @property
     def is_crash(self) -> bool:
@@ -85,6 +88,7 @@ class Trouble(Enum):
 _READING = frozenset({"read", "size", "list", "settle"})
 _IN_DOUBT = frozenset({Trouble.REPLY_LOST, Trouble.REQUEST_LOST})
 """Of changes only: who reads and hears nothing knows as much as before."""
+_CREATING = frozenset({"create", "upload"})
 
 
 class Operation(NamedTuple):
@@ -171,6 +175,8 @@ class CrashStore(WrappedStore):
             said = f"{self.url}: injected {trouble.value}: {operation} {name!r}"
             if trouble is Trouble.UNAVAILABLE:
                 raise StoreUnavailableError(f"{said} was not done; try again")
+            if trouble is Trouble.CONFLICT:
+                raise ObjectExistsError(f"{said} was not done; read it to see whose it is")
             raise OutcomeUnknownError(f"{said} may or may not be done; repeat the call")
 
 
@@ -259,6 +265,8 @@ def _points(calm: CrashStore, troubles: Collection[Trouble], only: str | None) -
         for trouble in Trouble:
             if trouble not in troubles or (reads and trouble in _IN_DOUBT):
                 continue
+            if trouble is Trouble.CONFLICT and call.operation not in _CREATING:
+                continue
             point = CrashPoint(index, call.operation, call.name, trouble, 0, 0)
             if trouble.is_crash:
                 left = (changes + (trouble is Trouble.CRASH_AFTER and not reads), noted)
@@ -272,7 +280,7 @@ def _points(calm: CrashStore, troubles: Collection[Trouble], only: str | None) -
         raise ConfigError(
             f"only={only!r} is no crash point: there are {len(calm.operations)} operations, from 0, each with a "
             f"trouble ({', '.join(one.value for one in troubles)}; calls that change nothing cannot lose their "
-            "outcome), for instance '0:crash_before'"
+            "outcome, and only creates have conflicts), for instance '0:crash_before'"
         )
     return chosen
 

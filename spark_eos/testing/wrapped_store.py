@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from spark_eos.storage.meeting import Meeting
 from spark_eos.storage.names import check_name
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import gathered
@@ -55,6 +56,9 @@ class WrappedStore(Store):
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
+
+    def meeting(self, name: str) -> Meeting | None:
+        return self.inner.meeting(name)
 
     def settle(self, name: str) -> None:
         self._call("settle", name, lambda: self.inner.settle(name))

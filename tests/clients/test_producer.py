@@ -755,6 +755,8 @@ def test_values_are_bytes_or_text(url, bad):
         ({"transaction.timeout.ms": 900_001}, "from 1 to 900000"),
         ({"transaction.timeout.ms": 0}, "from 1 to 900000"),
         ({"compression.type": "gzip"}, "lz4"),
+        ({"compression.lz4.level": 18}, "from 1 to 17"),
+        ({"compression.zstd.level": 23}, "from -131072 to 22"),
         ({"delivery.timeout.ms": 1, "linger.ms": 2}, "shorter than linger.ms"),
         ({"linger.ms": "soon"}, "whole number"),
         ({"linger.ms": True}, "whole number"),

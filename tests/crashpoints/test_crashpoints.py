@@ -10,6 +10,7 @@ from spark_eos.errors import (
     ConfigError,
     EosLogError,
     IllegalStateError,
+    ObjectExistsError,
     ObjectNotFoundError,
     OutcomeUnknownError,
     StorageError,
@@ -61,8 +62,8 @@ def test_every_operation_meets_every_trouble_that_it_can():
         (1, "read", "a"),
         (2, "upload", "b"),
     }
-    assert [point.number for point in points] == [*range(1, 14)]
-    assert {point.total for point in points} == {13}
+    assert [point.number for point in points] == [*range(1, 16)]
+    assert {point.total for point in points} == {15}
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,7 @@ def test_every_operation_meets_every_trouble_that_it_can():
         (Trouble.REPLY_LOST, True, OutcomeUnknownError),
         (Trouble.REQUEST_LOST, False, OutcomeUnknownError),
         (Trouble.UNAVAILABLE, False, StoreUnavailableError),
+        (Trouble.CONFLICT, False, ObjectExistsError),
     ],
 )
 @pytest.mark.parametrize("operation", ["create", "upload", "overwrite", "delete"])
@@ -255,10 +257,10 @@ def test_failures_are_named_with_the_way_to_run_one_alone():
     with pytest.raises(CrashPointsError) as caught:
         points.extend(crash_points(loses, nothing, keeps_promises))
     failed = [point.key for point in points if point.failure is not None]
-    assert failed == ["1:crash_before", "1:request_lost", "1:unavailable"]
+    assert failed == ["1:crash_before", "1:request_lost", "1:unavailable", "1:conflict"]
     text = str(caught.value)
     assert text.startswith(
-        "3 of 10 crash points failed:\n  [6/10] 1:crash_before (create 'b'): FAILED: AssertionError"
+        "4 of 12 crash points failed:\n  [7/12] 1:crash_before (create 'b'): FAILED: AssertionError"
     )
     assert text.endswith("crash_points(..., only='1:crash_before')")
     with pytest.raises(CrashPointsError, match=r"^1 of 1 crash points failed"):
@@ -274,7 +276,7 @@ def test_many_failures_are_cut_short():
                 store.create("a", b"")
         store.create("b", b"")
 
-    with pytest.raises(CrashPointsError, match=r"53 of 55(.*\n){21}  ... and 33 more"):
+    with pytest.raises(CrashPointsError, match=r"54 of 66(.*\n){21}  ... and 34 more"):
         [*crash_points(job, nothing, keeps_promises)]
 
 

@@ -49,20 +49,26 @@ class Pipeline:
         return -1 if query is None else query.batch_id
 
     def kill_between_commits(self, name):
-        """Kill the job when a batch is in the log and not yet in Spark's commits; again until that was hit."""
-        for _ in range(ATTEMPTS):
-            before = self.batch(name)
-            job = self.start(name)
-            try:
+        """Kill the job when a batch is in the log and not yet in Spark's commits.
+
+        It is frozen first, and killed at no other moment: a job that is killed while Spark plans the next batch
+        is another case, in which the rows of `ingest` come in another order.
+        """
+        job = self.start(name)
+        try:
+            for _ in range(ATTEMPTS):
+                before = self.batch(name)
                 assert job.wait_for(lambda before=before: self.batch(name) > before), job.output.read_text()[
                     -3000:
                 ]
-            finally:
-                job.kill()
-            commit = self._folder / "checkpoints" / name / "commits" / str(self.batch(name))
-            if not commit.exists():
-                return
-        pytest.fail(f"{name} was never killed between the two commits")
+                job.freeze()
+                commit = self._folder / "checkpoints" / name / "commits" / str(self.batch(name))
+                if not commit.exists():
+                    return
+                job.thaw()
+        finally:
+            job.kill()
+        pytest.fail(f"{name} was never seen between the two commits")
 
     def finish(self, name):
         self.start(name).wait()

@@ -9,6 +9,7 @@ import pytest
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
+    ObjectExistsError,
     ObjectNotFoundError,
     StoreFullError,
     StoreUnavailableError,
@@ -83,7 +84,9 @@ def test_a_proposal_that_has_nothing_to_do_writes_nothing(log, store):
     assert len(entries(store)) == 1
 
 
-@pytest.mark.parametrize("fault", [Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.LOST, Fault.DUPLICATE])
+@pytest.mark.parametrize(
+    "fault", [Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.LOST, Fault.DUPLICATE, ObjectExistsError("conflict")]
+)
 def test_one_fault_is_not_seen_and_the_entry_is_there_once(log, store, fault):
     store.inject(fault, "create", ENTRIES)
     done = log.commit(create("a"))
@@ -109,6 +112,24 @@ def test_a_slow_create_that_comes_too_late_is_never_in(log, store, clock, other)
     (error,) = store.release()
     assert error is not None
     assert requests(store) == [(1, "b"), (2, "a")]
+
+
+@pytest.mark.conformance("commit/same-slot")
+def test_a_free_slot_that_was_refused_is_tried_again_until_it_is_filled(log, store, clock, other):
+    store.inject(ObjectExistsError("conflict"), "create", ENTRIES, times=2)
+    clock.on_sleep = lambda: other.state.seq == 0 and other.commit(create("b"))
+    assert log.commit(create("a")).seq == 2
+    assert requests(store) == [(1, "b"), (2, "a")]
+
+
+@pytest.mark.conformance("commit/three-outcomes")
+def test_a_free_slot_that_is_refused_for_ever_is_in_doubt(log, store):
+    store.inject(ObjectExistsError("conflict"), "create", ENTRIES, times=None)
+    with pytest.raises(CommitOutcomeUnknownError, match="cannot be read") as caught:
+        log.commit(create("a"))
+    store.heal()
+    assert log.commit(create("a"), request_id=caught.value.request_id).seq == 1
+    assert requests(store) == [(1, "a")]
 
 
 def test_reads_that_fail_are_repeated(log, store, other):

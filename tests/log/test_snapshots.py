@@ -14,6 +14,7 @@ from spark_eos.errors import (
     CorruptRecordError,
     InvalidTxnStateError,
     NotALogError,
+    ObjectExistsError,
     StoreUnavailableError,
     UnknownTopicOrPartitionError,
 )
@@ -125,6 +126,22 @@ def test_whoever_creates_the_boundary_stores_a_snapshot(log, store):
     append(log, 3)
     assert (log.state.seq, listed(store, names.SNAPSHOTS)) == (5, [names.snapshot(5)])
     assert newest_snapshot(store).seq == 5
+
+
+@pytest.mark.parametrize("name", [names.SNAPSHOTS, names.INDEX])
+def test_what_was_refused_and_is_not_there_is_not_taken_for_stored(log, store, name):
+    store.inject(ObjectExistsError("conflict"), "create", f"{name}*")
+    append(log, *range(20))
+    assert newest_snapshot(store).seq == 20
+    assert values(another(store)) == [*range(20)]
+
+
+@pytest.mark.parametrize("fault", [Fault.DUPLICATE, Fault.FAIL_AFTER])
+def test_what_met_itself_is_stored(log, store, fault):
+    store.inject(fault, "create", f"{names.SNAPSHOTS}*")
+    append(log, *range(6))
+    assert [names.snapshot_seq(name) for name in listed(store, names.SNAPSHOTS)] == [5]
+    assert values(another(store)) == [*range(6)]
 
 
 def test_what_is_sealed_is_dropped_from_memory_and_read_again(log, store):

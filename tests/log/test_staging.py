@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from spark_eos.errors import ObjectExistsError
+from spark_eos.errors import ObjectExistsError, StoreUnavailableError
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.actions import AppendBatches
@@ -58,3 +58,10 @@ def test_an_object_of_somebody_else_is_not_taken_for_ours(log, store, damage):
     store.before = take
     with pytest.raises(ObjectExistsError):
         stage(log, b"x", b"y")
+
+
+def test_a_free_name_that_was_refused_is_no_file(log, store):
+    store.inject(ObjectExistsError("conflict"), "upload")
+    with pytest.raises(StoreUnavailableError, match="write it again"):
+        stage(log, b"x")
+    assert stage(log, b"x")

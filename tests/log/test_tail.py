@@ -10,6 +10,7 @@ from spark_eos.errors import CorruptRecordError, StoreUnavailableError, Unsuppor
 from spark_eos.log import names
 from spark_eos.log.log import Log
 from spark_eos.log.tail import Tail
+from spark_eos.protocol.codec import decode_entry
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 
@@ -52,7 +53,8 @@ def test_what_the_writer_thinks_is_what_readers_find(store, log):
 def test_a_state_that_is_not_the_next_one_is_not_taken_over(store, log):
     log.commit(create("a"))
     tail = Tail(store)
-    tail.advance(log.state, tail.moment())
+    entry = decode_entry(store.read(names.entry(1)), 1, "entry 1")
+    tail.advance(log.state, entry, tail.moment())
     assert tail.state.seq == -1
     assert tail.follow() == log.state
 

@@ -493,6 +493,24 @@ def test_compression(setting, written):
     assert compression(world, world.sealed()[0]) == expected
 
 
+@pytest.mark.parametrize("setting", ["zstd", "producer"])
+def test_compression_at_the_level_of_the_topic(setting):
+    sizes = []
+    for level in ("1", "19"):
+        config = {"compression.type": setting, "compression.zstd.level": level}
+        world = World(MemoryStore(), config=config)
+        for number in range(8):
+            values = [
+                b'{"flight":%d,"delay":%d}' % (n, n * n % 97)
+                for n in range(1000 * number, 1000 * number + 1000)
+            ]
+            world.transaction(*values, compression="zstd")
+        world.seal(compression="zstd")
+        Roller(world.log).run()
+        sizes.append(world.sealed()[0].batch.length)
+    assert sizes[1] < 0.9 * sizes[0]
+
+
 def compression(world, row):
     return compression_of(world.store.read(row.file.name, row.batch.position, row.batch.length))
 

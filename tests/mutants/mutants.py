@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants import (
     of_clients,
+    of_company,
     of_evidence,
     of_groups,
     of_growth,
@@ -24,6 +25,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_topics.MUTANTS,
     *of_groups.MUTANTS,
     *of_log.MUTANTS,
+    *of_company.MUTANTS,
     *of_growth.MUTANTS,
     *of_evidence.MUTANTS,
     *of_maintenance.MUTANTS,

@@ -10,8 +10,12 @@ _TRANSACTIONS, _SENDER = "spark_eos/clients/transactions.py", "spark_eos/clients
 _ASSIGNED, _FETCHER = "spark_eos/clients/assigned.py", "spark_eos/clients/fetcher.py"
 _OFFSETS, _REBALANCE = "spark_eos/clients/offsets.py", "spark_eos/clients/rebalance.py"
 _CONSUMER = "spark_eos/clients/consumer.py"
+_FUTURES = "spark_eos/clients/futures.py"
+_ACCUMULATOR, _LISTED = "spark_eos/clients/accumulator.py", "spark_eos/clients/listed.py"
 
 _OF_PRODUCER = ("tests/clients/test_producer.py", "-k", "not processes")
+_OF_FUTURES = ("tests/clients/test_send_futures.py",)
+_OF_ORDER = ("tests/clients/test_send_order.py",)
 _OF_CONSUMER = ("tests/clients/test_consumer.py",)
 _OF_POSITIONS = ("tests/clients/test_reading_on.py",)
 _OF_DOUBT = ("tests/clients/test_doubt.py",)
@@ -70,8 +74,8 @@ MUTANTS = (
     Mutant(
         "abort-after-an-unknown-commit",
         _TRANSACTIONS,
-        '"abort_transaction": {_S.IN_TRANSACTION, _S.ABORTING',
-        '"abort_transaction": {_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING',
+        '"abort_transaction": (_S.IN_TRANSACTION, _S.ABORTING',
+        '"abort_transaction": (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING',
         "a commit in doubt may be aborted, and its files are deleted",
         _OF_PRODUCER,
     ),
@@ -131,6 +135,56 @@ MUTANTS = (
         "                committed",
         "a producer whose id expired never sends again",
         ("tests/clients/test_producer_and_groups.py",),
+    ),
+    # -- futures ----------------------------------------------------------------------------------------
+    Mutant(
+        "callbacks-as-they-were-asked-for",
+        _FUTURES,
+        "sorted(asked, key=lambda entry: entry[0])",
+        "asked",
+        "callbacks come in another order than the records",
+        _OF_FUTURES,
+    ),
+    Mutant(
+        "a-second-end-counts",
+        _FUTURES,
+        "            if self._tell is not None:\n                return\n",
+        "",
+        "a record that failed is told as sent",
+        _OF_FUTURES,
+    ),
+    # -- order ------------------------------------------------------------------------------------------
+    Mutant(
+        "a-table-overtakes-records",
+        _ACCUMULATOR,
+        'one future tells."""\n        self._columns()\n',
+        'one future tells."""\n',
+        "the rows of send_arrow come before records that were sent before them",
+        _OF_ORDER,
+    ),
+    Mutant(
+        "staged-again-backwards",
+        _ACCUMULATOR,
+        "for chunk in self._chunks:\n                assert",
+        "for chunk in reversed(self._chunks):\n                assert",
+        "records change places when their files are written again",
+        _OF_ORDER,
+    ),
+    Mutant(
+        "headers-of-another-record",
+        _LISTED,
+        "self._headers[row] = ",
+        "self._headers[row + 1] = ",
+        "a record has the headers of the one before it",
+        _OF_ORDER,
+    ),
+    Mutant(
+        "two-batches-at-once",
+        _SENDER,
+        "        with self._turn:\n            while batch",
+        "        if True:\n            while batch",
+        "a flush overtakes a batch that is being repeated",
+        _OF_ORDER,
     ),
     # -- reading ----------------------------------------------------------------------------------------
     Mutant(

@@ -32,8 +32,8 @@ MUTANTS = (
     Mutant(
         "own-retired-slot-is-anothers",
         _COMMIT,
-        "            if (self._store.knows_its_own and known) or not self._tail.is_lost(ticket.request_id):\n",
-        "            if True:\n",
+        "            certain = (self._store.knows_its_own and known) or not self._tail.is_lost(ticket.request_id)\n",
+        "            certain = True\n",
         "a slot that was taken, and retired since, is always another's",
         _OF_SNAPSHOTS,
     ),
@@ -47,9 +47,9 @@ MUTANTS = (
     ),
     Mutant(
         "no-to-what-is-in",
-        _COMMIT,
-        "            earlier = evidence(state, sent.actions)",
-        "            pass",
+        "spark_eos/log/doubts.py",
+        "            return _evidence(state, sent)",
+        "            return Evidence.NOT_APPLIED",
         "who asks again after its entry was retired is told no, though it is in",
         _OF_SNAPSHOTS,
     ),

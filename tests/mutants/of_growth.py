@@ -177,10 +177,8 @@ MUTANTS = (
         "snapshot-before-its-pieces",
         _SNAPSHOTS,
         "            self._pieces.save(_pieces(state))\n"
-        "            with suppress(ObjectExistsError):\n"
-        "                self._store.create(names.snapshot(state.seq), encode_snapshot(state))\n",
-        "            with suppress(ObjectExistsError):\n"
-        "                self._store.create(names.snapshot(state.seq), encode_snapshot(state))\n"
+        "            store_derived(self._store, names.snapshot(state.seq), encode_snapshot(state))\n",
+        "            store_derived(self._store, names.snapshot(state.seq), encode_snapshot(state))\n"
         "            self._pieces.save(_pieces(state))\n",
         "who dies between a snapshot and its pieces leaves a log that cannot be read",
         _OF_SNAPSHOTS,

@@ -8,6 +8,8 @@ __all__ = ["MUTANTS"]
 
 _COMMIT, _LOG, _PLAN = "spark_eos/log/commit.py", "spark_eos/log/log.py", "spark_eos/log/plan.py"
 _READ, _SEGMENTS, _TAIL = "spark_eos/log/read.py", "spark_eos/log/segments.py", "spark_eos/log/tail.py"
+_DERIVED, _STAGING = "spark_eos/log/derived.py", "spark_eos/log/staging.py"
+_OF_REQUESTS = ("tests/spark/test_requests.py",)
 _POSIX, _POSIX_FILES = "spark_eos/storage/posix.py", "spark_eos/storage/posix_files.py"
 
 _OF_COMMIT = ("tests/log/test_commit.py",)
@@ -23,15 +25,25 @@ MUTANTS = (
     Mutant(
         "unknown-is-no",
         _COMMIT,
-        "                doubted = {request.request_id for request in draft.requests}\n",
-        "",
+        "                doubted = {request.request_id for request in draft.requests}\n"
+        "                failure = error\n",
+        "                failure = error\n",
         "a commit without a reply counts as one that was not made",
+        _OF_COMMIT,
+    ),
+    Mutant(
+        "refused-is-no",
+        _COMMIT,
+        "                doubted = {request.request_id for request in draft.requests}\n"
+        "                failure = StoreUnavailableError(\n",
+        "                failure = StoreUnavailableError(\n",
+        "a commit whose slot exists, but is not shown, counts as one that was not made",
         _OF_COMMIT,
     ),
     Mutant(
         "earlier-try-forgotten",
         _COMMIT,
-        "doubted = {r.request_id for r in draft.requests if self._is_sent_to(r.request_id, entry.seq)}",
+        "doubted = {one.request_id for one in own if self._may_be_in(entry.seq, one.request_id)}",
         "doubted = set()",
         "a no to a repeated call counts for its first try too",
         _OF_COMMIT,
@@ -63,12 +75,45 @@ MUTANTS = (
     Mutant(
         "taken-slot-is-ours",
         _COMMIT,
-        "                self._await_slot(entry.seq, deadline)\n",
+        "                if self._tail.state.seq >= entry.seq:\n",
         "                if attempt:\n                    self._succeed(draft, entry, since)\n"
         "                    return\n"
-        "                self._await_slot(entry.seq, deadline)\n",
+        "                if self._tail.state.seq >= entry.seq:\n",
         "a slot that is taken after a lost reply passes for our own entry: its body is not compared",
         _OF_COMMIT,
+    ),
+    Mutant(
+        "never-alone",
+        _COMMIT,
+        "(ALONE_S if self._alone else IDLE_S)",
+        "IDLE_S",
+        "a stream that is alone with its log looks for news before every commit",
+        _OF_REQUESTS,
+    ),
+    Mutant(
+        "believed-for-ever",
+        _LOG,
+        "now < self._believed_until:",
+        "True:",
+        "that a bucket holds another log by now is never noticed",
+        _OF_REQUESTS,
+    ),
+    Mutant(
+        "refused-is-stored",
+        _DERIVED,
+        "        if store.knows_its_own:\n",
+        "        if True:\n",
+        "a snapshot that was refused, though there is none, counts as stored: what it stands for is retired",
+        ("tests/log/test_snapshots.py",),
+    ),
+    Mutant(
+        "refused-file-is-staged",
+        _STAGING,
+        "            if self._store.size(self._name) != self.size:\n                return False\n",
+        "            if self._store.size(self._name) != self.size:\n                return False\n"
+        "        except ObjectNotFoundError:\n            return True\n",
+        "a file that an object store refused, though there was none, is committed",
+        ("tests/log/test_staging.py",),
     ),
     Mutant(
         "next-slot-while-in-doubt",
@@ -96,9 +141,9 @@ MUTANTS = (
     ),
     Mutant(
         "refused-while-in-doubt",
-        _COMMIT,
-        "        elif sent is not None and sent.slot > state.seq:",
-        "        elif sent is not None and sent.slot > state.seq + 1:",
+        "spark_eos/log/doubts.py",
+        "sent.slot == _UNSEEN or sent.slot > state.seq else",
+        "sent.slot == _UNSEEN or sent.slot > state.seq + 1 else",
         "a caller is told no while an earlier try may still land",
         _OF_COMMIT,
     ),
@@ -130,8 +175,8 @@ MUTANTS = (
     Mutant(
         "tail-jumps",
         _TAIL,
-        "            if self._state.seq == state.seq - 1:",
-        "            if self._state.seq != state.seq:",
+        "            if self._state.seq == entry.seq - 1:\n                self._seen = since",
+        "            if self._state.seq != entry.seq:\n                self._seen = since",
         "a state that is not the next one is taken over, even an older one",
         ("tests/log/test_tail.py",),
     ),

@@ -58,8 +58,8 @@ MUTANTS = (
     Mutant(
         "away-all-the-time",
         _TAIL,
-        "                self._seen = since\n                self._take(state, created=True)",
-        "                self._take(state, created=True)",
+        "                self._seen = since\n                self._newest_s",
+        "                self._newest_s",
         "who only writes looks for snapshots at every commit after an hour",
         _OF_RETIRED,
     ),

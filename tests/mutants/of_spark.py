@@ -21,6 +21,7 @@ _OF_SINKS_COMMIT = ("tests/spark/test_sink.py",)
 _OF_SOURCE = ("tests/spark/test_source.py",)
 _OF_TASKS = ("tests/spark/test_task.py",)
 _OF_CHECKPOINT = ("tests/spark/test_checkpoint.py",)
+_OF_REQUESTS = ("tests/spark/test_requests.py",)
 _OF_OFFSETS = ("tests/spark/test_offsets.py",)
 
 MUTANTS = (
@@ -40,6 +41,22 @@ MUTANTS = (
         "",
         "a commit that was refused leaves its files",
         _OF_SINK,
+    ),
+    Mutant(
+        "discards-what-it-has-not-heard-of",
+        _TASK,
+        "        state = log.follow()\n",
+        "        state = log.state\n",
+        "a commit that was refused deletes files that another process has committed",
+        _OF_REQUESTS,
+    ),
+    Mutant(
+        "plan-on-an-old-state",
+        _SOURCE,
+        "        if not _reaches(log.state, finish):\n",
+        "        if False:\n",
+        "a restarted query plans what it has not heard of as lost",
+        _OF_REQUESTS,
     ),
     Mutant(
         "repeated-commit-deletes-its-files",

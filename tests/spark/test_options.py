@@ -97,6 +97,36 @@ def test_every_sink_option_is_read():
     assert sink(compression_type="none").compression is None
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"compression.zstd.level": "3"}, None),
+        ({"compression.type": "none", "compression.zstd.level": "3"}, None),
+        ({"compression.type": "zstd", "compression.lz4.level": "9"}, "zstd"),
+        ({"compression.type": "zstd", "kafka.compression.zstd.level": "-5"}, "zstd:-5"),
+        ({"compression.type": "lz4", "compression.lz4.level": "17", "compression.zstd.level": "1"}, "lz4:17"),
+    ],
+)
+def test_the_level_of_the_codec_that_is_chosen_counts(given, expected):
+    assert parse_sink({"path": "/log", **given}, streaming=False).compression == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("compression.lz4.level", "0", "a whole number from 1 to 17"),
+        ("compression.lz4.level", "18", "a whole number from 1 to 17"),
+        ("compression.zstd.level", "23", "a whole number from -131072 to 22"),
+        ("compression.zstd.level", "-131073", "a whole number from -131072 to 22"),
+        ("compression.zstd.level", "--1", "a whole number from -131072 to 22"),
+        ("compression.gzip.level", "6", "no gzip"),
+    ],
+)
+def test_levels_that_are_not_there_are_named(name, value, wanted):
+    with pytest.raises(ConfigError, match=wanted):
+        parse_sink({"path": "/log", name: value}, streaming=False)
+
+
 def test_columns_do_not_depend_on_stream_or_batch():
     options = {**BASE, "includeHeaders": "true", "endingOffsets": "nonsense", "maxOffsetsPerTrigger": "1"}
     found = parse_source(options, streaming=None)

@@ -28,6 +28,20 @@ def test_fit_stores_pass_and_keep_nothing(tmp_path: Path) -> None:
         assert [info.name for info in store.list("")] == ["theirs"]
 
 
+def test_free_names_may_be_refused_now_and_then() -> None:
+    store = FaultyStore(MemoryStore())
+    store.inject(ObjectExistsError("conflict"), "create", times=2)
+    probe(store)
+    assert not [*store.list("")]
+
+
+def test_a_store_that_refuses_free_names_is_unfit() -> None:
+    store = FaultyStore(MemoryStore())
+    store.inject(ObjectExistsError("conflict"), "create", times=None)
+    with pytest.raises(UnsupportedStoreError, match="refuses names that are free"):
+        probe(store)
+
+
 class Overwriting(MemoryStore):
     def create(self, name: str, data: Data) -> None:
         self.overwrite(name, data)

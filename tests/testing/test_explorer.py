@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from spark_eos.clients.assigned import Assigned
+from spark_eos.clients.producer import Producer
 from spark_eos.clients.transactions import Transactions
 from spark_eos.errors import ObjectExistsError, RetriableError
 from spark_eos.log.commit import Committer
@@ -453,6 +454,15 @@ def test_who_looks_at_the_data_files_of_others_is_found_out():
     with pytest.raises(SharedNameError, match=r"A uses data/ \(list\)"):
         explore(scenario)
     assert explore(replace(scenario, deletes=True)).complete
+
+
+def test_a_thread_that_is_no_actor_is_found_out():
+    def body(actor):
+        producer = Producer(actor.open())
+        producer.send("t", "v", partition=0).result()
+
+    report = explore(Scenario("undercover", "", (Role("A", body),)), faults=0)
+    assert "eoslog-producer asks for" in report.violations[0].problems[0]
 
 
 def test_what_is_wrong_only_until_somebody_is_told_otherwise_is_found():

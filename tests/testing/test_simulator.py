@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos.errors import StorageError
+from spark_eos.errors import (
+    EosLogError,
+    ObjectExistsError,
+    OutcomeUnknownError,
+    StorageError,
+    StoreUnavailableError,
+)
 from spark_eos.log import plan as planning
 from spark_eos.log.commit import Committer
 from spark_eos.protocol.rules import expiry, groups, microbatch
@@ -22,7 +28,8 @@ from spark_eos.protocol.state import Partition
 from spark_eos.testing.simulator.campaign import campaign, story
 from spark_eos.testing.simulator.scenario import OTHERS, Plan, simulate
 from spark_eos.testing.simulator.shrink import shrink
-from spark_eos.testing.simulator.world import Weather
+from spark_eos.testing.simulator.store import SimulatedObjectStore
+from spark_eos.testing.simulator.world import Weather, World
 
 ROOT = Path(__file__).parents[2]
 RUNS = int(os.environ.get("SPARK_EOS_SIMULATIONS", "120"))
@@ -117,7 +124,7 @@ def test_nothing_breaks(first, capsys):
     assert tally.runs == RUNS
     assert not tally.failures, f"{tally.failures}\n\n{story(tally.failures[0].seed)}"
     assert tally.fewest >= 1000
-    assert set(tally.faults) > {"kill", "freeze", "jump", "lost", "busy"}
+    assert set(tally.faults) > {"kill", "freeze", "jump", "lost", "busy", "conflict"}
     if first == 0 and RUNS >= 120:
         assert OCCURS - set(tally.events) == set()
         assert REFUSED - set(tally.answers) == set()
@@ -143,6 +150,77 @@ def test_what_is_remembered_changes_no_run():
         plan = Plan.of(seed)
         told = [digest(simulate(replace(plan, memory=memory))) for memory in (True, False)]
         assert told[0] == told[1]
+
+
+def in_a_world(body, weather=None, seeds=range(12)):
+    """What ``body(store)`` returns, or its error, in a process of each of some worlds with an object store."""
+    found = []
+    for seed in seeds:
+        world = World(seed, weather or Weather())
+        store = SimulatedObjectStore(world)
+
+        def run(_process, store=store):
+            try:
+                found.append((store, body(store)))
+            except EosLogError as error:
+                found.append((store, error))
+
+        world.start("process", run)
+        world.run(1e6)
+    return found
+
+
+def test_half_of_the_worlds_have_an_object_store():
+    assert 20 < sum(Plan.of(seed).remote for seed in range(60)) < 40
+    assert any(Plan.of(seed).weather.conflict >= 0.1 for seed in range(60))
+
+
+def test_a_create_whose_reply_was_lost_meets_itself():
+    found = in_a_world(lambda store: store.create("a", b"1"), Weather(reply_lost=1.0))
+    assert {type(error) for _, error in found} == {ObjectExistsError, OutcomeUnknownError}
+    assert all(store.inner.read("a") == b"1" for store, _ in found)
+
+
+def test_a_free_name_may_be_refused():
+    for store, error in in_a_world(lambda store: store.create("a", b"1"), Weather(conflict=1.0)):
+        assert isinstance(error, ObjectExistsError)
+        assert not [*store.inner.list("")]
+
+
+def test_what_an_earlier_try_left_in_doubt_stays_so():
+    found = in_a_world(lambda store: store.create("a", b"1"), Weather(lost=0.5, busy=0.5), range(80))
+    told = {type(error): store for store, error in found}
+    assert {*told} >= {type(None), OutcomeUnknownError, StoreUnavailableError}
+    for store, error in found:
+        if error is None or isinstance(error, ObjectExistsError):
+            assert store.inner.read("a") == b"1"
+        else:
+            lost = store._world.faults.get("lost", 0)
+            assert isinstance(error, OutcomeUnknownError) is (lost > 0)
+
+
+def test_a_listing_comes_page_by_page():
+    """What is there all the time is listed once, in no order; what comes or goes meanwhile may be."""
+    names = [f"{number:02}" for number in range(30)]
+    told = set()
+    for seed in range(12):
+        world = World(seed, Weather())
+        store = SimulatedObjectStore(world)
+        for name in names:
+            store.inner.create(name, b"")
+        world.start("reader", lambda _, store=store: told.add(tuple(info.name for info in store.list(""))))
+
+        def change(_process, store=store):
+            store.delete("00")
+            store.create("29-new", b"")
+
+        world.start("writer", change)
+        world.run(1e6)
+    assert all({*names[1:]} <= {*listing} and len({*listing}) == len(listing) for listing in told)
+    assert any([*listing] != sorted(listing) for listing in told)
+    assert any({"00", "29-new"} <= {*listing} for listing in told), (
+        "one change is seen, the one before is not"
+    )
 
 
 def test_a_campaign_says_what_it_tried():

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark_eos.clients.identity import initialise
 from spark_eos.clients.producer import Producer
+from spark_eos.clients.sender import Sender
 from spark_eos.errors import (
     AbortableError,
     CheckpointMismatchError,
@@ -78,10 +79,18 @@ TOPIC, SOURCE, ID, GROUP = "t", "source", "tx", "g"
 # -- Producers ------------------------------------------------------------------------------------------
 
 
-class _ThreadlessProducer(Producer):
-    """Records wait for `flush`: a thread of its own would be no actor."""
+class _ThreadlessSender(Sender):
+    """Sends when it is flushed: a thread of its own would be no actor."""
 
-    def _wake(self, waiting: int) -> None: ...
+    def wake(self, *, urgent: bool) -> None: ...
+
+
+class _ThreadlessProducer(Producer):
+    """Records wait for `flush`."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(log)
+        self._sender = _ThreadlessSender(self._log, self._drain, self._settings)
 
 
 def producer_of(log: Log, transactional_id: str = ID) -> Producer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager
 from hashlib import blake2b
@@ -63,13 +64,14 @@ class Asking(greenlet.greenlet):
 
 
 class ExploredStore(Store):
-    """What the actors share. Outside of them it just works."""
+    """What the actors share. Outside of them it just works, in the thread that explores."""
 
     url = "explored://"
     is_local = True
 
     def __init__(self, objects: MutableMapping[str, Object]) -> None:
         self.objects = objects
+        self._explores = threading.current_thread()
 
     def create(self, name: str, data: Data) -> None:
         body = bytes(data)
@@ -103,6 +105,10 @@ class ExploredStore(Store):
         running = greenlet.getcurrent()
         if isinstance(running, Asking):
             return running.ask(call)
+        # A thread that an actor started would write past the exploration, into what is no log of it.
+        assert threading.current_thread() is self._explores, (
+            f"{threading.current_thread().name} asks for {call.operation} {call.name}: it is no actor"
+        )
         put, drop, answer = effect(self.objects, call)
         if put is not None:
             self.objects[put[0]] = put[1]

@@ -105,9 +105,15 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
     what those would do. With ``memory`` an entry is decoded and applied once and not by every process.
     """
 
-    def shared(_url: object, _settings: object = None, *, create: bool = False) -> Log:  # noqa: ARG001
+    def shared(
+        _url: object,
+        _settings: object = None,
+        *,
+        create: bool = False,  # noqa: ARG001
+        max_age_s: float = 0.0,
+    ) -> Log:
         log: Log = world.current().query.log
-        log.follow()
+        log.follow(max_age_s)
         return log
 
     def text(path: Path) -> str | None:

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 from unittest import mock
@@ -31,7 +31,7 @@ from spark_eos.testing.simulator.queries import Files, query, surroundings
 from spark_eos.testing.simulator.readers import reader
 from spark_eos.testing.simulator.referee import Referee
 from spark_eos.testing.simulator.stage import COPIERS, DELETE_DELAY_MS, INPUT, PARTITIONS, RAW, GivenUp, Stage
-from spark_eos.testing.simulator.store import SimulatedStore
+from spark_eos.testing.simulator.store import SimulatedObjectStore, SimulatedStore
 from spark_eos.testing.simulator.told import listening
 from spark_eos.testing.simulator.world import Process, Weather, World
 
@@ -73,6 +73,8 @@ class Plan:
     """Whether processes share what they have read of the log (`spark_eos.testing.simulator.memory`)."""
     forget: bool = False
     """Whether maintainers delete the names of retired entries."""
+    remote: bool = False
+    """Whether the store is an object store behind a library that tries again (`SimulatedObjectStore`)."""
 
     @staticmethod
     def of(seed: int) -> Plan:
@@ -102,8 +104,18 @@ class Plan:
         interval = chance.choice([2, 3, 5, 8, *[UNSEALED] * 4])
         # That rests on clocks, so nobody sets them back and forth then.
         forget = interval != UNSEALED and not weather.jump and chance.random() < 0.5
+        remote = chance.random() < 0.5
+        if remote and weather != Weather() and chance.random() < 0.5:
+            weather = replace(weather, conflict=chance.choice([0.02, 0.1, 0.4]))
         return Plan(
-            seed, weather, tuple(cast), settings=settings, interval=interval, memory=memory, forget=forget
+            seed,
+            weather,
+            tuple(cast),
+            settings=settings,
+            interval=interval,
+            memory=memory,
+            forget=forget,
+            remote=remote,
         )
 
 
@@ -156,7 +168,7 @@ class _Run:
 def simulate(plan: Plan) -> Outcome:
     """Run the plan. The same plan gives the same outcome, byte for byte."""
     world = World(plan.seed, plan.weather)
-    store = SimulatedStore(world)
+    store = (SimulatedObjectStore if plan.remote else SimulatedStore)(world)
     stage = Stage(world, store, plan.operations)
     run = _Run(plan, world, stage, Files("query-id"))
     with ExitStack() as stack:

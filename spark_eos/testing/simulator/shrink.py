@@ -1,4 +1,4 @@
-"""A failing run made small: fewer actors, less kinds of trouble, a shorter story."""
+"""A failing run made small: fewer actors, less kinds of trouble, a simpler store, a shorter story."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         operations = int(plan.operations * share)
         if operations >= 20:
             yield replace(plan, operations=operations)
+    if plan.remote:
+        yield replace(plan, remote=False)
     for role in plan.cast:
         yield replace(plan, cast=tuple(other for other in plan.cast if other != role))
     for trouble in fields(Weather):

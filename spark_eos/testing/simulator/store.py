@@ -1,4 +1,4 @@
-"""The store of a simulated world: objects in memory, requests that take time, get lost, or come twice."""
+"""The stores of simulated worlds: objects in memory, requests that take time, get lost, or come twice."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from spark_eos.errors import EosLogError, OutcomeUnknownError, StoreUnavailableError
+from spark_eos.errors import (
+    EosLogError,
+    ObjectExistsError,
+    OutcomeUnknownError,
+    RetriableError,
+    StoreUnavailableError,
+)
 from spark_eos.log import names
+from spark_eos.storage.meeting import Meeting
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import Data, ObjectInfo
+from spark_eos.testing.simulator.meeting import Place, SimulatedMeeting
 from spark_eos.testing.simulator.world import Killed, World
 from spark_eos.testing.wrapped_store import WrappedStore
 
-__all__ = ["SimulatedStore"]
+__all__ = ["SimulatedObjectStore", "SimulatedStore"]
 
 T = TypeVar("T")
 
@@ -27,6 +35,7 @@ class SimulatedStore(WrappedStore):
         self.is_local = False
         self._world = world
         self._busy_until = -1.0
+        self._places: dict[str, Place] = {}
         self.landed: dict[str, float] = {}
         """When each entry came to be, in the world's time (s)."""
         self.written: dict[str, Data] = {}
@@ -51,6 +60,9 @@ class SimulatedStore(WrappedStore):
             self.inner.delete(name)
 
         self._call("delete", name, effect)
+
+    def meeting(self, name: str) -> Meeting:
+        return SimulatedMeeting(self._world, self._places.setdefault(name, Place()))
 
     def settle(self, name: str) -> None:
         """Nothing: what is in memory is as durable as it gets."""
@@ -130,3 +142,62 @@ class SimulatedStore(WrappedStore):
             world.note(f"{operation} {name}: reply lost")
             raise OutcomeUnknownError(f"{operation} {name}: the reply was lost")
         return done
+
+
+class SimulatedObjectStore(SimulatedStore):
+    """An object store behind a client library that tries again by itself, for longer than some processes live.
+
+    So a create whose reply was lost is told that the name is taken: by itself. It can be told so of a free name,
+    too, as S3 answers 409 to a create that ran into another request: then nothing was done. What nobody heard of may
+    be done by an earlier try, at any time. A listing comes page by page: what is there all the time is in it, what
+    comes or goes meanwhile may be.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._tries = world.random.choice([1, 2, 3, 5])
+        self._page = world.random.choice([2, 5, 1000])
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        found: list[ObjectInfo] = []
+        after, more = "", True
+        while more:
+
+            def page(after: str = after) -> list[ObjectInfo]:
+                rest = (info for info in self.inner.list(prefix) if info.name > after)
+                return sorted(rest, key=lambda info: info.name)[: self._page]
+
+            names = self._call("list", prefix, page)
+            found += names
+            after, more = names[-1].name if names else "", len(names) == self._page
+        self._world.random.shuffle(found)
+        return iter(found)
+
+    def _read(self, operation: str, name: str, effect: Callable[[], T]) -> T:
+        return self._again(lambda: super(SimulatedObjectStore, self)._read(operation, name, effect))
+
+    def _change(self, operation: str, name: str, effect: Callable[[], T]) -> T:
+        def request() -> T:
+            if operation in {"create", "upload"} and self._world.strikes("conflict"):
+                self._travel(operation, name)
+                self._world.note(f"{operation} {name}: conflict")
+                self._reply()
+                raise ObjectExistsError(f"{operation} {name}: conflict (409)")
+            return super(SimulatedObjectStore, self)._change(operation, name, effect)
+
+        return self._again(request)
+
+    def _again(self, request: Callable[[], T]) -> T:
+        """The library below: other answers than trouble go to the caller, whichever try they are for."""
+        trouble: RetriableError | None = None
+        for attempt in range(self._tries):
+            if attempt:
+                self._world.current().wait(self._world.random.choice([0.1, 1.0, 30.0]))
+            try:
+                return request()
+            except OutcomeUnknownError as error:
+                trouble = error
+            except StoreUnavailableError as error:
+                trouble = trouble or error  # What an earlier try left in doubt stays so.
+        assert trouble is not None
+        raise trouble

@@ -27,8 +27,9 @@ class Weather:
     """How often things go wrong, as probabilities for each call of the store.
 
     ``lost`` the request never arrives, ``reply_lost`` it is done and nobody hears, ``delayed`` it is done later
-    than anybody waits, ``doubled`` it is done twice, ``busy`` a burst of refusals begins. ``kill`` and
-    ``freeze`` strike the process that calls, ``jump`` its wall clock.
+    than anybody waits, ``doubled`` it is done twice, ``busy`` a burst of refusals begins. ``conflict``: an object
+    store says of a create that the name is taken, and nothing is done. ``kill`` and ``freeze`` strike the process
+    that calls, ``jump`` its wall clock.
     """
 
     lost: float = 0.0
@@ -36,6 +37,7 @@ class Weather:
     delayed: float = 0.0
     doubled: float = 0.0
     busy: float = 0.0
+    conflict: float = 0.0
     kill: float = 0.0
     freeze: float = 0.0
     jump: float = 0.0

@@ -1,0 +1,97 @@
+"""What becomes of records that were sent, and the futures that tell it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from spark_eos.errors import IllegalStateError
+
+__all__ = ["Outcome", "SendFuture"]
+
+_STATE = frozenset(vars(Future()))
+"""The attributes in which a `Future` keeps its state."""
+
+
+class Outcome:
+    """What becomes of many records together, which is not known yet. Safe to share between threads.
+
+    Futures that nobody looks at cost nothing: only those that were looked at before the end are told of it,
+    in the order of their rows. ``is_stuck`` says whether it would be in vain to wait: the thread that waits
+    is the one that has to commit.
+    """
+
+    def __init__(self, is_stuck: Callable[[], bool]) -> None:
+        self.is_stuck = is_stuck
+        self.answer: Callable[[int], Any] | None = None
+        """Where the record of a row is; None unless they are in the log."""
+        self._lock = threading.Lock()
+        self._tell: Callable[[Future[Any], int], None] | None = None
+        self._asked: list[tuple[int, SendFuture]] = []
+
+    def settle(self, answer: Callable[[int], Any]) -> None:
+        """The records are in the log; ``answer`` says where the one with this row is."""
+        self._end(lambda future, row: future.set_result(answer(row)), answer)
+
+    def fail(self, error: BaseException) -> None:
+        """The records are not in the log, or nobody knows."""
+        self._end(lambda future, _row: future.set_exception(error))
+
+    def state(self, future: SendFuture, row: int) -> dict[str, Any]:
+        """The state that the future of a row has now; from now on it is told when that changes."""
+        with self._lock:
+            state = vars(future)
+            if not state:  # Else another thread was here first.
+                if self._tell is None:
+                    Future.__init__(future)  # Whoever misses a part of it meanwhile waits here for the lock.
+                    self._asked.append((row, future))
+                else:
+                    made: Future[Any] = Future()
+                    self._tell(made, row)
+                    state.update(vars(made))  # All at once: nobody sees it undone that was done.
+            return state
+
+    def _end(
+        self, tell: Callable[[Future[Any], int], None], answer: Callable[[int], Any] | None = None
+    ) -> None:
+        """The first end counts. Futures are told without the lock: they call whoever waits for them."""
+        with self._lock:
+            if self._tell is not None:
+                return
+            self._tell, self.answer = tell, answer
+            asked, self._asked = self._asked, []
+        for row, future in sorted(asked, key=lambda entry: entry[0]):
+            if future.set_running_or_notify_cancel():
+                tell(future, row)
+
+
+class SendFuture(Future[Any]):
+    """The future of one row of an `Outcome`. Its state is made when somebody looks at it.
+
+    `result` refuses to wait for what only the waiting thread itself could bring about.
+    """
+
+    __slots__ = ("_outcome", "_row")
+
+    def __init__(self, outcome: Outcome, row: int) -> None:  # No super(): see __getattr__.
+        self._outcome = outcome
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there yet: the state of a future at which nobody has looked."""
+        if name not in _STATE:
+            raise AttributeError(f"a future of a record has no {name!r}")
+        return self._outcome.state(self, self._row)[name]
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Where the record is. Raises what it failed with, and `IllegalStateError` before the commit."""
+        answer = self._outcome.answer
+        if answer is not None and not vars(self):
+            return answer(self._row)  # Nobody has looked, so nobody has cancelled: no state is needed.
+        if timeout is None and not self.done() and self._outcome.is_stuck():
+            raise IllegalStateError(
+                "the offset is known after commit_transaction or flush: until then the record has none"
+            )
+        return super().result(timeout)

@@ -1,0 +1,27 @@
+"""Objects that follow from the entries alone: snapshots, and pieces of indexes. Whoever writes one writes the same."""
+
+from __future__ import annotations
+
+from spark_eos.errors import ObjectExistsError, ObjectNotFoundError, StoreUnavailableError
+from spark_eos.storage.store import Data, Store
+
+__all__ = ["store_derived"]
+
+
+def store_derived(store: Store, name: str, data: Data) -> None:
+    """Return when ``name`` is there, stored now or before, by whomever. Raises what `Store.create` does otherwise.
+
+    What rests on it can be overwritten and deleted afterwards, so "it exists" is not taken from a store that may say
+    so of a free name (`Store.knows_its_own`): then it is looked for, and `StoreUnavailableError` if it is not there.
+    """
+    try:
+        store.create(name, data)
+    except ObjectExistsError as error:
+        if store.knows_its_own:
+            return
+        try:
+            store.size(name)
+        except ObjectNotFoundError:
+            raise StoreUnavailableError(
+                f"{store.url}/{name} could not be created, as if it existed, and is not there: try again"
+            ) from error

@@ -1,0 +1,30 @@
+"""Patience for who waits for news: looking again costs a request where the store is far away."""
+
+from __future__ import annotations
+
+from spark_eos.storage.store import Store
+
+__all__ = ["IDLE_S", "LONGEST_S", "Idle"]
+
+IDLE_S = 0.05
+"""How long somebody who waits for the log to change waits before he looks again."""
+
+LONGEST_S = 0.5
+"""The same after many looks in vain, where each of them is a request (Kafka's fetch.max.wait.ms)."""
+
+
+class Idle:
+    """The waits between looks of one reader: twice as long each time, where looking costs a request."""
+
+    def __init__(self, store: Store, longest_s: float = LONGEST_S) -> None:
+        self._longest_s = IDLE_S if store.is_local else longest_s
+        self._next_s = IDLE_S
+
+    def wait_s(self) -> float:
+        """After a look in vain: how many seconds to wait before the next."""
+        wait, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
+        return wait
+
+    def over(self) -> None:
+        """There was something."""
+        self._next_s = IDLE_S

@@ -1,0 +1,170 @@
+"""Where processes that write to one log meet, to share an entry. Hints, all of it: safety stays with `Store.create`.
+
+One of them has the *lead* at a time and creates the next entry; the others *hand over* what they want to be in it,
+and the leader *announces* what it has created. Whoever does not come, dies or sleeps harms nobody.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+__all__ = ["FileMeeting", "Meeting", "meeting_on_this_machine"]
+
+ANNOUNCED = 64
+"""So many of the newest announcements can be read."""
+
+FRESH_S = 60.0
+"""What is older was left behind: by somebody who died, or before the folder was put back from a copy."""
+
+
+class Meeting(ABC):
+    """One process's place in it. Nothing raises: who cannot meet the others goes on without them."""
+
+    @abstractmethod
+    def take_lead(self) -> bool:
+        """Have the lead, if nobody else has it, and keep it until `leave`. True also where there is no telling."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Give up the lead, if it is had."""
+
+    @abstractmethod
+    def hand_over(self, data: bytes) -> bool:
+        """Let whoever leads find ``data``, in the place of what was handed over before; whether that worked."""
+
+    @abstractmethod
+    def take_back(self) -> bool:
+        """Let nobody find it any more, who has not found it already; whether that worked."""
+
+    @abstractmethod
+    def handed_over(self) -> Iterator[bytes]:
+        """What the others have handed over."""
+
+    @abstractmethod
+    def announce(self, seq: int, data: bytes) -> None:
+        """Entry ``seq`` has been created and is durable; ``data`` are its bytes, or nothing if they are near."""
+
+    @abstractmethod
+    def announced(self, seq: int) -> bytes | None:
+        """What was announced of entry ``seq``, or nothing but that it is there; None if no word was heard of late."""
+
+
+class FileMeeting(Meeting):
+    """In a folder that all of them see, made when it is needed: a lock, and small files that are never synced.
+
+    The kernel frees the lock of a process that dies. Safe for one thread at a time.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = Path(folder)
+        self._own = self._folder / f"request-{uuid4().hex}"
+        self._lock = -1
+        self._pid = -1
+        self._leads = False
+
+    def take_lead(self) -> bool:
+        if self._pid != os.getpid():  # A child that was forked would share its parent's lock, and its name.
+            self._own, self._leads, self._pid = self._folder / f"request-{uuid4().hex}", False, os.getpid()
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._lock = os.open(self._folder / "lead", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError:
+                self._lock = -1
+        if self._leads or self._lock < 0:
+            return True
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        self._leads = True
+        return True
+
+    def leave(self) -> None:
+        if self._leads:
+            self._leads = False
+            with suppress(OSError):
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def hand_over(self, data: bytes) -> bool:
+        return self._write(self._own, data)
+
+    def take_back(self) -> bool:
+        try:
+            os.unlink(self._own)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def handed_over(self) -> Iterator[bytes]:
+        with suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("request-") and entry.name != self._own.name:
+                    with suppress(OSError):
+                        if _is_fresh(entry.stat()):
+                            yield Path(entry.path).read_bytes()
+                        else:
+                            os.unlink(entry.path)
+
+    def announce(self, seq: int, data: bytes) -> None:
+        self._write(self._folder / f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data)
+
+    def announced(self, seq: int) -> bytes | None:
+        try:
+            descriptor = os.open(self._folder / f"entry-{seq % ANNOUNCED}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with open(descriptor, "rb") as file:
+            try:
+                data = file.read() if _is_fresh(os.fstat(descriptor)) else b""
+            except OSError:
+                return None
+        told = int.from_bytes(data[:8], "big") if len(data) >= 8 else -1
+        return data[8:] if told == seq else b"" if told > seq else None
+
+    def _write(self, path: Path, data: bytes) -> bool:
+        temporary = self._folder / f"_{self._own.name}"
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            try:
+                written = os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+            if written < len(data):
+                return False
+            os.rename(temporary, path)
+        except OSError:
+            return False
+        return True
+
+
+def meeting_on_this_machine(url: str, name: str) -> FileMeeting | None:
+    """For the processes of one user and one machine that write to the log ``name`` at ``url``, wherever that is.
+
+    Announcements are believed, so the folder has to be this user's alone; None if it cannot be.
+    """
+    user = os.getuid()
+    folder = Path(tempfile.gettempdir()) / f"spark_eos-{user}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == user and not status.st_mode & 0o077:
+            return FileMeeting(folder / hashlib.sha256(f"{url}\0{name}".encode()).hexdigest()[:32])
+    return None
+
+
+def _is_fresh(status: os.stat_result) -> bool:
+    return abs(time.time() - status.st_mtime) < FRESH_S

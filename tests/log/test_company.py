@@ -1,0 +1,387 @@
+"""Several processes that write at once: a request that is handed over is in once, or not, and its owner knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    IllegalStateError,
+    InvalidRequestError,
+    StoreFullError,
+    TopicExistsError,
+)
+from spark_eos.log import company, names
+from spark_eos.log.clock import Retry
+from spark_eos.log.doubts import Doubts
+from spark_eos.log.log import Log
+from spark_eos.log.tail import Tail
+from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic, Entry, Request
+from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.rules.evidence import Evidence
+from spark_eos.storage import PosixStore
+from spark_eos.testing import FaultyStore
+
+from .fakes import FakeClock, create
+
+
+class Clock(FakeClock):
+    """A process's own: its ids are nobody else's."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def unique(self):
+        return self.name + super().unique()[1:]
+
+
+class Process:
+    """A log of its own, in company, on the store that all share."""
+
+    def __init__(self, folder, name):
+        self.store = FaultyStore(PosixStore(folder))
+        self.clock = Clock(name)
+        self.log = Log.open_or_create(self.store, self.clock, Retry(deadline_s=10))
+        self.log.upkeep.enabled = False
+        self.company = self.log._committer._company
+        self.waits = []
+        self.clock.on_sleep = self.wait
+
+    def wait(self):
+        """At its first wait the first thing happens, and so on; then it would wait for ever."""
+        assert self.waits, "it waits for nobody"
+        self.waits.pop(0)()
+
+    def join(self):
+        self.company.noticed()
+        assert self.company.is_there
+        return self
+
+    def lead(self):
+        self.join()
+        assert self.company.take_lead()
+        return self
+
+    def does(self, *proposals):
+        """To be done while another one waits; it leads all the time."""
+        return lambda: [self.log.commit(one) and self.lead() for one in proposals]
+
+    @property
+    def created(self):
+        return [call.name for call in self.store.journal if call.operation == "create"]
+
+
+@pytest.fixture
+def start(tmp_path):
+    return lambda name: Process(tmp_path / "log", name)
+
+
+@pytest.fixture
+def leader(start):
+    return start(b"a").lead()
+
+
+@pytest.fixture
+def other(leader, start):
+    assert leader.company.take_lead()
+    return start(b"b").join()
+
+
+def entries(process):
+    store = process.store.inner
+    log = Log.open(store)
+    found = [decode_entry(store.read(names.entry(n, 100_000)), n, "entry") for n in range(log.state.seq + 1)]
+    return found[1:]
+
+
+def writers(process):
+    return ["".join(chr(one.request_id[0]) for one in entry.requests) for entry in entries(process)]
+
+
+def test_requests_of_two_processes_in_one_entry(leader, other):
+    other.waits = [leader.does(create("x"))]
+    done = other.log.commit(create("y"))
+    assert writers(leader) == ["ab"]
+    assert done.seq == 1
+    assert done.results == (None,)
+    assert "x" in done.state.topics
+    assert "y" in done.state.topics
+    assert not other.created, "it has written nothing but what it handed over"
+
+
+def test_alone_nothing_of_it_is_used(start, tmp_path):
+    alone = start(b"a")
+    alone.log.commit(create("x"))
+    assert not list((tmp_path / "log" / "_tmp").iterdir())
+
+
+def test_whoever_loses_a_slot_has_company(start):
+    one, other = start(b"a"), start(b"b")
+    one.log.commit(create("x"))
+    assert not other.company.is_there
+    other.log.commit(create("y"))
+    assert other.company.is_there
+    other.clock.now += 2
+    assert not other.company.is_there
+
+
+def test_it_leads_when_the_leader_goes(leader, other):
+    other.waits = [leader.company.leave]
+    other.log.commit(create("y"))
+    assert writers(leader) == ["b"]
+
+
+def test_it_leads_when_the_leader_left_it_out(leader, other):
+    """Who leads may have looked before it was handed over."""
+
+    def too_early():
+        handed = leader.company._meeting.handed_over
+        leader.company._meeting.handed_over = lambda: iter(())
+        leader.log.commit(create("x"))
+        leader.company._meeting.handed_over = handed
+
+    other.waits = [too_early]
+    other.log.commit(create("y"))
+    assert writers(leader) == ["a", "b"]
+
+
+def test_nothing_is_taken_along_twice(leader, other):
+    other.waits = [
+        leader.does(create("x"), lambda s: (DeleteTopic("y", s.topics["y"].topic_id),), create("z"))
+    ]
+    other.log.commit(create("y"))
+    assert writers(leader) == ["ab", "a", "a"]
+
+
+def test_nothing_is_taken_along_by_who_has_forgotten_what_was_written(leader, other, monkeypatch, start):
+    monkeypatch.setattr("spark_eos.log.tail.REMEMBERED", 1)
+    forgetful = start(b"c")
+    forgotten = [create("x"), lambda s: (DeleteTopic("y", s.topics["y"].topic_id),)]
+
+    def later():
+        leader.company.leave()
+        forgetful.lead().does(create("z"))()
+
+    other.waits = [lambda: (leader.does(*forgotten)(), later())]
+    other.log.commit(create("y"))
+    assert writers(leader) == ["ab", "a", "c"]
+
+
+def test_who_is_left_out_because_of_the_rules_is_told(leader, other):
+    other.waits = [leader.does(lambda _: (CreateTopic("x", "first", 1),)), leader.company.leave]
+    with pytest.raises(TopicExistsError):
+        other.log.commit(lambda _: (CreateTopic("x", "second", 1),))
+    found = entries(leader)
+    assert [one.actions for one in found[1].requests] == [()], "a slot is filled to know that it is in none"
+    assert writers(leader) == ["a", "b"]
+    assert other.log.commit(create("y")).seq == 3
+
+
+def found_and_slept(leader, other, meanwhile):
+    """A leader who has found what was handed over, and writes it when ``other`` tries to fill the slot."""
+    found = []
+
+    def find():
+        found.extend(leader.company._meeting.handed_over())
+        handed = leader.company._meeting.handed_over
+        leader.company._meeting.handed_over = lambda: iter(())
+        meanwhile()
+        leader.company._meeting.handed_over = handed
+        leader.company.leave()
+
+    create_ = other.store.create
+
+    def create_after(name, data):
+        if found:
+            offered = found.pop()
+            taken = decode_entry(offered[8:], int.from_bytes(offered[:8], "big"), "offer").requests
+            seq = other.log.state.seq + 1
+            leader.store.inner.create(names.entry(seq, 100_000), encode_entry(Entry(seq, taken)))
+        create_(name, data)
+
+    other.store.create = create_after
+    other.waits = [find]
+
+
+def once(name):
+    """A proposal that does not want to be the second one."""
+
+    def propose(state):
+        if "x" in state.topics:
+            raise IllegalStateError("x is there")
+        return (CreateTopic(name, f"id-of-{name}", 1),)
+
+    return propose
+
+
+def test_what_was_found_before_it_was_taken_back_is_known_to_be_in(leader, other):
+    found_and_slept(leader, other, lambda: leader.log.commit(create("x")))
+    done = other.log.commit(once("y"))
+    assert writers(leader) == ["a", "b"]
+    assert done.seq == 2
+    assert "y" in done.state.topics
+
+
+def test_what_others_can_find_is_looked_for_though_a_slot_was_lost(leader, other, start):
+    """It leads in the end, and loses its slot; and a leader that slept writes what it found in the one behind."""
+    outsider, found, reads = start(b"c"), [], []
+
+    def go():
+        found.extend(leader.company._meeting.handed_over())
+        leader.company.leave()
+
+    def before(operation, name):
+        if operation == "create" and outsider.log.state.seq == 0:
+            outsider.log.commit(create("x"))
+        if operation == "read" and name == names.entry(2, 100_000):
+            reads.append(name)
+            if len(reads) == 2:
+                taken = decode_entry(found[0][8:], 1, "offer").requests
+                other.store.inner.create(name, encode_entry(Entry(2, taken)))
+
+    other.store.before = before
+    other.waits = [go]
+    other.log.commit(create("y"))
+    assert writers(leader) == ["c", "b"]
+
+
+def test_what_is_done_by_another_is_no_answer_while_ones_own_may_land(leader, other):
+    found_and_slept(leader, other, lambda: leader.log.commit(create("x")))
+    done = other.log.commit(lambda s: () if "x" in s.topics else once("y")(s))
+    assert done.seq == 2
+    assert done.results == (None,), "its own, not another's"
+
+
+def test_in_doubt_if_the_slot_cannot_be_filled(leader, other):
+    def full():
+        leader.does(create("x"))()
+        leader.company.leave()
+        other.store.before = refuse
+
+    def refuse(operation, name):
+        if operation == "create":
+            raise StoreFullError(f"{name}: no space left")
+
+    other.waits = [full]
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        other.log.commit(lambda _: (CreateTopic("x", "second", 1),))
+    assert isinstance(unknown.value.__cause__, TopicExistsError)
+    other.store.before = lambda *_: None
+    with pytest.raises(TopicExistsError):
+        other.log.commit(lambda _: (CreateTopic("x", "second", 1),), request_id=unknown.value.request_id)
+
+
+def test_what_could_not_be_taken_back_is_in_doubt(leader, other):
+    other.waits = [leader.does(lambda _: (CreateTopic("x", "first", 1),)), leader.company.leave]
+    other.company._meeting.take_back = lambda: False
+    with pytest.raises(CommitOutcomeUnknownError):
+        other.log.commit(lambda _: (CreateTopic("x", "second", 1),))
+
+
+def test_a_leader_that_sleeps_is_waited_for_once(leader, other):
+    other.waits = [lambda: None] * 1000
+    began = other.clock.now
+    other.log.commit(create("x"))
+    assert company.PATIENCE_S < other.clock.now - began < 1.1 * company.PATIENCE_S
+    began = other.clock.now
+    for name in "yz":
+        other.join().log.commit(create(name))
+    assert other.clock.now == began
+    leader.company.leave()
+    other.join().log.commit(create("u"))
+    assert leader.company.take_lead()
+
+
+def test_an_entry_that_was_announced_is_not_read_where_reading_is_slow(leader, other, monkeypatch):
+    for one in (leader, other):
+        monkeypatch.setattr(one.store, "is_local", False)
+    other.waits = [leader.does(create("x"))]
+    other.store.journal.clear()
+    other.log.commit(create("y"))
+    assert [call.operation for call in other.store.journal] == []
+
+
+def test_an_announcement_that_is_damaged_is_no_news(leader, other, monkeypatch):
+    for one in (leader, other):
+        monkeypatch.setattr(one.store, "is_local", False)
+    monkeypatch.setattr(leader.company._meeting, "announced", lambda seq: b"nonsense" if seq == 1 else None)
+    assert leader.company.learn() == -1
+
+
+def test_who_was_beaten_reads_no_further_than_to_where_others_announce(leader, start, monkeypatch):
+    """Where a read takes as long as a create it would never get to the end."""
+    late = start(b"c")
+    for one in (leader, late):
+        monkeypatch.setattr(one.store, "is_local", False)
+    for name in "xyz":
+        leader.lead().log.commit(create(name))
+    leader.company.leave()
+    late.store.journal.clear()
+    late.log.commit(create("c"))
+    read = [call.name for call in late.store.journal if call.operation == "read"]
+    assert read == [names.entry(1, 100_000)], "the rest was announced"
+    assert writers(leader) == ["a", "a", "a", "c"]
+
+
+def test_who_was_told_of_an_entry_does_not_sync_it(leader, other):
+    other.waits = [leader.does(create("x"))]
+    other.log.commit(create("y"))
+    assert not [call for call in other.store.journal if call.operation == "settle"]
+
+
+def test_what_does_not_fit_any_more_is_asked_for_again(leader, other):
+    """The proposal depends on the state: the leader leaves out what was proposed on an older one."""
+
+    def propose(state):
+        wanted = max(int(name[1:]) for name in state.topics) + 1 if state.topics else 0
+        return (CreateTopic(f"n{wanted}", f"id-{wanted}-b", 1),)
+
+    leader.company.leave()
+    leader.lead().log.commit(lambda _: (CreateTopic("n0", "id-0-a", 1),))
+    leader.lead()
+    other.waits = [
+        leader.does(lambda _: (CreateTopic("n1", "id-1-a", 1),)),
+        leader.does(lambda s: (AlterTopic("n0", s.topics["n0"].topic_id, 2),)),
+        leader.does(lambda s: (AlterTopic("n0", s.topics["n0"].topic_id, 3),)),
+    ]
+    other.log.commit(propose)
+    assert writers(leader) == ["a", "a", "a", "ab"]
+    assert other.log.state.topics["n2"].topic_id == "id-2-b"
+
+
+def test_large_requests_go_alone(leader, other, monkeypatch):
+    monkeypatch.setattr(company, "MOST_BYTES", 10)
+    other.log.commit(create("y"))
+    assert writers(leader) == ["b"]
+
+
+def test_what_others_hand_over_fills_an_entry_only_so_far(leader, other, start, monkeypatch):
+    third = start(b"c").join()
+    third.waits = [leader.does(create("x"), create("u"))]
+    other.waits = [lambda: third.log.commit(create("z"))]
+    one = encode_entry(Entry(1, (Request(bytes(16), 0, create("y")(None)),)))
+    monkeypatch.setattr(company, "MOST_BYTES", int(1.5 * len(one)))
+    other.log.commit(create("y"))
+    assert sorted(map(len, writers(leader))) == [2, 2]
+
+
+def test_what_an_entry_cannot_hold_is_its_own_trouble(leader, other):
+    leader.log.commit(create("x"))
+    leader.lead()
+    with pytest.raises(InvalidRequestError, match="cannot be written down"):
+        other.log.commit(create("y"), writer="\ud800")
+
+
+def test_doubts_remember_all_that_a_request_may_be():
+    tail = Tail(PosixStore("/nowhere"))
+    doubts = Doubts(tail)
+    one, two = (Request(b"id", 0, create(name)(None)) for name in "xy")
+    doubts.sending([one], 5, ())
+    doubts.sending([two], 7, [b"id"])
+    tail._lost.add(b"id")
+    state = tail.state
+    assert doubts.earlier(state, b"id") is Evidence.UNKNOWN
+    assert not doubts.may_be_in(5, b"id")
+    assert doubts.may_be_in(7, b"id")
+    assert doubts._sent[b"id"].variants == (one.actions, two.actions)
