@@ -223,9 +223,9 @@ def _with_bucket(endpoint: str, bucket: str) -> str:
 def _azure(library: Any, location: Location, settings: Settings) -> Made:
     endpoint = (
         settings.get("adls.endpoint")
+        or location.endpoint
         or os.environ.get("AZURE_STORAGE_ENDPOINT")
         or os.environ.get("AZURE_ENDPOINT")
-        or location.endpoint
     )
     account = (
         location.account or settings.get("adls.account-name") or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")

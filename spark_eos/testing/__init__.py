@@ -5,6 +5,8 @@
 - `crash_points` runs a scenario once for every operation of the store, with trouble just there.
 - The contract suite for stores needs pytest and is imported from its module:
   ``from spark_eos.testing.store_contract import StoreContract``.
+- `spark_eos.testing.object_server` is a small object store behind HTTP that errs on demand;
+  `spark_eos.testing.cloud_servers` starts real ones (MinIO, Azurite) where they are installed.
 - `spark_eos.testing.simulator` and `spark_eos.testing.explorer` need the extra ``testing``.
 """
 

@@ -270,16 +270,20 @@ def test_a_bucket_in_the_host_s_name():
     assert made.config["endpoint_url_s3"] == "https://bucket.store.example:9"
 
 
-def test_an_azure_account_by_its_url_and_by_settings():
+def test_an_azure_account_by_its_url_and_by_settings(monkeypatch):
+    monkeypatch.setenv(
+        "AZURE_STORAGE_ENDPOINT", "http://127.0.0.1:9101/other"
+    )  # for URLs that name no account
     made = client("abfss://box@acc.dfs.core.windows.net/log", adls__account_key="a2V5")
     assert made.config["endpoint"] == "https://acc.blob.core.windows.net"
     assert made.credential_provider() == {"access_key": "a2V5", "expires_at": None}
-    assert (
-        client("az://box/log", adls__account_name="other", adls__sas_token="sv=1&sig=x").config[
-            "account_name"
-        ]
-        == "other"
+    made = client("az://box/log", adls__account_name="other", adls__sas_token="sv=1&sig=x")
+    assert made.config["account_name"] == "other"
+    assert made.config["endpoint"] == "http://127.0.0.1:9101/other"
+    made = client(
+        "abfss://box@acc.dfs.core.windows.net/log", adls__endpoint="http://127.0.0.1:1/acc", adls__token="t"
     )
+    assert made.config["endpoint"] == "http://127.0.0.1:1/acc"
 
 
 # -- Profiles -----------------------------------------------------------------------------------------

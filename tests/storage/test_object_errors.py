@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -152,6 +153,16 @@ def test_an_upload_in_parts_that_is_refused_leaves_nothing(server):
         ):  # Older ones leave the parts to the bucket's own rule.
             assert server.uploads == {}
         server.uploads.clear()
+
+
+def test_an_upload_that_its_writer_gives_up_leaves_nothing(server):
+    store = store_at(server.address, single_bytes=1000)
+    with pytest.raises(RuntimeError, match="stop"), store.upload("a") as file:
+        file.write(bytes(2 << 20))
+        assert server.uploads
+        raise RuntimeError("stop")
+    assert server.uploads == {}
+    assert server.buckets["bucket"] == {}
 
 
 def test_an_upload_that_cannot_look_before_its_end_leaves_nothing(server):
@@ -363,6 +374,8 @@ def secure(tmp_path_factory):
     """MinIO with a certificate that nobody knows."""
     if not installed(MINIO):
         pytest.skip("MinIO is not here: scripts/servers installs it")
+    if shutil.which("openssl") is None:
+        pytest.skip("the openssl command is not here: it makes the certificate")
     folder = tmp_path_factory.mktemp("tls")
     made = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
