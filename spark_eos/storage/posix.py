@@ -77,7 +77,6 @@ class PosixStore(Store):
     @contextmanager
     def _upload(self, path: str) -> Iterator[Upload]:
         with self._temporary() as temp:
-
             pieces = Pieces(temp)
 
             def write(view: memoryview) -> None:
