@@ -232,7 +232,7 @@ def test_batch_sink_and_source_beside_their_limits(spark_bench):
     assert {figure.contender for figure in found.figures} == {"no-op", "eoslog", "Parquet"}
     assert all(value > 0 for figure in found.figures for value in figure.values)
     names = [name for name, read, there in source.contenders(bench, frame) if there and read()]
-    assert names == ["bare", "eoslog", "bare, all columns", "Parquet"]
+    assert names == ["bare", "eoslog", "eoslog, two columns", "bare, all columns", "Parquet"]
     assert set(bench.peers.left_out) == {"Kafka", "Delta"}
 
 

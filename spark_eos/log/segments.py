@@ -30,6 +30,9 @@ __all__ = ["BUFFER_BYTES", "FILE_BYTES", "SegmentWriter", "decode_batch", "read_
 BUFFER_BYTES = 32 << 20
 """Rows gathered before they are sorted by partition and written."""
 
+RUN_BYTES = 8 << 20
+"""So many for each partition are enough: with few of them the disk begins earlier, while rows still come."""
+
 MAX_BUFFER_BYTES = 1 << 30
 """Arrow's offsets into text and bytes have 31 bits, and a flush gathers all its rows in one array."""
 
@@ -79,7 +82,7 @@ class SegmentWriter:
         self._layout = layout
         self._partitions = partitions
         self._now_ms = now_ms
-        self._buffer_bytes = min(buffer_bytes, MAX_BUFFER_BYTES)
+        self._buffer_bytes = min(buffer_bytes, MAX_BUFFER_BYTES, RUN_BYTES * partitions)
         self._file_bytes = file_bytes
         self._options = write_options(compression)
         self._intake = Intake(topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes)

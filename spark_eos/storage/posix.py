@@ -30,6 +30,7 @@ from spark_eos.storage.posix_files import (
     sync,
     sync_folder,
 )
+from spark_eos.storage.posix_pieces import Pieces
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
@@ -76,14 +77,17 @@ class PosixStore(Store):
     @contextmanager
     def _upload(self, path: str) -> Iterator[Upload]:
         with self._temporary() as temp:
+            pieces = Pieces(temp)
 
             def write(view: memoryview) -> None:
                 with _translated("write", path):
-                    temp.write(view)
+                    pieces.write(view)
 
             with UploadFile(write) as file:
                 yield file
                 file.finish()
+            with _translated("write", path):
+                pieces.finish()
             self._publish(temp, path)
 
     def _publish(self, temp: TemporaryFile, path: str) -> None:

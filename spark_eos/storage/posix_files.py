@@ -38,6 +38,9 @@ _NOT_OURS = frozenset(
 )
 """A folder that is not open to us, or cannot be synced at all: nobody has made anything in it just now."""
 
+_NOT_DIRECTLY = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
+"""A file system that has no direct writes (tmpfs), or wants them in another form."""
+
 
 @final
 class TemporaryFile:
@@ -47,6 +50,7 @@ class TemporaryFile:
         self.path = os.path.join(folder, uuid.uuid4().hex)
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self._written = self._begun = 0
+        self._takes_pages = hasattr(os, "O_DIRECT")
 
     def __enter__(self) -> TemporaryFile:
         return self
@@ -71,6 +75,35 @@ class TemporaryFile:
         if self._written - self._begun >= WRITEBACK_BYTES:
             begin_writeback(self._descriptor, self._begun, self._written - self._begun)
             self._begun = self._written
+
+    def write_directly(self, pages: memoryview) -> None:
+        """As `write`, but not through the system's cache where the file system can do without.
+
+        ``pages`` are whole pages, in memory that begins with one, and so are all bytes before them.
+        """
+        if self._takes_pages:
+            written = self._write_pages(pages)
+            self._written += written
+            self._begun = self._written
+            pages = pages[written:]
+        self.write(pages)
+
+    def _write_pages(self, pages: memoryview) -> int:
+        """How many bytes could be written directly."""
+        flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
+            try:
+                written = os.write(self._descriptor, pages)
+            finally:
+                fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags)
+        except OSError as error:
+            if error.errno not in _NOT_DIRECTLY:
+                raise
+            written = 0
+        # After a part of a page, nothing would be aligned any more.
+        self._takes_pages = written == pages.nbytes
+        return written
 
     def seal(self) -> None:
         """Make the bytes durable and close the file: an open one would outlive its name on NFS."""

@@ -120,6 +120,21 @@ def test_compression(store, compression):
     assert values(store, staged) == {1: [b"x" * 10_000] * 5}
 
 
+def test_rows_of_few_partitions_are_written_sooner(store):
+    """The disk begins while rows still come; many partitions wait, for batches that are not too small."""
+    rows = {"value": [b"x" * (1 << 20)] * 20}
+    targets = np.zeros(20, np.int32)
+    with SegmentWriter(store, "t", "n", KAFKA, 1, now_ms=NOW) as segment:
+        for _ in range(3):
+            segment.append(pa.table({"value": rows["value"][:7]}), 0)
+        (one,) = segment.finish()
+    assert [batch.count for batch in one.batches] == [7, 7, 7]
+    with SegmentWriter(MemoryStore(), "t", "n", KAFKA, 64, now_ms=NOW) as segment:
+        segment.append(pa.table(rows), targets)
+        (many,) = segment.finish()
+    assert [batch.count for batch in many.batches] == [20]
+
+
 def test_an_unknown_compression(store):
     with pytest.raises(ConfigError, match="'snappy'"):
         writer(store, compression="snappy")

@@ -49,7 +49,7 @@ def plant(monkeypatch, function, *changes):
 
 
 _SAVES = "        self._pieces.save(_pieces(state))\n"
-_STORES = "            self._store.create(names.snapshot(state.seq), encode_snapshot(state))\n"
+_STORES = "        store_derived(self._store, names.snapshot(state.seq), encode_snapshot(state))\n"
 
 BUGS = {
     "a lost reply counts as a failure": (
@@ -57,7 +57,10 @@ BUGS = {
         "is in the log at (",
         (
             Committer._create,
-            ("doubted = {request.request_id for request in draft.requests}", "doubted = set()"),
+            (
+                "doubted = {request.request_id for request in draft.requests}\n            failure = error",
+                "doubted = set()\n            failure = error",
+            ),
         ),
     ),
     "an earlier try in doubt is forgotten": (
@@ -76,7 +79,10 @@ BUGS = {
         "is entry 2; it is at ()",
         (
             Committer._create,
-            ("self._await_slot(entry.seq, deadline)", "return self._succeed(draft, entry, since)"),
+            (
+                "self._taken(draft, entry, doubted if attempt == 0 else None)",
+                "self._succeed(draft, entry, since)",
+            ),
         ),
     ),
     "its own entry is not recognised": (
@@ -89,7 +95,10 @@ BUGS = {
         "holds entry 4, not entry 5",
         (
             Committer._create,
-            ("failure: EosLogError = error", "failure, name = error, names.entry(entry.seq + 1)"),
+            (
+                "failure = error\n        except StoreUnavailableError as",
+                "failure, name = error, names.entry(entry.seq + 1)\n        except StoreUnavailableError as",
+            ),
         ),
     ),
     "a fenced epoch may go on": (
@@ -222,8 +231,8 @@ BUGS = {
         (
             Committer._create,
             (
-                "doubted = {request.request_id for request in draft.requests}",
-                "doubted = {draft.requests[0].request_id}",
+                "doubted = {request.request_id for request in draft.requests}\n            failure = error",
+                "doubted = {draft.requests[0].request_id}\n            failure = error",
             ),
         ),
     ),

@@ -14,6 +14,7 @@ from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.plan import Fetch, Isolation, end_offset, plan
 from spark_eos.log.read import read
+from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import IndexRow, Kind
@@ -88,9 +89,15 @@ class Referee:
         return after
 
     def _may_repeat(self, request: a.Request) -> bool:
-        """Who could not see any more whether it is in asks again, if that does no harm."""
-        name = names.entry(self.accepted[request.request_id][0], self.state.entries_per_folder)
-        return is_repeatable(request.actions) and not self._store.inner.size(name)
+        """Who could not see any more whether it is in asks again, if that does no harm.
+
+        It was retired, or a snapshot covers it, and whoever was away for an hour goes on from there.
+        """
+        if not is_repeatable(request.actions):
+            return False
+        seq = self.accepted[request.request_id][0]
+        newest = newest_snapshot(self._store.inner)
+        return newest is not None and newest.seq >= seq
 
     def _check_copies(self, stood: dict[tuple[str, int], int], state: State) -> None:
         """What the copying group has moved over is what became visible in the output, in the same request."""
