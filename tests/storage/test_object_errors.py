@@ -1,7 +1,5 @@
 """What can go wrong with an object store: which error it is, that it names the store and the call, how soon."""
 
-# ruff: noqa: PT012  (an upload is more than one statement)
-
 from __future__ import annotations
 
 import shutil
