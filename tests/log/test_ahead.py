@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -127,7 +128,27 @@ def test_no_more_is_held_than_there_is_room_for(log, monkeypatch, order):
             assert values(log, store, [fetch]) == [wanted]
             taken += 1
             assert len(log.store.asked) <= taken + 4
+            if order == 1:
+                until(lambda: len(log.store.asked) >= min(taken + 2, len(fetches)))  # noqa: B023  (used at once)
     assert len(log.store.asked) == len(fetches)
+
+
+def until(condition):
+    """The bound is only there to end a test that has failed."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_what_is_read_once_more_than_was_said_is_read_as_ever(log):
+    fetches, threads = planned(log), []
+    with read_ahead(log.store, fetches) as store:
+        values(log, store, fetches)
+        log.store.before = lambda _: threads.append(threading.current_thread())
+        values(log, store, fetches[:1])
+        values(log, store, fetches[:1])
+    assert threads == [threading.current_thread()] * 2
 
 
 def test_errors_come_where_the_rows_would(log):
