@@ -18,9 +18,7 @@ its owner a request that was handed over is in doubt, as after a create without 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
@@ -34,10 +32,11 @@ from spark_eos.log import names
 from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.company import Company
 from spark_eos.log.doubts import Doubts
+from spark_eos.log.draft import Committed, Draft, Propose, Ticket
 from spark_eos.log.tail import Moment, Tail
-from spark_eos.protocol.actions import Action, Entry, Request
+from spark_eos.protocol.actions import Entry, Request
 from spark_eos.protocol.codec import encode_entry
-from spark_eos.protocol.rules import Rejected, apply, behind
+from spark_eos.protocol.rules import Rejected, behind
 from spark_eos.protocol.rules.evidence import Evidence
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
@@ -49,48 +48,6 @@ IDLE_S = 5.0
 
 ALONE_S = 60.0
 """The same for whoever was alone with the log until now, where looking costs a request."""
-
-Propose = Callable[[State], Sequence[Action]]
-"""What to ask for, given a state; nothing, if nothing is left to do. May raise to refuse.
-
-It is called again for every slot that is tried, so it must depend on the state alone.
-"""
-
-
-class Committed(NamedTuple):
-    """A request that is in the log: its entry, what each action came to, and a state that contains it.
-
-    ``results`` is empty if the proposal found that there was nothing to do.
-    """
-
-    seq: int
-    results: tuple[Any, ...]
-    state: State
-    request_id: bytes
-
-
-@dataclass(slots=True)
-class _Ticket:
-    propose: Propose
-    request_id: bytes
-    writer: str
-    result: Committed | None = None
-    error: BaseException | None = None
-
-    @property
-    def done(self) -> bool:
-        return self.result is not None or self.error is not None
-
-
-@dataclass(slots=True)
-class _Draft:
-    """An entry in the making: the requests that passed, and the state each of them would lead to."""
-
-    state: State
-    seen: Moment
-    tickets: list[_Ticket] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)
-    results: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 class Committer:
@@ -104,7 +61,7 @@ class Committer:
         self._company = Company(store, tail, clock)
         self._turn = threading.Lock()
         self._queue = threading.Lock()
-        self._waiting: list[_Ticket] = []
+        self._waiting: list[Ticket] = []
         self._doubts = Doubts(tail)
         self._used_s = clock.monotonic()
         self._alone_since = -1
@@ -121,7 +78,7 @@ class Committer:
         rule the request breaks, `CommitOutcomeUnknownError` if it may or may not be in, and a
         `StorageError` or `StoreUnavailableError` if it certainly is not.
         """
-        ticket = _Ticket(propose, request_id or self._clock.unique(), writer)
+        ticket = Ticket(propose, request_id or self._clock.unique(), writer)
         with self._queue:
             self._waiting.append(ticket)
         with self._turn:
@@ -134,7 +91,7 @@ class Committer:
         assert ticket.result is not None
         return ticket.result
 
-    def _settle(self, tickets: list[_Ticket]) -> None:
+    def _settle(self, tickets: list[Ticket]) -> None:
         try:
             while open_tickets := [ticket for ticket in tickets if not ticket.done]:
                 self._attempt(open_tickets)
@@ -150,7 +107,7 @@ class Committer:
             self._take_back()
             self._company.leave()
 
-    def _attempt(self, tickets: list[_Ticket]) -> None:
+    def _attempt(self, tickets: list[Ticket]) -> None:
         """One slot: create it, or, in company, hand over what is to be in it; or learn what is newer."""
         if not self._company.is_there:
             self._take_back()
@@ -166,7 +123,7 @@ class Committer:
             if leads:
                 self._company.leave()
 
-    def _try(self, tickets: list[_Ticket], submit: Callable[[_Draft], None]) -> None:
+    def _try(self, tickets: list[Ticket], submit: Callable[[Draft], None]) -> None:
         """Draft an entry on the state at hand and submit it, or learn what is newer."""
         now, age_s = self._clock.monotonic(), self._tail.age_s
         seen, state = self._tail.seen, self._tail.state
@@ -182,7 +139,7 @@ class Committer:
                 self._doubts.looked(state)
             if self._answer_found(tickets) or self._answer_lost(tickets, state):
                 return
-        draft, refused = self._draft(_Draft(state, seen), tickets)
+        draft, refused = self._draft(Draft(state, seen), tickets)
         if refused and self._follow().seq != state.seq:
             return  # It was refused, or found done, on a state that is not the newest: ask again.
         if self._may_have_been_taken_along([ticket.request_id for ticket, _ in refused], draft):
@@ -212,13 +169,13 @@ class Committer:
                 return
         self._follow()
 
-    def _lead(self, draft: _Draft) -> None:
+    def _lead(self, draft: Draft) -> None:
         """Create the next slot, with what the others want to be in it."""
         draft.state, gathered = self._company.gather(draft.state)
         draft.requests += gathered
         self._create(draft)
 
-    def _hand_over(self, draft: _Draft) -> None:
+    def _hand_over(self, draft: Draft) -> None:
         """Let others take the requests along: until they are in, or nobody leads any more."""
         slot = draft.state.seq + 1
         if (offer := self._company.offer(draft.requests)) is None:
@@ -237,7 +194,7 @@ class Committer:
             if self._answer_found(draft.tickets) or self._tail.state.seq > slot:
                 return
 
-    def _may_have_been_taken_along(self, refused: list[bytes], draft: _Draft) -> bool:
+    def _may_have_been_taken_along(self, refused: list[bytes], draft: Draft) -> bool:
         """Find out whether what is about to be refused was handed over and is in the log: whether to ask again."""
         if any(map(self._company.has, refused)):
             self._take_back()
@@ -246,7 +203,7 @@ class Committer:
         if not any(self._doubts.is_settled_by_filling(one, state) for one in refused):
             return False
         nothing = Request(self._clock.unique(), self._clock.now_ms(), (), "to fill the slot")
-        self._create(_Draft(state, draft.seen, requests=[nothing]))
+        self._create(Draft(state, draft.seen, requests=[nothing]))
         return self._tail.state.seq > state.seq
 
     def _take_back(self) -> None:
@@ -254,36 +211,18 @@ class Committer:
         self._doubts.taken_back(self._company.take_back())
 
     def _draft(
-        self, draft: _Draft, tickets: list[_Ticket]
-    ) -> tuple[_Draft, list[tuple[_Ticket, BaseException | Committed]]]:
-        refused: list[tuple[_Ticket, BaseException | Committed]] = []
+        self, draft: Draft, tickets: list[Ticket]
+    ) -> tuple[Draft, list[tuple[Ticket, BaseException | Committed]]]:
+        refused: list[tuple[Ticket, BaseException | Committed]] = []
         now_ms = self._clock.now_ms()
         for ticket in tickets:
-            verdict = self._judge(draft, ticket, now_ms)
+            verdict = draft.add(ticket, now_ms)
             # What rests on a draft that may never become an entry is no answer: ask again behind it.
             if verdict is not None and not draft.requests:
                 refused.append((ticket, verdict))
         return draft, refused
 
-    def _judge(self, draft: _Draft, ticket: _Ticket, now_ms: int) -> BaseException | Committed | None:
-        """Add the request to the draft, or say why it is not to be added."""
-        try:
-            actions = tuple(ticket.propose(draft.state))
-        except Exception as error:  # noqa: BLE001  (it belongs to this ticket's caller alone)
-            return error
-        if not actions:
-            return Committed(draft.state.seq, (), draft.state, ticket.request_id)
-        request = Request(ticket.request_id, now_ms, actions, ticket.writer)
-        after, outcome = apply(draft.state, request)
-        if isinstance(outcome, Rejected):
-            return outcome.error
-        draft.state = after
-        draft.tickets.append(ticket)
-        draft.requests.append(request)
-        draft.results.append(outcome.results)
-        return None
-
-    def _create(self, draft: _Draft) -> None:
+    def _create(self, draft: Draft) -> None:
         """Fill the next slot: with this draft, or with what somebody else put there."""
         entry = Entry(draft.state.seq + 1, tuple(draft.requests))
         try:
@@ -336,7 +275,7 @@ class Committer:
             self._clock.sleep(self._retry.wait_s(attempt, self._clock))
             attempt += 1
 
-    def _taken(self, draft: _Draft, entry: Entry, doubted: set[bytes] | None) -> None:
+    def _taken(self, draft: Draft, entry: Entry, doubted: set[bytes] | None) -> None:
         """The slot is somebody's, or our own from a try whose reply was lost: the body tells.
 
         ``doubted`` are requests of earlier calls that may be in it; None: all may.
@@ -350,7 +289,7 @@ class Committer:
             if certain and not self._company.has(ticket.request_id):
                 self._doubts.forget(ticket.request_id)
 
-    def _refuse_unwritable(self, draft: _Draft) -> None:
+    def _refuse_unwritable(self, draft: Draft) -> None:
         """A request that no entry can hold is its own caller's trouble; the others are asked again."""
         for ticket, request in zip(draft.tickets, draft.requests, strict=False):
             try:
@@ -360,7 +299,7 @@ class Committer:
                     self._unknown(ticket, error) if self._doubts.is_open(ticket.request_id) else error
                 )
 
-    def _succeed(self, draft: _Draft, entry: Entry, since: Moment) -> None:
+    def _succeed(self, draft: Draft, entry: Entry, since: Moment) -> None:
         state = behind(draft.state, entry.seq)
         self._durable = entry.seq
         self._alone = not self._store.is_local and self._tail.applied == self._alone_since
@@ -370,7 +309,7 @@ class Committer:
             ticket.result = Committed(entry.seq, results, state, ticket.request_id)
             self._doubts.forget(ticket.request_id)
 
-    def _fail(self, draft: _Draft, error: EosLogError, doubted: set[bytes]) -> None:
+    def _fail(self, draft: Draft, error: EosLogError, doubted: set[bytes]) -> None:
         for ticket in draft.tickets:
             if ticket.request_id in doubted:
                 ticket.error = self._unknown(ticket, error)
@@ -378,7 +317,7 @@ class Committer:
                 ticket.error = error
                 self._doubts.forget(ticket.request_id)
 
-    def _unknown(self, ticket: _Ticket, cause: BaseException) -> CommitOutcomeUnknownError:
+    def _unknown(self, ticket: Ticket, cause: BaseException) -> CommitOutcomeUnknownError:
         error = CommitOutcomeUnknownError(
             f"the store did not say whether a commit to {self._store.url} was written ({cause}). Repeat the same "
             "call; staged files stay until it is known",
@@ -387,7 +326,7 @@ class Committer:
         error.__cause__ = cause
         return error
 
-    def _answer_found(self, tickets: list[_Ticket]) -> bool:
+    def _answer_found(self, tickets: list[Ticket]) -> bool:
         """Settle the tickets whose requests were found in the log; whether there were any."""
         any_found = False
         for ticket in tickets:
@@ -403,7 +342,7 @@ class Committer:
             self._doubts.forget(ticket.request_id)
         return any_found
 
-    def _answer_lost(self, tickets: list[_Ticket], state: State) -> bool:
+    def _answer_lost(self, tickets: list[Ticket], state: State) -> bool:
         """Settle tickets whose slots were retired unread, as far as the state can tell; whether there were any.
 
         The others are asked again, which recognises what was done: by sequence, transaction or batch number.
@@ -416,7 +355,7 @@ class Committer:
                 any_settled = True
         return any_settled
 
-    def _refuse(self, ticket: _Ticket, verdict: BaseException, state: State) -> None:
+    def _refuse(self, ticket: Ticket, verdict: BaseException, state: State) -> None:
         """The rules say no; but an earlier try of the request may be in the log, or get there yet."""
         earlier = self._doubts.earlier(state, ticket.request_id)
         if self._company.has(ticket.request_id):

@@ -126,8 +126,8 @@ MUTANTS = (
     Mutant(
         "new-identity-for-each-call",
         _COMMIT,
-        "_Ticket(propose, request_id or self._clock.unique(), writer)",
-        "_Ticket(propose, self._clock.unique(), writer)",
+        "Ticket(propose, request_id or self._clock.unique(), writer)",
+        "Ticket(propose, self._clock.unique(), writer)",
         "a repeated call does not find its own entry",
         _OF_COMMIT,
     ),

@@ -69,7 +69,7 @@ BUGS = {
         (
             Committer._create,
             (
-                "doubted = {r.request_id for r in draft.requests if self._is_sent_to(r.request_id, entry.seq)}",
+                "doubted = {one.request_id for one in own if self._may_be_in(entry.seq, one.request_id)}",
                 "doubted = set()",
             ),
         ),
