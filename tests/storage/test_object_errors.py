@@ -367,6 +367,40 @@ def test_credentials_that_nobody_gives(monkeypatch):
         store.create("a", b"1")
 
 
+@pytest.mark.parametrize(
+    ("url", "address", "environ", "sent"),
+    [
+        ("az://box/l", "AZURE_STORAGE_ENDPOINT", {"AZURE_STORAGE_SAS_TOKEN": "sv=1&sig=2"}, "?sv=1&sig=2 "),
+        ("az://box/l", "AZURE_STORAGE_ENDPOINT", {"AZURE_STORAGE_TOKEN": "told"}, "Bearer told"),
+        ("az://box/l", "AZURE_STORAGE_ENDPOINT", {"AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}, "SharedKey acc:"),
+        ("gs://box/l", "GOOGLE_BASE_URL", {"GOOGLE_BEARER_TOKEN": "told"}, "Bearer told"),
+        (
+            "s3://box/l",
+            "AWS_ENDPOINT_URL",
+            {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-west-9"},
+            "/eu-west-9/s3/aws4_request",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_credentials_of_the_environment(url, address, environ, sent, monkeypatch):
+    """The variables that docs/stores names are those the requests are signed with."""
+    heard = []
+
+    def absent(connection, _):
+        heard.append(connection.recv(10_000).decode())
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        connection.close()
+
+    for name, value in {"AZURE_STORAGE_ACCOUNT_NAME": "acc", **environ}.items():
+        monkeypatch.setenv(name, value)
+    with listening(absent) as host:
+        monkeypatch.setenv(address, f"http://{host}")
+        with pytest.raises(ObjectNotFoundError):
+            open_store(url).read("a")
+    assert sent in heard[0]
+
+
 # -- TLS, with MinIO ----------------------------------------------------------------------------------
 
 
