@@ -38,7 +38,7 @@ def test_a_million_records_cost_what_their_requests_cost(name):
 def test_the_requests_are_those_that_were_measured_and_one_to_retire_each_entry(name):
     _, put, get, *_ = BILLED[name]
     measured = [float(cell) for cell in MEASURED[name][4:6]]
-    entries = measured[0] - 1 if "threads" in name else 1
+    entries = measured[0] - 1  # A transaction is one file, and its share of an entry.
     assert number(put) == pytest.approx(1000 * (measured[0] + entries), abs=1)
     assert number(get) == pytest.approx(1000 * measured[1], abs=1)
 
