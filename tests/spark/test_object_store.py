@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 import uuid
+from contextlib import suppress
+from urllib.parse import urlsplit
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, StorePermissionError
@@ -16,6 +18,7 @@ from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.storage import Settings, open_store, split_settings
 from spark_eos.testing.cloud_servers import MINIO, installed, minio
+from spark_eos.testing.fault_proxy import FaultPlan, FaultProxy
 
 ROWS = 500
 
@@ -96,6 +99,35 @@ def test_spark_writes_and_reads(spark, url, settings, tmp_path):
     assert sum(map(len, rows(url, settings, "out").values())) == ROWS
     group = Admin(url, settings).list_group_offsets(query.id)
     assert sum(offset.offset for at, offset in group.items() if at.topic == "in") == ROWS
+
+
+def test_a_stream_through_a_bad_network(spark, url, settings, tmp_path):
+    """A query that fails is started again, as often as it takes: no row is lost, none is there twice."""
+    spark.range(ROWS).selectExpr("CAST(id AS STRING) AS value").write.format("eoslog").options(
+        **settings, topic="in", **{"num.partitions": "2"}
+    ).mode("append").save(url)
+    address = urlsplit(settings["s3.endpoint"])
+    with FaultProxy(
+        address.hostname, address.port, plan=FaultPlan.everything(0.02), seed=7, delay_s=1.0
+    ) as proxy:
+        spoilt = {**settings, "s3.endpoint": proxy.url, "s3.request-timeout": "0.7"}
+        for _ in range(20):
+            source = spark.readStream.format("eoslog").options(**spoilt, maxOffsetsPerTrigger="100")
+            copied = source.option("subscribe", "in").option("startingOffsets", "earliest").load(url)
+            query = (
+                copied.select("value").writeStream.format("eoslog")
+                .options(**spoilt, topic="out", checkpointLocation=str(tmp_path / "cp"))
+                .trigger(availableNow=True).start(url)
+            )  # fmt: skip
+            with suppress(StreamingQueryException):
+                query.awaitTermination()
+                break
+        else:
+            raise AssertionError("the query was started 20 times and came to no end")
+        struck = {exchange.fault for exchange in proxy.exchanges if exchange.fault is not None}
+    assert len(struck) > 3, f"{struck}: too few to say anything"
+    found = rows(url, settings, "out")
+    assert sorted(int(value) for values in found.values() for value in values) == list(range(ROWS))
 
 
 def test_the_checkpoint_of_a_query_read_in_the_bucket(spark, server, settings, tmp_path):
