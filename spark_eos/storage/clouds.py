@@ -127,6 +127,15 @@ def connect(location: Location, settings: Settings, *, patient: bool = False) ->
     raise ConfigError(f"{location.url}: the settings do not fit: {problem}")
 
 
+def endpoint_of(location: Location, settings: Settings) -> str | None:
+    """Where the requests of `connect` go; None: to the cloud itself."""
+    from obstore import store as library
+
+    make = {"s3": _s3, "adls": _azure, "gcs": _gcs}[location.cloud]
+    endpoint: str | None = make(library, location, settings)[3]
+    return endpoint
+
+
 _process: list[int] = []
 """The process that has used the library."""
 

@@ -22,7 +22,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     OutcomeUnknownError,
 )
-from spark_eos.storage.clouds import Location, check_process, connect
+from spark_eos.storage.clouds import Location, check_process, connect, endpoint_of
 from spark_eos.storage.meeting import Meeting, meeting_on_this_machine
 from spark_eos.storage.names import (
     MAX_NAME_BYTES,
@@ -182,7 +182,8 @@ class ObjectStore(Store):
     # -- Remove and replace -----------------------------------------------------------------------------
 
     def meeting(self, name: str) -> Meeting | None:
-        return meeting_on_this_machine(self.url, name)
+        # A copy of the log has the same name and perhaps the same URL, elsewhere.
+        return meeting_on_this_machine(f"{endpoint_of(self._location, self._settings)} {self.url}", name)
 
     def delete(self, name: str) -> None:
         key = self._key(name)

@@ -446,15 +446,11 @@ def test_tasks_of_spark_share_a_rolled_batch(world, limits):
     Roller(world.log).run()
     columns = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("partition", pa.int32())])
 
-    class Here(Stage):
-        def read(self, topic, fetch):
-            return read(world.store, topic, fetch)
-
     end = world.partition.end
     for start in (0, 1, 2, 7):
         expected = seen(world.log, start=start)
         fetches = plan(world.log.state, AT, start, end, COMMITTED, world.log.load)
-        tasks = split(Here("memory://x", 0), dict(world.log.state.topics), fetches, **limits)
+        tasks = split(Stage(world.store.url, 0), dict(world.log.state.topics), fetches, **limits)
         found = [
             [(row["offset"], row["value"]) for batch in read_task(task, columns) for row in batch.to_pylist()]
             for task in tasks

@@ -69,5 +69,5 @@ def test_requests_take_as_long_as_they_are_said_to(monkeypatch):
 def test_the_benchmark_counts_what_its_writers_do(handles):
     found = writers(3, 1.0, handles=handles, scale=0.01)
     assert found.commits == len(found.took) > 0
-    assert found.requests["PUT"] >= found.commits + 1
-    assert (found.requests["PUT"] >= 2 * found.commits) or handles == 1
+    # A file for each, and the entries that they share.
+    assert found.commits + 1 <= found.requests["PUT"] < 2.5 * found.commits
