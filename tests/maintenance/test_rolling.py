@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from spark_eos import Admin, Consumer
 from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, ObjectNotFoundError
 from spark_eos.log.plan import Fetch, plan
-from spark_eos.log.read import read
 from spark_eos.log.staging import compression_of
 from spark_eos.maintenance import rewrite, rolling
 from spark_eos.maintenance.rewrite import SMALL_BYTES, Form, Rewriter, read_row
