@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import hypothesis
 import pytest
@@ -27,6 +30,29 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 def log_url(tmp_path: Path) -> str:
     """A folder for a log; it does not exist yet."""
     return str(tmp_path / "log")
+
+
+@pytest.fixture(scope="session")
+def bad_network() -> Iterator[str]:
+    """The address of an object store, behind a proxy that spoils one request in ten, each in some way."""
+    from spark_eos.testing.fault_proxy import FaultPlan, FaultProxy
+    from spark_eos.testing.object_server import ObjectServer, serving
+
+    with serving(ObjectServer({"bucket": {}})) as server:
+        address = urlsplit(server.address)
+        # No server says that a name is taken that nobody has ever written; whoever is told so of a file of rows aborts.
+        plan = replace(FaultPlan.everything(0.008), precondition=0.0)
+        with FaultProxy(address.hostname or "", address.port or 0, plan=plan, seed=1, delay_s=0.05) as proxy:
+            yield proxy.url
+
+
+@pytest.fixture
+def bucket_url(bad_network: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A place for a log in a bucket that is reached through a `bad_network`; there is none yet."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bad_network)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "some-key")
+    return f"s3://bucket/{uuid.uuid4().hex}"
 
 
 @pytest.fixture(scope="session")

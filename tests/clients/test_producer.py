@@ -36,8 +36,10 @@ ENTRIES = "_log/*"
 DATA = "data/*"
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=["memory", "folder", "bucket"])
 def url(request, tmp_path):
+    if request.param == "bucket":
+        return request.getfixturevalue("bucket_url")
     return next(NAMES) if request.param == "memory" else str(tmp_path / "log")
 
 

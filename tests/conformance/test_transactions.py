@@ -34,10 +34,13 @@ conformance = pytest.mark.conformance
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=["memory", "folder", "bucket"])
 def url(request, tmp_path):
     """A log with the topics t and u of four partitions each."""
-    url = next(NAMES) if request.param == "memory" else str(tmp_path / "log")
+    if request.param == "bucket":
+        url = request.getfixturevalue("bucket_url")
+    else:
+        url = next(NAMES) if request.param == "memory" else str(tmp_path / "log")
     for topic in "tu":
         Admin(url).create_topic(topic, 4)
     return url
