@@ -65,7 +65,7 @@ def test_it_refuses_an_existing_name(store):
 
 def test_it_refuses_a_name_taken_meanwhile(store):
     with pytest.raises(ObjectExistsError, match="a"), store.upload("a") as file:
-        # Before its parts are on their way: Azurite can lose a blob that is made while a block of the same name arrives.
+        # Before its parts are on their way: Azurite can lose a blob that is made while a block of its name comes.
         store.create("a", b"fast")
         file.write(WHOLE)
     assert store.read("a") == b"fast"
