@@ -20,6 +20,11 @@ TEXT = """
 1, 4 and 16 processes, each with a transactional producer of its own, commit transactions of one record to one partition
 as fast as they can: commits per second of all together, and how long one takes. Once in a folder, and once on a store
 whose every request takes 100 ms longer, as far away stores do.
+
+Those who write at the same time share entries (docs/design/0006-company.md). In a folder the 16 are bound by the
+processors where they have two and the disk is quick: each of them applies all entries. Where a sync takes longer they
+commit more than one process does: on a busy disk with 8 ms for a sync 3.5 times as much. Before entries were shared
+they committed 0.16 times as much.
 """
 
 COUNTS = (1, 4, 16)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import NamedTuple
 
 from spark_eos.errors import (
@@ -15,6 +14,7 @@ from spark_eos.errors import (
 )
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import producers, topics
 from spark_eos.protocol.state import Partition, PartitionKey, Producer, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, BatchRef, FileRef, ProducerStamp, StagedFile

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spark_eos.errors import CorruptRecordError, EosLogError, InvalidRequestError
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import (
     appends,
     expiry,

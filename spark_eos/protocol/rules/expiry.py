@@ -9,7 +9,6 @@ producer id is never given out twice, and one that is unknown is refused (KAFKA-
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from immutables import Map
 
@@ -21,6 +20,7 @@ from spark_eos.protocol.actions import (
     ExpireTransaction,
     ExpireTransactionalIds,
 )
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import groups
 from spark_eos.protocol.rules.producers import complete, require_epoch
 from spark_eos.protocol.rules.settings import setting

@@ -13,7 +13,6 @@ same input, and a new one needs a new version of the entries' schema.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from immutables import Map
 
@@ -27,6 +26,7 @@ from spark_eos.errors import (
 )
 from spark_eos.protocol.actions import DeleteOffsets, JoinGroup, LeaveGroup, Membership, SyncGroup
 from spark_eos.protocol.assignors import ASSIGNORS, Subscriber
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
 
 __all__ = [

@@ -6,7 +6,6 @@ whoever asks. Both see the same state: the create of the entry proves it was the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from immutables import Map
@@ -21,6 +20,7 @@ from spark_eos.protocol.actions import (
     PartitionOffset,
     SourceProgress,
 )
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import groups
 from spark_eos.protocol.rules.offsets import require_partition
 from spark_eos.protocol.state import CommittedOffset, Producer, Query, State

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import groups, producers, topics
 from spark_eos.protocol.state import CommittedOffset, PartitionKey, State
 from spark_eos.protocol.types import MAX_METADATA_BYTES

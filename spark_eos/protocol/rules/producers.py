@@ -6,8 +6,6 @@ back for a producer id, so that a late end cannot decide a later transaction (KA
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from immutables import Map
 
 from spark_eos.errors import (
@@ -20,6 +18,7 @@ from spark_eos.errors import (
 )
 from spark_eos.protocol.actions import EndTransaction, InitProducer
 from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import (
     CommittedOffset,
     PartitionKey,

@@ -7,12 +7,11 @@ stable offset are sealed; their transactions have ended, and which of them were 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from immutables import Map
 
 from spark_eos.protocol.index import Index, IndexRow, Kind, Piece, Rows
 from spark_eos.protocol.pieces import seal_pieces, seal_rows
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
 __all__ = ["FAN_OUT", "PIECE_ROWS", "is_boundary", "ready", "seal", "sealed_to"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions import AlterLog
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
 
 __all__ = ["LOG_CONFIGS", "alter", "is_setting", "setting"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from spark_eos.errors import InvalidRequestError, OffsetOutOfRangeError
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, RaiseStagingFloor
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.offsets import require_partition
 from spark_eos.protocol.state import State
 

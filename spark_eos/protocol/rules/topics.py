@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TypeVar
 
 from immutables import Map
@@ -15,6 +14,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import groups
 from spark_eos.protocol.state import Partition, State, Topic
 
