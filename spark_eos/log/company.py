@@ -161,10 +161,11 @@ class Company:
         slot = self._tail.state.seq + 1
         if wanted == self._handed and slot - self._handed_slot < REMEMBERED // 2:
             return ()
-        if not self._meeting.hand_over(offer):
-            self._handed.update(wanted)  # Who knows what others see by now.
-            return None
         dropped = self._handed.keys() - wanted
+        # From here on others may see it, whether that fails or is interrupted.
+        self._handed = {**self._handed, **wanted}
+        if not self._meeting.hand_over(offer):
+            return None
         self._handed, self._handed_slot = wanted, slot
         return dropped
 

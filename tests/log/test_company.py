@@ -279,6 +279,19 @@ def test_what_could_not_be_taken_back_is_in_doubt(leader, other):
         other.log.commit(lambda _: (CreateTopic("x", "second", 1),))
 
 
+def test_what_was_being_handed_over_when_somebody_interrupted_is_taken_back(leader, other):
+    hand_over = other.company._meeting.hand_over
+
+    def interrupted(data):
+        hand_over(data)
+        raise KeyboardInterrupt
+
+    other.company._meeting.hand_over = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        other.log.commit(create("y"))
+    assert not list(leader.company._meeting.handed_over()), "nobody would wait for the answer"
+
+
 def test_a_leader_that_sleeps_is_waited_for_once(leader, other):
     other.waits = [lambda: None] * 1000
     began = other.clock.now
