@@ -56,22 +56,37 @@ class Company:
         self._crowded_s = -math.inf
         self._heard_s = -math.inf
         """When there was last a sign that whoever leads is awake."""
+        self._led = 0
+        """That sign, of whoever it was last."""
         self._goes_without = False
         self._handed_slot = 0
         self._handed: dict[bytes, tuple[Action, ...]] = {}
         self._wait_s = _SHORTEST_S
+        self._news_s = -math.inf
+        """When something was last heard."""
 
     @property
     def is_there(self) -> bool:
-        """Whether others have written a moment ago, and there is a place to meet them."""
-        if not self._tail.state.log_id or self._clock.monotonic() - self._crowded_s > CROWDED_S:
+        """Whether others have written a moment ago, or want to, and there is a place to meet them."""
+        if not self._tail.state.log_id:
             return False
         if self._meeting is None:
             self._meeting = self._store.meeting(self._tail.state.log_id)
-        return self._meeting is not None
+            if self._meeting is None:
+                return False
+        if self._is_crowded:
+            return True
+        # Whoever wins every slot sees nobody else's entries; but those who lose come to lead.
+        if self._meeting.led():
+            self.noticed()
+        return self._is_crowded
+
+    @property
+    def _is_crowded(self) -> bool:
+        return self._clock.monotonic() - self._crowded_s <= CROWDED_S
 
     def noticed(self) -> None:
-        """Another process has written."""
+        """Another process has written, or wants to."""
         now = self._clock.monotonic()
         if now - self._crowded_s > CROWDED_S:
             self._heard_s = now
@@ -82,16 +97,16 @@ class Company:
     def take_lead(self) -> bool:
         """Lead, unless somebody else does who is awake."""
         assert self._meeting is not None
-        if self._meeting.take_lead():
-            self._heard_s = self._clock.monotonic()
+        now = self._clock.monotonic()
+        leads = self._meeting.take_lead()
+        led = 0 if leads else self._meeting.led()
+        if leads or led not in (0, self._led):
+            self._led, self._heard_s = led, now
             self._goes_without = False
-        elif self._clock.monotonic() - self._heard_s > PATIENCE_S:
-            # Until he wakes everybody writes for himself; what these announce says nothing of him.
+        elif now - self._heard_s > PATIENCE_S:
+            # Until he wakes everybody writes for himself.
             self._goes_without = True
-            return True
-        else:
-            return self._goes_without
-        return True
+        return leads or self._goes_without
 
     def leave(self) -> None:
         """Lead no more."""
@@ -122,8 +137,11 @@ class Company:
                 break  # The store is asked before anything rests on it.
             known = seq
             self.noticed()
-            self._heard_s = self._clock.monotonic()
-            self._wait_s = _SHORTEST_S
+        if known >= 0:
+            # So long as the last entry took the next one will take, or nearly so.
+            now = self._clock.monotonic()
+            self._wait_s = min(max((now - self._news_s) / 8, _SHORTEST_S), _LONGEST_S)
+            self._news_s = now
         return known
 
     def wait(self) -> None:

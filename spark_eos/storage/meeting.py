@@ -20,6 +20,9 @@ from uuid import uuid4
 
 __all__ = ["FileMeeting", "Meeting", "meeting_on_this_machine"]
 
+LED_S = 1.0
+"""Who took the lead longer ago has come to nothing, or is gone."""
+
 ANNOUNCED = 64
 """So many of the newest announcements can be read."""
 
@@ -37,6 +40,10 @@ class Meeting(ABC):
     @abstractmethod
     def leave(self) -> None:
         """Give up the lead, if it is had."""
+
+    @abstractmethod
+    def led(self) -> int:
+        """A number that is another one each time that another process takes the lead; 0 if none did of late."""
 
     @abstractmethod
     def hand_over(self, data: bytes) -> bool:
@@ -66,29 +73,38 @@ class FileMeeting(Meeting):
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = Path(folder)
-        self._own = self._folder / f"request-{uuid4().hex}"
+        self._folder = os.fspath(folder)
+        self._lead_path = os.path.join(self._folder, "lead")
+        self._own = f"request-{uuid4().hex}"
         self._lock = -1
         self._pid = -1
         self._leads = False
+        self._led_ns = 0
+        """When this process last took the lead."""
+        self._no_news: tuple[int, int] | None = None
+        """An entry that was not announced when the file for it was this one."""
 
     def take_lead(self) -> bool:
         if self._pid != os.getpid():  # A child that was forked would share its parent's lock, and its name.
-            self._own, self._leads, self._pid = self._folder / f"request-{uuid4().hex}", False, os.getpid()
+            self._own, self._leads, self._pid = f"request-{uuid4().hex}", False, os.getpid()
             try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                self._lock = os.open(self._folder / "lead", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                os.makedirs(self._folder, exist_ok=True)
+                self._lock = os.open(self._lead_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             except OSError:
                 self._lock = -1
-        if self._leads or self._lock < 0:
+        if self._lock < 0:
             return True
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
+        if not self._leads:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
         self._leads = True
+        with suppress(OSError):
+            os.utime(self._lock)
+            self._led_ns = os.fstat(self._lock).st_mtime_ns
         return True
 
     def leave(self) -> None:
@@ -97,12 +113,20 @@ class FileMeeting(Meeting):
             with suppress(OSError):
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
 
+    def led(self) -> int:
+        try:
+            led_ns = os.stat(self._lead_path).st_mtime_ns
+        except OSError:
+            return 0
+        of_late = abs(time.time_ns() - led_ns) < LED_S * 1e9
+        return led_ns if of_late and led_ns != self._led_ns else 0
+
     def hand_over(self, data: bytes) -> bool:
         return self._write(self._own, data)
 
     def take_back(self) -> bool:
         try:
-            os.unlink(self._own)
+            os.unlink(self._path(self._own))
         except FileNotFoundError:
             return True
         except OSError:
@@ -112,7 +136,7 @@ class FileMeeting(Meeting):
     def handed_over(self) -> Iterator[bytes]:
         with suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
-                if entry.name.startswith("request-") and entry.name != self._own.name:
+                if entry.name.startswith("request-") and entry.name != self._own:
                     with suppress(OSError):
                         if _is_fresh(entry.stat()):
                             yield Path(entry.path).read_bytes()
@@ -120,23 +144,34 @@ class FileMeeting(Meeting):
                             os.unlink(entry.path)
 
     def announce(self, seq: int, data: bytes) -> None:
-        self._write(self._folder / f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data)
+        self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data)
 
     def announced(self, seq: int) -> bytes | None:
+        path = self._path(f"entry-{seq % ANNOUNCED}")
         try:
-            descriptor = os.open(self._folder / f"entry-{seq % ANNOUNCED}", os.O_RDONLY | os.O_CLOEXEC)
+            # Asked again and again until there is news, which is a new file: mostly one look is enough.
+            if (seq, os.stat(path).st_ino) == self._no_news:
+                return None
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
-        with open(descriptor, "rb") as file:
+        with open(descriptor, "rb", buffering=0) as file:
             try:
-                data = file.read() if _is_fresh(os.fstat(descriptor)) else b""
+                status = os.fstat(descriptor)
+                data = file.read() if _is_fresh(status) else b""
             except OSError:
                 return None
         told = int.from_bytes(data[:8], "big") if len(data) >= 8 else -1
-        return data[8:] if told == seq else b"" if told > seq else None
+        if told < seq:
+            self._no_news = seq, status.st_ino
+            return None
+        return data[8:] if told == seq else b""
 
-    def _write(self, path: Path, data: bytes) -> bool:
-        temporary = self._folder / f"_{self._own.name}"
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def _write(self, name: str, data: bytes) -> bool:
+        temporary = self._path(f"_{self._own}")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
             try:
@@ -145,7 +180,7 @@ class FileMeeting(Meeting):
                 os.close(descriptor)
             if written < len(data):
                 return False
-            os.rename(temporary, path)
+            os.rename(temporary, self._path(name))
         except OSError:
             return False
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from spark_eos.errors import (
@@ -20,6 +22,7 @@ from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic, Ent
 from spark_eos.protocol.codec import decode_entry, encode_entry
 from spark_eos.protocol.rules.evidence import Evidence
 from spark_eos.storage import PosixStore
+from spark_eos.storage.meeting import FileMeeting
 from spark_eos.testing import FaultyStore
 
 from .fakes import FakeClock, create
@@ -126,6 +129,29 @@ def test_whoever_loses_a_slot_has_company(start):
     assert not other.company.is_there
 
 
+def test_whoever_wins_every_slot_hears_of_those_who_lose_them(leader, start):
+    """It sees nobody else's entries: they would lose for ever if it did not come to meet them."""
+    winner = start(b"c")
+    winner.waits = [leader.does(create("x"))]
+    winner.log.commit(create("y"))
+    assert writers(leader) == ["ac"]
+
+
+def test_nobody_loses_patience_with_a_leader_who_loses(leader, other):
+    """Whoever is faster does not announce anything; but the leader tries once more, and is heard."""
+
+    def in_vain():
+        other.clock.now += 0.9 * company.PATIENCE_S
+        leader.company.leave()
+        leader.lead()
+        led = other.company._led + 10_000_000  # The file system's clock may be a slow one.
+        os.utime(leader.company._meeting._lead_path, ns=(led, led))
+
+    other.waits = [in_vain, in_vain, in_vain, leader.does(create("x"))]
+    other.log.commit(create("y"))
+    assert writers(leader) == ["ab"]
+
+
 def test_it_leads_when_the_leader_goes(leader, other):
     other.waits = [leader.company.leave]
     other.log.commit(create("y"))
@@ -223,9 +249,10 @@ def test_what_was_found_before_it_was_taken_back_is_known_to_be_in(leader, other
     assert "y" in done.state.topics
 
 
-def test_what_others_can_find_is_looked_for_though_a_slot_was_lost(leader, other, start):
+def test_what_others_can_find_is_looked_for_though_a_slot_was_lost(leader, other, start, monkeypatch):
     """It leads in the end, and loses its slot; and a leader that slept writes what it found in the one behind."""
     outsider, found, reads = start(b"c"), [], []
+    monkeypatch.setattr(FileMeeting, "led", lambda _: 0)
 
     def go():
         found.extend(leader.company._meeting.handed_over())
@@ -306,6 +333,28 @@ def test_a_leader_that_sleeps_is_waited_for_once(leader, other):
     assert leader.company.take_lead()
 
 
+def test_who_went_without_a_leader_meets_the_others_again_when_one_is_heard_of(leader, other):
+    """It is never free where many write: whoever has lost patience once would lose every slot from then on."""
+    other.waits = [lambda: None] * 1000
+    other.log.commit(create("x"))
+    leader.log.commit(create("y"))
+    leader.lead()
+    other.waits = [leader.does(create("z"))]
+    other.join().log.commit(create("u"))
+    assert writers(leader) == ["b", "a", "ab"]
+
+
+def test_of_a_leader_that_sleeps_the_others_say_nothing(other, start):
+    """The one that the fixture has made leads all the time."""
+    third = start(b"c").join()
+    third.waits = [lambda: None] * 1000
+    other.waits = [lambda: third.log.commit(create("u"))] + [lambda: None] * 1000
+    began = other.clock.now
+    other.log.commit(create("x"))
+    assert other.clock.now - began < 1.1 * company.PATIENCE_S
+    assert "".join(writers(other)) == "cb"
+
+
 def test_an_entry_that_was_announced_is_not_read_where_reading_is_slow(leader, other, monkeypatch):
     for one in (leader, other):
         monkeypatch.setattr(one.store, "is_local", False)
@@ -325,6 +374,7 @@ def test_an_announcement_that_is_damaged_is_no_news(leader, other, monkeypatch):
 def test_who_was_beaten_reads_no_further_than_to_where_others_announce(leader, start, monkeypatch):
     """Where a read takes as long as a create it would never get to the end."""
     late = start(b"c")
+    monkeypatch.setattr(FileMeeting, "led", lambda _: 0)
     for one in (leader, late):
         monkeypatch.setattr(one.store, "is_local", False)
     for name in "xyz":

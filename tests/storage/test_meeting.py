@@ -44,6 +44,21 @@ def test_one_leads_until_it_leaves(pair):
     assert other.take_lead()
 
 
+def test_who_takes_the_lead_is_heard_by_the_others(pair, folder):
+    one, other = pair
+    os.utime(folder / "lead", (1000, 1000))
+    assert not other.led(), "that was long ago"
+    one.take_lead()
+    first = other.led()
+    assert first
+    assert not one.led(), "it is the one itself"
+    assert other.led() == first, "once"
+    os.utime(folder / "lead", ns=(0, first - 5_000_000))
+    one.take_lead()
+    assert other.led() not in (0, first - 5_000_000), "and once more"
+    assert not FileMeeting(folder / "nowhere").led()
+
+
 def test_the_lead_of_a_dead_process_is_free(folder):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -100,6 +115,15 @@ def test_the_newest_entries_are_announced(pair):
     assert [other.announced(seq) for seq in newest] == [b"%d" % seq for seq in newest]
     assert other.announced(3) == b"", "it is there, for newer ones are"
     assert other.announced(count) is None
+
+
+def test_an_announcement_is_heard_by_who_asked_for_it_before(pair):
+    one, other = pair
+    for seq in range(2 * ANNOUNCED):
+        assert other.announced(seq) is None
+        assert other.announced(seq) is None
+        one.announce(seq, b"%d" % seq)
+        assert other.announced(seq) == b"%d" % seq
 
 
 def test_an_old_announcement_is_not_believed(pair, folder):

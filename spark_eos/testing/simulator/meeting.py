@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from spark_eos.storage.meeting import ANNOUNCED, FRESH_S, Meeting
+from spark_eos.storage.meeting import ANNOUNCED, FRESH_S, LED_S, Meeting
 from spark_eos.testing.simulator.world import Process, World
 
 __all__ = ["Place", "SimulatedMeeting"]
@@ -16,6 +16,9 @@ class Place:
     """What all of them see."""
 
     leader: SimulatedMeeting | None = None
+    led_by: SimulatedMeeting | None = None
+    led_at: float = 0.0
+    led: int = 0
     requests: dict[SimulatedMeeting, bytes] = field(default_factory=dict)
     entries: dict[int, tuple[int, float, bytes]] = field(default_factory=dict)
 
@@ -32,11 +35,19 @@ class SimulatedMeeting(Meeting):
         leader = self._place.leader
         if leader is None or leader._process.dead or leader._process.ended:  # noqa: SLF001  (its own class)
             self._place.leader = self
+        if self._place.leader is self:
+            self._place.led += 1
+            self._place.led_by, self._place.led_at = self, self._world.now
         return self._place.leader is self or self._world.strikes("lost")
 
     def leave(self) -> None:
         if self._place.leader is self:
             self._place.leader = None
+
+    def led(self) -> int:
+        place = self._place
+        of_late = self._world.now - place.led_at < LED_S and not self._world.strikes("lost")
+        return place.led if of_late and place.led_by is not self else 0
 
     def hand_over(self, data: bytes) -> bool:
         if self._world.strikes("lost"):

@@ -25,6 +25,7 @@ from spark_eos.errors import (
     RetriableError,
     StagedFileExpiredError,
 )
+from spark_eos.log import ahead
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch
 from spark_eos.log.read import Records, read
@@ -39,6 +40,7 @@ from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.sink import EosLogStreamWriter
 from spark_eos.spark.source import EosLogStreamReader
 from spark_eos.spark.task import TaskMessage
+from spark_eos.testing.at_once import AtOnce
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.memory import remembering
 from spark_eos.testing.simulator.stage import DELETE_DELAY_MS, INPUT, OUTPUT, Done, GivenUp, Stage
@@ -126,6 +128,7 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
         mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
         mock.patch.object(sender, "threading", _Threading),
         mock.patch.object(heartbeat, "threading", _Threading),
+        mock.patch.object(ahead, "ThreadPoolExecutor", AtOnce),
         remembering() if memory else nullcontext(),
     ):
         yield
