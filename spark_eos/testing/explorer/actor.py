@@ -183,6 +183,7 @@ class Thread(Asking):
     def __init__(self, actor: Actor, number: int, body: Body) -> None:
         super().__init__(self._go)
         self.actor = actor
+        self.who = f"{actor.name}{actor.life}"
         self.number = number
         self.call: Call | None = None
         self.lock: Lock | None = None

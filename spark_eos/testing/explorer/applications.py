@@ -5,6 +5,7 @@ Like `spark_eos.testing.explorer.bodies`, they note what they were told, and wha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -20,13 +21,13 @@ from spark_eos.errors import (
     RetriableError,
 )
 from spark_eos.log.topics import unless_exists
-from spark_eos.protocol.actions import CreateTopic, EndTransaction, JoinGroup, SyncGroup
+from spark_eos.protocol.actions import Action, CreateTopic, EndTransaction, JoinGroup, SyncGroup
 from spark_eos.protocol.state import Member, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, Actor, Body
 from spark_eos.testing.explorer.bodies import GROUP, ID, TOPIC, producer_of, request
 
-__all__ = ["SEEN", "asking", "copier", "heir", "impatient", "recovering", "wanting"]
+__all__ = ["SEEN", "asking", "asking_unless", "copier", "heir", "impatient", "recovering", "wanting"]
 
 SEEN = "seen"
 """``seen 1 7``: who took the id over at epoch 1 found the group at offset 7."""
@@ -158,12 +159,32 @@ def _offset(state: State) -> int:
 # -- Threads --------------------------------------------------------------------------------------------
 
 
-def asking(topic: str) -> Body:
-    """A thread that creates a topic, and repeats its request if that is allowed."""
+def asking(*topics: str) -> Body:
+    """A thread that creates topics, and repeats its requests if that is allowed."""
 
     def body(actor: Actor) -> None:
+        for topic in topics:
+            _ask(actor, CreateTopic(topic, f"id-of-{topic}", 1))
+
+    return body
+
+
+def _ask(actor: Actor, action: Action) -> None:
+    with suppress(EosLogError):
+        request(actor, actor.open(), lambda _state: (action,))
+
+
+def asking_unless(topic: str, there: str) -> Body:
+    """Somebody who creates a topic, but not any more once there is another one: nothing else would refuse it."""
+
+    def body(actor: Actor) -> None:
+        def wanted(state: State) -> Sequence[Action]:
+            if there in state.topics:
+                raise IllegalStateError(f"{there} is there")
+            return (CreateTopic(topic, f"id-of-{topic}", 1),)
+
         with suppress(EosLogError):
-            request(actor, actor.open(), lambda _state: (CreateTopic(topic, f"id-of-{topic}", 1),))
+            actor.open().commit(wanted, writer=actor.name)
 
     return body
 

@@ -201,11 +201,13 @@ def repeating(actor: Actor) -> None:
         actor.note(name, COMMITTED)
 
 
-def plain(*, repeats: bool = True) -> Body:
+def plain(*, repeats: bool = True, times: int = 1) -> Body:
     """Rows without a producer: only the request's id keeps them from coming twice."""
 
     def body(actor: Actor) -> None:
-        appended(actor, actor.open(), f"{actor.name}{actor.life}", repeats=repeats)
+        for number in range(times):
+            value = f"{actor.name}{actor.life}" + f"/{number}" * (times > 1)
+            appended(actor, actor.open(), value, repeats=repeats)
 
     return body
 

@@ -19,6 +19,7 @@ from spark_eos.testing.explorer.actor import (
     Role,
     Told,
 )
+from spark_eos.testing.explorer.meeting import ExploredMeeting
 from spark_eos.testing.explorer.store import Call, ExploredStore, Object, digest
 
 __all__ = ["Cast", "NondeterministicActorError", "Position", "Transition"]
@@ -83,7 +84,9 @@ class Transition(NamedTuple):
 class Cast:
     """Everybody who takes part, and every position that came up."""
 
-    def __init__(self, roles: Sequence[Role], objects: dict[str, Object], state: State) -> None:
+    def __init__(
+        self, roles: Sequence[Role], objects: dict[str, Object], state: State, *, meets: bool = False
+    ) -> None:
         self.executions = 0
         """How often an actor was run from the beginning of a life."""
         self.steps = 0
@@ -91,7 +94,7 @@ class Cast:
         self.positions = 0
         self._roles = tuple(roles)
         self._state = state
-        self._store = ExploredStore(objects)
+        self._store = ExploredStore(objects, ExploredMeeting if meets else None)
         self._roots: dict[bytes, Transition] = {}
         self._living: OrderedDict[Position, Actor] = OrderedDict()
 

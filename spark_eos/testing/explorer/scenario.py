@@ -13,6 +13,7 @@ from spark_eos.protocol.rules import sealing
 from spark_eos.testing.explorer.actor import FrozenClock, Role
 from spark_eos.testing.explorer.bodies import TOPIC
 from spark_eos.testing.explorer.history import Chain
+from spark_eos.testing.explorer.meeting import impatient
 from spark_eos.testing.explorer.positions import Position
 from spark_eos.testing.explorer.store import ExploredStore
 from spark_eos.testing.explorer.world import Start, World
@@ -45,6 +46,8 @@ class Scenario:
     """Entries from one snapshot to the next. Unless so many that there is none, pieces of indexes are small, too."""
     before: Callable[[Log], None] = lambda _log: None
     check: Check = _nothing_else
+    meets: bool = False
+    """Whether those who write at once meet, to share an entry."""
 
     @property
     def maintained(self) -> bool:
@@ -53,6 +56,8 @@ class Scenario:
 
     def surroundings(self) -> AbstractContextManager[object]:
         """What the scenario has to run in."""
+        if self.meets:
+            return impatient()
         if not self.maintained:
             return nullcontext()
         return mock.patch.multiple(sealing, PIECE_ROWS=2, FAN_OUT=2)
@@ -72,4 +77,6 @@ class Scenario:
 
     def world(self) -> World:
         """All executions of this cast."""
-        return World(self.roles, self.start(), deletes=self.deletes, maintained=self.maintained)
+        return World(
+            self.roles, self.start(), deletes=self.deletes, maintained=self.maintained, meets=self.meets
+        )

@@ -19,6 +19,7 @@ from spark_eos.testing.explorer.actor import (
 from spark_eos.testing.explorer.applications import (
     SEEN,
     asking,
+    asking_unless,
     copier,
     heir,
     impatient,
@@ -282,6 +283,18 @@ SCENARIOS: dict[str, Scenario] = {
             "two threads of one process and another process that want the same topic, whoever creates it",
             (Role("A", wanting("x", "0"), others=(wanting("x", "1"),)), Role("B", wanting("x", "0"))),
             faults=2,
+        ),
+        Scenario(
+            "company",
+            "two processes that share entries, one of which writes twice; the other one never repeats a request",
+            (Role("A", plain(times=2)), Role("B", plain(repeats=False))),
+            meets=True,
+        ),
+        Scenario(
+            "company-at-odds",
+            "two processes that share entries; what one writes is a reason for the other not to write any more",
+            (Role("A", asking("x", "y")), Role("B", asking_unless("b", "x"))),
+            meets=True,
         ),
         Scenario(
             "retired",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -12,10 +12,15 @@ import greenlet
 import pyarrow as pa
 
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
+from spark_eos.storage.meeting import Meeting
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import gathered
 
-__all__ = ["Asking", "Call", "ExploredStore", "Object", "digest", "effect"]
+__all__ = ["MEETING", "Asking", "Call", "ExploredStore", "Object", "digest", "effect"]
+
+
+MEETING = "meeting/"
+"""What begins with it belongs to no log: there actors meet."""
 
 
 def digest(*parts: bytes) -> bytes:
@@ -58,6 +63,9 @@ class Call(NamedTuple):
 class Asking(greenlet.greenlet):
     """A greenlet that is told what its calls come to by somebody else."""
 
+    who = ""
+    """Whose it is."""
+
     def ask(self, call: Call) -> object:
         """Wait for the answer to a call of the store."""
         raise NotImplementedError
@@ -69,8 +77,13 @@ class ExploredStore(Store):
     url = "explored://"
     is_local = True
 
-    def __init__(self, objects: MutableMapping[str, Object]) -> None:
+    def __init__(
+        self,
+        objects: MutableMapping[str, Object],
+        meets: Callable[[ExploredStore, str], Meeting] | None = None,
+    ) -> None:
         self.objects = objects
+        self._meets = meets
         self._explores = threading.current_thread()
 
     def create(self, name: str, data: Data) -> None:
@@ -100,6 +113,12 @@ class ExploredStore(Store):
     def overwrite(self, name: str, data: Data) -> None:
         body = bytes(data)
         self._ask(Call.of("overwrite", name, Object(pa.py_buffer(body), digest(body))))
+
+    def meeting(self, name: str) -> Meeting | None:
+        running = greenlet.getcurrent()
+        if self._meets is None or not isinstance(running, Asking):
+            return None
+        return self._meets(self, running.who)
 
     def _ask(self, call: Call) -> object:
         running = greenlet.getcurrent()

@@ -18,7 +18,7 @@ from spark_eos.protocol.state import State
 from spark_eos.testing.explorer.actor import Role
 from spark_eos.testing.explorer.history import Chain, Chains
 from spark_eos.testing.explorer.positions import Cast, Position, Transition
-from spark_eos.testing.explorer.store import Call, Object, digest, effect
+from spark_eos.testing.explorer.store import MEETING, Call, Object, digest, effect
 
 __all__ = ["Late", "Moment", "SharedNameError", "Start", "Step", "World"]
 
@@ -107,12 +107,19 @@ class World:
     """All executions of a cast. ``deletes``: some actors look at data files of others, to delete them.
 
     ``maintained``: entries may be retired, and there are snapshots and pieces of indexes, which come and go.
+    ``meets``: those who write at once meet, to share an entry.
     """
 
     def __init__(
-        self, roles: Sequence[Role], start: Start, *, deletes: bool = False, maintained: bool = False
+        self,
+        roles: Sequence[Role],
+        start: Start,
+        *,
+        deletes: bool = False,
+        maintained: bool = False,
+        meets: bool = False,
     ) -> None:
-        self.cast = Cast(roles, start.objects, start.state)
+        self.cast = Cast(roles, start.objects, start.state, meets=meets)
         self.chains = Chains()
         self._deletes = deletes
         self._maintained = maintained
@@ -168,6 +175,8 @@ class World:
     def _is_alone(self, moment: Moment, call: Call) -> bool:
         if call.operation == "lock":
             return True
+        if call.name.startswith(MEETING):
+            return False
         there = call.name in moment.objects
         if not call.name.startswith(DATA):
             if self._maintained and call.name != _FIRST:
@@ -236,7 +245,7 @@ class World:
             objects, total = objects.set(*put), total ^ _differs(*put)
             self._remember(chain, objects)
         if drop is not None:
-            if not self._maintained and not drop.startswith(DATA):
+            if not self._maintained and not drop.startswith((DATA, MEETING)):
                 raise SharedNameError(f"{drop} is deleted: only data files ever are")
             total ^= _differs(drop, objects[drop])
             objects = objects.delete(drop)
@@ -267,8 +276,9 @@ def _kinds(moment: Moment, call: Call) -> Iterator[str]:
     if call.operation == "lock":
         return  # Death of a process is seen at its calls of the store: nothing outside changes meanwhile.
     taken = call.operation == "create" and call.name in moment.objects
+    meets = call.name.startswith(MEETING)
     for kind in _MISFORTUNES.get(call.operation, ("refused",)):
-        if taken and kind in {"delayed", "doubled"}:
+        if (taken or meets) and kind in {"delayed", "doubled"}:
             continue  # It is void, now and later.
         yield kind
         if kind != "doubled":
