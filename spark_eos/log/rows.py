@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_eos.errors import InvalidRecordError, RecordTooLargeError, SchemaMismatchError
+from spark_eos.log.arrays import repeated
 from spark_eos.log.layout import Layout, normalise_type
 
 __all__ = ["Columns", "Intake"]
@@ -27,7 +28,7 @@ class Intake:
     ) -> None:
         self._topic = topic
         self._layout = layout
-        self._now = pa.scalar(now_ms, layout.physical.field(layout.timestamp_column).type)
+        (self._now,) = repeated(now_ms, layout.physical.field(layout.timestamp_column).type, 1)
         self._limit = max_message_bytes
         self._schema: pa.Schema | None = None
         self._positions: list[int | None] = []
@@ -136,8 +137,11 @@ class Intake:
             for array in columns
             if array is not None and (pa.types.is_binary(array.type) or pa.types.is_string(array.type))
         ]
-        # No row is larger than all of them together, which costs nothing to know.
+        # No row is larger than all of them together, which costs nothing to know, nor than the longest values
+        # together, which costs little.
         if sum(array.nbytes for array in sized) <= limit:
+            return
+        if sum(pc.max(pc.binary_length(array)).as_py() or 0 for array in sized) <= limit:
             return
         total = None
         for array in sized:

@@ -21,6 +21,7 @@ from spark_eos.log.compression import write_options
 from spark_eos.log.layout import Layout
 from spark_eos.log.partitioners import Partitions, Rows, check_partitions
 from spark_eos.log.rows import Columns, Intake
+from spark_eos.log.selection import picked
 from spark_eos.log.staging import Run, StagingFile, slices
 from spark_eos.protocol.types import BatchRef, FileRef, StagedFile
 from spark_eos.storage.store import Readable, Store
@@ -236,7 +237,7 @@ class SegmentWriter:
         )
         order, partitions, starts = _sorted(rows)
         # One take for all partitions: a filter for each would read all rows as many times.
-        taken = _one(batches).take(pa.array(order))
+        taken = picked(_one(batches), order)
         ends = [*starts[1:], len(rows)]
         lowest, highest = self._bounds(taken, starts)
         return [

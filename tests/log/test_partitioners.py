@@ -82,6 +82,19 @@ def test_murmur2_of_keys_of_one_length(count, width, skip):
         assert murmur2(column.slice(skip)).tolist() == [reference(key) for key in keys[skip:]]
 
 
+@pytest.mark.parametrize("longest", [1, 3, 4, 5, 9, 15, 16, 17])
+def test_murmur2_of_short_keys(longest):
+    """They are hashed as they lie: more than a block of them, nulls and empty ones among them, from any byte on."""
+    rng = np.random.default_rng(longest)
+    keys = [rng.bytes(int(size)) for size in rng.integers(0, longest + 1, 9_000)]
+    keys[7] = keys[8_500] = None
+    for ends in (b"", bytes(longest)):  # The last key may be short of a word, or as long as any.
+        column = pa.array([*keys, ends], pa.binary())
+        for first in (0, 1, 2, 8_190):
+            expected = [0 if key is None else reference(key) for key in [*keys, ends][first:]]
+            assert murmur2(column.slice(first)).tolist() == expected
+
+
 def test_murmur2_of_more_rows_than_a_block_and_of_long_keys():
     rng = np.random.default_rng(7)
     keys = [rng.bytes(int(size)) for size in rng.integers(0, 30, 20_000)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import contextmanager
 from datetime import datetime, timezone
 
@@ -297,6 +299,20 @@ def test_what_is_written_is_read(appends, buffer_bytes):
             assert reader.read_all().num_rows == sum(batch.count for batch in entry.batches)
 
 
+def test_writing_imports_no_pandas():
+    """It costs every new worker of Spark 0.3 s."""
+    code = (
+        "import sys, numpy as np, pyarrow as pa; from spark_eos.log.arrays import repeated;"
+        "from spark_eos.log.layout import Layout; from spark_eos.log.segments import SegmentWriter;"
+        "from spark_eos.storage.memory import MemoryStore;"
+        "rows = pa.RecordBatch.from_arrays([repeated('k', pa.binary(), 5)], names=['value']);"
+        "writer = SegmentWriter(MemoryStore(), 't', 'a', Layout.kafka(), 2, now_ms=0, max_message_bytes=5);"
+        "writer.append(rows, np.arange(5) % 2); print(len(writer.finish()), 'pandas' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert out.split() == ["1", "False"]
+
+
 # -- Columns that a file leaves out -----------------------------------------------------------------
 
 
@@ -505,6 +521,14 @@ def test_the_limit_counts_key_and_value(store, limit, fits):
                 RecordTooLargeError, match=r"row 0 .*'clicks' has 10 bytes.*max\.message\.bytes=9"
             ):
                 segment.append(rows, 0)
+
+
+def test_the_limit_is_one_of_rows_not_of_columns(store):
+    rows = pa.table({"key": ["k" * 9, None, "k"], "value": ["v", "v" * 10, "v" * 9]})
+    with writer(store, max_message_bytes=10) as segment:
+        segment.append(rows, 0)
+    with writer(store, max_message_bytes=9) as segment, pytest.raises(RecordTooLargeError, match="10 bytes"):
+        segment.append(rows, 0)
 
 
 def test_the_limit_counts_a_row_without_a_key(store):

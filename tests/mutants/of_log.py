@@ -295,6 +295,22 @@ MUTANTS = (
         _OF_SEGMENTS,
     ),
     Mutant(
+        "lengths-by-their-mean",
+        "spark_eos/log/selection.py",
+        " or (np.diff(ends) != width).any()",
+        "",
+        "values whose lengths differ are cut as if they were equal",
+        ("tests/log/test_selection.py",),
+    ),
+    Mutant(
+        "short-keys-go-on",
+        "spark_eos/log/murmur.py",
+        "state ^= (mixed ^ state) & _all_bits(going)",
+        "state = mixed",
+        "a short key among longer ones is hashed with bytes of the next one",
+        ("tests/log/test_partitioners.py",),
+    ),
+    Mutant(
         "error-keeps-the-file",
         _SEGMENTS,
         "            self.abandon()\n            raise",
