@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from spark_eos.errors import ObjectNotFoundError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
@@ -29,9 +30,12 @@ class Assigned:
         self.topic = topic
         self.position: int | None = None
         self.paused = False
+        self.seeks = 0
+        """How often what had been planned was given up."""
         self._log = log
         self._isolation = isolation
-        self._planned: deque[Fetch] = deque()
+        self.planned: deque[Fetch] = deque()
+        """What is read next, once the batch in memory is used up."""
         self._planned_end = -1
         self._records: Records | None = None
         self._next = -1
@@ -41,7 +45,8 @@ class Assigned:
     def seek(self, offset: int) -> None:
         """Go on from ``offset``."""
         self.position = offset
-        self._planned.clear()
+        self.seeks += 1
+        self.planned.clear()
         self._planned_end = -1
         self._records = None
 
@@ -55,19 +60,20 @@ class Assigned:
             )
         return topic
 
-    def take(self, state: State, limit: int) -> Records | None:
-        """Up to ``limit`` rows; None if there are none now.
+    def prepare(self, state: State) -> None:
+        """Plan, if there is neither a batch in memory nor a plan: `take` would do the same. Raises `OutOfRange`."""
+        if self._records is None and not self.planned:
+            self._plan(self._newest(state))
+
+    def take(self, state: State, limit: int, read: Callable[[Topic, Fetch], Records]) -> Records | None:
+        """Up to ``limit`` rows, which ``read`` reads by the batch; None if there are none now.
 
         The position moves behind them, and over what is never shown. Raises `OutOfRange`, `CorruptRecordError`
         and the errors of the store; the position stays then.
         """
-        if self._newer is not None and self._newer.seq > state.seq:
-            state = self._newer  # The position may lie behind the end of the older one.
-        else:
-            self._newer = None
-        self.topic = self.check_topic(state)
+        state = self._newest(state)
         while self._records is None:
-            if not self._load(state):
+            if not self._load(state, read):
                 return None
         records = self._records.slice(0, limit)
         rest = self._records.slice(records.num_rows)
@@ -78,32 +84,41 @@ class Assigned:
             self._done()
         return records
 
+    def _newest(self, state: State) -> State:
+        """The state to plan on. Raises `UnknownTopicOrPartitionError` if the topic is another one there."""
+        if self._newer is not None and self._newer.seq > state.seq:
+            state = self._newer  # The position may lie behind the end of the older one.
+        else:
+            self._newer = None
+        self.topic = self.check_topic(state)
+        return state
+
     def _done(self) -> None:
         """The batch in memory was read, and goes; its last offsets may have had no records, or all of them."""
         self._records = None
         self.position = self._next
         self._skip()
 
-    def _load(self, state: State) -> bool:
+    def _load(self, state: State, read: Callable[[Topic, Fetch], Records]) -> bool:
         """Read the next planned batch; plan first if need be. Whether there is one."""
-        if not self._planned:
+        if not self.planned:
             self._plan(state)
-        if not self._planned:
+        if not self.planned:
             self._skip()
             return False
-        fetch = self._planned[0]
+        fetch = self.planned[0]
         try:
-            self._records = self._log.read(self.topic, fetch)
+            self._records = read(self.topic, fetch)
         except ObjectNotFoundError:
             # Its records were deleted or written anew since it was planned. If not, the log lacks a file.
             state = self._newer = self._log.follow()
             self.check_topic(state)
             self.seek(fetch.offset)
             self._plan(state)
-            if self._planned and self._planned[0].file == fetch.file:
+            if self.planned and self.planned[0].file == fetch.file:
                 raise
-            return self._load(state)
-        self._planned.popleft()
+            return self._load(state, read)
+        self.planned.popleft()
         self.position, self._next = fetch.offset, fetch.next_offset
         if not self._records.num_rows:
             self._done()
@@ -117,11 +132,11 @@ class Assigned:
         end = end_offset(partition, self._isolation)
         # Above the last stable offset there is nothing to read yet, but it is a place to wait.
         if self.position < end:
-            self._planned.extend(plan(state, self.at, self.position, end, self._isolation, self._log.load))
+            self.planned.extend(plan(state, self.at, self.position, end, self._isolation, self._log.load))
             self._planned_end = end
 
     def _skip(self) -> None:
         """Behind the last planned row there may be control batches and aborted ones: step over them."""
         assert self.position is not None
-        if not self._planned:
+        if not self.planned:
             self.position = max(self.position, self._planned_end)

@@ -320,6 +320,7 @@ class Consumer:
                 self._rebalance.leave()
         finally:
             self._closed = True
+            self._fetcher.close()
 
     # -- Inside -----------------------------------------------------------------------------------------
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from spark_eos.clients.assigned import Assigned, OutOfRange
 from spark_eos.clients.offsets import Offsets
+from spark_eos.clients.outlook import Outlook
 from spark_eos.errors import EosLogError, OffsetOutOfRangeError
 from spark_eos.log.log import Log
 from spark_eos.log.plan import partition_of
@@ -27,6 +29,7 @@ class Fetcher:
         self._log = log
         self._offsets = offsets
         self._assigned = assigned
+        self._outlook = Outlook(log.store)
 
     def turns(self, state: State, limit: int, *, alike: bool = False) -> Iterable[tuple[Assigned, Records]]:
         """Rows of one partition after the other, until there are ``limit``; the next call starts behind.
@@ -35,6 +38,7 @@ class Fetcher:
         """
         found: list[tuple[Assigned, Records]] = []
         layout = None
+        self._look(state, limit)
         for at in list(self._assigned):
             assigned = self._assigned[at]
             if assigned.paused or limit <= 0:
@@ -58,14 +62,27 @@ class Fetcher:
                     break
         return found
 
+    def close(self) -> None:
+        """Forget what was read ahead."""
+        self._outlook.close()
+
+    def _look(self, state: State, limit: int) -> None:
+        """Where reading takes its time: plan all partitions before the first of them is read."""
+        if self._log.store.is_local:
+            return
+        reading = [assigned for assigned in self._assigned.values() if not assigned.paused]
+        for assigned in reading:
+            # What is wrong is said when the partition's turn has come.
+            with suppress(EosLogError, OSError, OutOfRange):
+                if self._is_placed(assigned, state):
+                    assigned.prepare(state)
+        self._outlook.look(reading, 1 if limit > NO_LIMIT // 2 else limit)
+
     def _take(self, assigned: Assigned, state: State, limit: int) -> Records | None:
-        if assigned.position is None:
-            assigned.check_topic(state)
-            if self._offsets.is_pending(state, assigned.at):
-                return None  # Where to start is part of an open transaction: wait for its end.
-            self._offsets.start(assigned, state)
+        if not self._is_placed(assigned, state):
+            return None
         try:
-            return assigned.take(state, limit)
+            return assigned.take(state, limit, self._outlook.read)
         except OutOfRange:
             state = self._log.follow()
             partition = partition_of(state, assigned.at)
@@ -75,4 +92,13 @@ class Fetcher:
                     f"{partition.end}. Seek, or set auto.offset.reset"
                 ) from None
             assigned.seek(self._offsets.reset_offset(assigned.at, state))
-            return assigned.take(state, limit)
+            return assigned.take(state, limit, self._outlook.read)
+
+    def _is_placed(self, assigned: Assigned, state: State) -> bool:
+        """Whether it has a position; False: where to start is part of an open transaction, wait for its end."""
+        if assigned.position is None:
+            assigned.check_topic(state)
+            if self._offsets.is_pending(state, assigned.at):
+                return False
+            self._offsets.start(assigned, state)
+        return True

@@ -230,15 +230,15 @@ MUTANTS = (
     Mutant(
         "seek-keeps-its-plan",
         _ASSIGNED,
-        "        self.position = offset\n        self._planned.clear()\n",
-        "        self.position = offset\n",
+        "        self.seeks += 1\n        self.planned.clear()\n",
+        "        self.seeks += 1\n",
         "after a seek what was planned before is read on",
         _OF_POSITIONS,
     ),
     Mutant(
         "pending-offset-not-waited-for",
         _FETCHER,
-        "            if self._offsets.is_pending(state, assigned.at):\n                return None",
+        "            if self._offsets.is_pending(state, assigned.at):\n                return False",
         "            if self._offsets.is_pending(state, assigned.at):\n                pass",
         "a new holder reads again what an open transaction is about to commit (KIP-447)",
         (*_OF_GROUPS, "-k", "pending"),
@@ -278,8 +278,8 @@ MUTANTS = (
     Mutant(
         "damage-resets-offsets",
         _ASSIGNED,
-        "            if self._planned and self._planned[0].file == fetch.file:\n                raise\n"
-        "            return self._load(state)",
+        "            if self.planned and self.planned[0].file == fetch.file:\n                raise\n"
+        "            return self._load(state, read)",
         "            raise OutOfRange from None",
         "a data file that is gone makes a consumer begin anew instead of failing",
         _OF_POSITIONS,

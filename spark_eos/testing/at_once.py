@@ -1,0 +1,30 @@
+"""In place of a pool of threads, where a run has to be the same each time: what is submitted is done at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import ParamSpec, TypeVar
+
+__all__ = ["AtOnce"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AtOnce:
+    """As `concurrent.futures.ThreadPoolExecutor`, without threads."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Done when this returns, for better or worse; what is no `Exception` ends the caller."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(work(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  (raised again where the result is asked for)
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, **_: object) -> None:
+        """There is nothing to wait for."""
