@@ -17,6 +17,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_eos.testing.cloud_servers import Server
+
 pytest_plugins = ["tests.conformance.plugin", "pytester"]
 
 # No test depends on the speed of the machine; CI also tries the same examples every time.
@@ -30,6 +32,28 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 def log_url(tmp_path: Path) -> str:
     """A folder for a log; it does not exist yet."""
     return str(tmp_path / "log")
+
+
+@pytest.fixture(scope="session")
+def minio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """MinIO, for all tests that ask for it."""
+    from spark_eos.testing.cloud_servers import MINIO, installed, minio
+
+    if not installed(MINIO):
+        pytest.skip("MinIO is not here: scripts/servers installs it")
+    with minio(tmp_path_factory.mktemp("minio") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite_server() -> Iterator[Server]:
+    """Azurite, for all tests that ask for it."""
+    from spark_eos.testing.cloud_servers import AZURITE, azurite, installed
+
+    if not installed(AZURITE):
+        pytest.skip("Azurite is not here: scripts/servers installs it")
+    with azurite() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

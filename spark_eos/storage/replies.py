@@ -64,6 +64,8 @@ class Reply(NamedTuple):
 
 
 _STATUS = re.compile(r"Server returned (?:non-2xx status code|error response): *([0-9]{3})?")
+_IN_BULK = re.compile(r"Bulk delete request failed for key .*?: (.*) \(code: ([0-9]{3})\)", re.DOTALL)
+"""Azure's deletes are sent in batches, of one: its own reply is a part of the batch's, which has no code."""
 _RETRIED = re.compile(r", after [1-9][0-9]* retries")
 _KIND = re.compile(r"HttpError \{\s*kind: ([A-Za-z]+)")
 _CODE = re.compile(r"<Code>\s*([^<]{1,100}?)\s*</Code>")
@@ -100,6 +102,9 @@ def read_reply(error: BaseException) -> Reply:
     shown, _, debug = text.partition("\n\nDebug source:\n")
     found = _STATUS.search(shown)
     status = int(found[1]) if found and found[1] else _PLAIN_STATUS.get(type(error).__name__)
+    in_bulk = _IN_BULK.search(shown)
+    if in_bulk:
+        return Reply(int(in_bulk[2]), "", in_bulk[1].split("\n")[0][:_MESSAGE_CHARACTERS], "")
     code, message = _CODE.search(text), _MESSAGE.search(text) or _JSON_MESSAGE.search(text)
     kind = _KIND.search(debug)
     credentials, retried = _CREDENTIALS.search(shown) is not None, _RETRIED.search(shown) is not None
@@ -239,9 +244,11 @@ def _refusal(reply: Reply, said: str) -> EosLogError:
         return StorageError(
             f"{said}. The bucket is in another region or behind another endpoint: set s3.region"
         )
-    if code in _KEYS or status == 401:
+    # Azure says no more of a signature whose time is over; Azurite says it by another code.
+    if code in _KEYS or status == 401 or "failed to authenticate" in reply.message.lower():
         return StorePermissionError(
-            f"{said}. The credentials are wrong: check key and secret, or the token. Nothing was done"
+            f"{said}. The credentials are wrong: check key and secret, or the token and how long it is valid. Nothing "
+            "was done"
         )
     if status == 403:
         return StorePermissionError(

@@ -11,8 +11,11 @@ from spark_eos.storage.store import Data, Upload
 
 __all__ = ["UploadFile", "as_bytes_view", "gathered"]
 
-GATHER_BYTES = 1 << 20
-"""Arrow writes paddings of a few bytes; below this size they are gathered into one call of the sink."""
+GATHER_BYTES = 32 << 10
+"""Arrow writes paddings of a few bytes; below this size they are gathered into one call of the sink.
+
+Not more: what is gathered is copied once more, and the values of 64 partitions come in pieces of 400 KB.
+"""
 
 
 def as_bytes_view(data: Data) -> memoryview:

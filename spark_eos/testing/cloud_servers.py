@@ -8,22 +8,34 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import os
 import shutil
 import socket
 import subprocess
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 from typing import NamedTuple
 
 from spark_eos.storage.settings import Settings
 
-__all__ = ["AZURITE", "MINIO", "Server", "azurite", "installed", "make_container", "minio"]
+__all__ = [
+    "AZURITE",
+    "MINIO",
+    "Server",
+    "azurite",
+    "installed",
+    "make_container",
+    "minio",
+    "shared_access",
+    "temporary",
+]
 
 HOME = Path(os.environ.get("SPARK_EOS_SERVERS") or Path.home() / ".cache" / "spark_eos" / "servers")
 MINIO = ("minio", HOME / "minio")
@@ -37,6 +49,16 @@ _ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K
 _START_S = 60.0
 
 
+_VARIABLES = {
+    "s3.endpoint": "AWS_ENDPOINT_URL",
+    "s3.access-key-id": "AWS_ACCESS_KEY_ID",
+    "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
+    "adls.endpoint": "AZURE_STORAGE_ENDPOINT",
+    "adls.account-name": "AZURE_STORAGE_ACCOUNT_NAME",
+    "adls.account-key": "AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+
 class Server(NamedTuple):
     """A server that runs: its address, the URL of an empty bucket in it, and the settings to get there."""
 
@@ -44,6 +66,11 @@ class Server(NamedTuple):
     url: str
     settings: Settings
     process: subprocess.Popen[bytes]
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The settings, for programs that take them from the environment."""
+        return {_VARIABLES[name]: value for name, value in self.settings.items()}
 
 
 def installed(server: tuple[str, Path]) -> str | None:
@@ -150,7 +177,10 @@ def _forever(things: Sequence[str]) -> Iterator[str]:
 
 
 def make_container(address: str, container: str) -> None:
-    """Make a container in Azurite, if it is not there. With Azure's signature by hand: the library makes none."""
+    """Make a container in Azurite, if it is not there; an Azurite that was just started is waited for.
+
+    With Azure's signature by hand: the library makes none.
+    """
     date, version = formatdate(usegmt=True), "2021-08-06"
     path = f"/{_ACCOUNT}/{container}"
     signed = "\n".join(
@@ -174,8 +204,66 @@ def make_container(address: str, container: str) -> None:
     request = urllib.request.Request(  # noqa: S310  (the server's own address)
         f"{address}/{container}?restype=container", method="PUT", headers=headers
     )
-    with suppress(urllib.error.HTTPError):
-        urllib.request.urlopen(request, timeout=10).close()  # noqa: S310
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            urllib.request.urlopen(request, timeout=10).close()  # noqa: S310
+        except urllib.error.HTTPError as error:
+            if error.code != 409:  # It is there.
+                raise
+        except urllib.error.URLError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.1)
+            continue
+        return
+
+
+def temporary(server: Server, policy: Mapping[str, object]) -> Settings:
+    """Settings with credentials of MinIO that are allowed what ``policy`` says (S3's AssumeRole), for an hour."""
+    named = {"Action": "AssumeRole", "Version": "2011-06-15", "Policy": json.dumps(policy)}
+    body = urllib.parse.urlencode(named).encode()
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    headers = {
+        "content-type": "application/x-www-form-urlencoded",
+        "host": server.address.partition("//")[2],
+        "x-amz-content-sha256": hashlib.sha256(body).hexdigest(),
+        "x-amz-date": stamp,
+    }
+    names = ";".join(headers)
+    lines = [f"{name}:{value}" for name, value in headers.items()]
+    request = "\n".join(["POST", "/", "", *lines, "", names, headers["x-amz-content-sha256"]])
+    scope = [stamp[:8], "us-east-1", "sts", "aws4_request"]
+    digest = hashlib.sha256(request.encode()).hexdigest()
+    signature = b"AWS4" + _PASSWORD.encode()
+    for part in (*scope, "\n".join(["AWS4-HMAC-SHA256", stamp, "/".join(scope), digest])):
+        signature = hmac.new(signature, part.encode(), hashlib.sha256).digest()
+    headers["Authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={_USER}/{'/'.join(scope)}, SignedHeaders={names}, Signature={signature.hex()}"
+    )
+    asked = urllib.request.Request(server.address, data=body, headers=headers)  # noqa: S310
+    with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310  (the server's own address)
+        text = answer.read().decode()
+    given = dict(server.settings)
+    for name, tag in {
+        "s3.access-key-id": "AccessKeyId",
+        "s3.secret-access-key": "SecretAccessKey",
+        "s3.session-token": "SessionToken",
+    }.items():
+        given[name] = text.partition(f"<{tag}>")[2].partition("<")[0]
+    return Settings(given)
+
+
+def shared_access(container: str, permissions: str, *, expires: str = "2099-01-01T00:00:00Z") -> str:
+    """A signature for a container of Azurite that allows so much (``rcwdl``), until then."""
+    version = "2019-12-12"
+    resource = f"/blob/{_ACCOUNT}/{container}"
+    signed = [permissions, "", expires, resource, "", "", "", version, "c", *[""] * 6]
+    key = base64.b64decode(_ACCOUNT_KEY)
+    signature = base64.b64encode(hmac.new(key, "\n".join(signed).encode(), hashlib.sha256).digest()).decode()
+    return urllib.parse.urlencode(
+        {"sv": version, "sr": "c", "sp": permissions, "se": expires, "sig": signature}
+    )
 
 
 def _free_port() -> int:

@@ -24,7 +24,7 @@ from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.options import parse_sink
 from spark_eos.spark.sink import EosLogStreamWriter
-from spark_eos.storage import open_store
+from spark_eos.storage import NO_SETTINGS, open_store
 
 ROWS = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 
@@ -32,12 +32,13 @@ ROWS = StructType([StructField("key", BinaryType()), StructField("value", Binary
 class Bench:
     """A log, written to and looked into without Spark."""
 
-    def __init__(self, url):
+    def __init__(self, url, settings=NO_SETTINGS):
         self.url = str(url)
+        self.settings = settings
 
     @property
     def log(self):
-        return Log.shared(self.url, create=True)
+        return Log.shared(self.url, self.settings, create=True)
 
     @property
     def state(self):
@@ -185,9 +186,16 @@ def bench(log_url):
 
 
 @pytest.fixture
-def benches(tmp_path):
-    """More logs, by name."""
-    return lambda name: Bench(tmp_path / name)
+def benches(tmp_path, request):
+    """More logs, by name: in folders, or in a bucket of the server that a fixture runs."""
+
+    def made(name, server=None):
+        if server is None:
+            return Bench(tmp_path / name)
+        running = request.getfixturevalue(server)
+        return Bench(f"{running.url}/{uuid.uuid4().hex}/{name}", running.settings)
+
+    return made
 
 
 @pytest.fixture
@@ -245,20 +253,22 @@ class Streams:
         self.bench = bench
         self.folder = folder
 
-    def read(self, topics="src", url=None, start="earliest", **options):
+    def read(self, topics="src", bench=None, start="earliest", **options):
+        bench = bench or self.bench
         reader = self.spark.readStream.format("eoslog").option("subscribe", topics)
         if start is not None:
             reader = reader.option("startingOffsets", start)
-        return reader.options(**_dotted(options)).load(url or self.bench.url)
+        return reader.options(**_dotted(options), **bench.settings).load(bench.url)
 
-    def write(self, frame, topic="out", checkpoint="cp", url=None, mode="append", trigger=None, **options):
+    def write(self, frame, topic="out", checkpoint="cp", bench=None, mode="append", trigger=None, **options):
         """Start a query; ``topic`` None: the frame names the topics."""
         writer = frame.writeStream.format("eoslog").outputMode(mode)
         if topic is not None:
             writer = writer.option("topic", topic)
         writer = writer.option("checkpointLocation", f"{self.folder}/{checkpoint}")
-        writer = writer.options(**_dotted(options)).trigger(**(trigger or {"availableNow": True}))
-        return writer.start(url or self.bench.url)
+        bench = bench or self.bench
+        writer = writer.options(**_dotted(options), **bench.settings)
+        return writer.trigger(**(trigger or {"availableNow": True})).start(bench.url)
 
     def run(self, frame, *args, **kwargs):
         """A query, until it has read what is there."""
@@ -291,6 +301,17 @@ def streams(spark, bench, tmp_path):
 JOB = Path(__file__).parent / "drivers" / "job.py"
 
 
+IN_ONE_PROCESS = "local[{cores}, 3]"
+_FOLDER = pytest.param([None], IN_ONE_PROCESS, id="folder")
+_BUCKETS = pytest.param(["minio_server", "azurite_server"], "local-cluster[2, {cores}, 1024]", id="buckets")
+WHERE = pytest.mark.parametrize(("servers", "master"), [_FOLDER, _BUCKETS])
+"""Logs in folders, with all of Spark in one process; logs on real servers, with executors that are others."""
+WHERE_IN_TIME = pytest.mark.parametrize(
+    ("servers", "master"), [_FOLDER, *([_BUCKETS] if os.environ.get("SPARK_EOS_LONG") else [])]
+)
+"""The same; on servers only if there is the time for it."""
+
+
 class Process:
     """A driver process of its own that runs jobs (see drivers/job.py)."""
 
@@ -299,30 +320,40 @@ class Process:
         self._until = until
         self._jobs = []
         self._process = None
+        self.master = IN_ONE_PROCESS
 
     def job(self, bench, topics, **options):
         """Add a job; it gets its own checkpoint and folder for marks."""
-        name = Path(bench.url).name
-        marks = self._folder / f"marks-{name}"
-        marks.mkdir()
-        checkpoint = self._folder / f"cp-{name}"
+        self.marks(bench).mkdir()
         self._jobs.append(
             {
                 "url": bench.url,
+                "settings": dict(bench.settings),
                 "topics": topics,
                 "slice": 10,
-                "checkpoint": str(checkpoint),
-                "marks": str(marks),
+                "checkpoint": str(self.checkpoint(bench)),
+                "marks": str(self.marks(bench)),
                 "moment": "never",
                 "batch": -1,
                 **options,
             }
         )
 
+    def checkpoint(self, bench):
+        return self._folder / f"cp-{Path(bench.url).name}"
+
+    def marks(self, bench):
+        return self._folder / f"marks-{Path(bench.url).name}"
+
     def start(self):
         with (self._folder / "driver-stderr").open("wb") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, str(JOB), json.dumps(self._jobs)],
+                [
+                    sys.executable,
+                    str(JOB),
+                    self.master.format(cores=2 * len(self._jobs)),
+                    json.dumps(self._jobs),
+                ],
                 env={**os.environ, "PYTHONPATH": str(JOB.parents[3])},
                 start_new_session=True,
                 stdout=subprocess.DEVNULL,

@@ -141,7 +141,7 @@ def test_a_checkpoint_pointed_at_another_log_is_refused(streams, source, benches
     other.topic("src", 2)
     other.produce("src", range(1000, 1100))
     refused(
-        lambda: streams.copy({"url": other.url}, url=source.url),
+        lambda: streams.copy({"bench": other}, bench=source),
         "CheckpointMismatchError",
         "pointed at another log",
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
-from pathlib import Path
 
 import pytest
 
 from spark_eos import Admin
 from spark_eos.errors import CheckpointMismatchError, ProducerFencedError
 from spark_eos.testing import FaultyStore
+
+from .conftest import WHERE_IN_TIME
 
 # -- the rules, without Spark ---------------------------------------------------------------------------
 
@@ -111,34 +113,40 @@ def test_a_run_without_rows_is_fenced_and_fences(bench, driver):
 # -- two drivers ----------------------------------------------------------------------------------------
 
 
-def test_a_frozen_driver_that_thaws_is_fenced_and_its_successor_goes_on(streams, benches, process):
-    known, new = logs = benches("known"), benches("new")
-    for log, held in ((known, 1), (new, 0)):  # One has committed before it is stopped, one never has.
+@WHERE_IN_TIME
+def test_a_frozen_driver_that_thaws_is_fenced_and_its_successor_goes_on(
+    streams, benches, process, servers, master
+):
+    process.master = master
+    # One has committed before it is stopped, one never has.
+    turns = zip([("known", 1), ("new", 0)], itertools.cycle(servers), strict=False)
+    held = {benches(name, at): batch for (name, batch), at in turns}
+    for log, batch in held.items():
         log.topic("a", 2)
         log.produce("a", range(20))
-        process.job(log, "a", moment="task", batch=held)
+        process.job(log, "a", moment="task", batch=batch)
     process.start()
     process.wait_for_marks("held")
     process.signal(signal.SIGSTOP)
-    assert [log.count("out-a") for log in logs] == [10, 0]
+    assert [log.count("out-a") for log in held] == [10 * batch for batch in held.values()]
 
     def resume(log):
-        frame = streams.read("a", url=log.url, maxOffsetsPerTrigger=10)
+        frame = streams.read("a", log, maxOffsetsPerTrigger=10)
         frame = frame.selectExpr("key", "value", "concat('out-', topic) AS topic")
-        streams.run(frame, None, checkpoint=f"cp-{Path(log.url).name}", url=log.url)
+        streams.run(frame, None, process.checkpoint(log).name, log)
 
-    for log in logs:
+    for log in held:
         resume(log)
         assert log.values("out-a") == [*range(20)]
-    heads = [log.state.seq for log in logs]
+    heads = [log.state.seq for log in held]
 
     process.signal(signal.SIGCONT)
     process.go()
     for ended in process.wait_for_marks("ended"):
         assert "ProducerFencedError" in ended
-    assert [log.state.seq for log in logs] == heads
+    assert [log.state.seq for log in held] == heads
 
-    for log in logs:
+    for log in held:
         log.produce("a", range(20, 30))
         resume(log)
         assert log.values("out-a") == [*range(30)]

@@ -1,4 +1,4 @@
-"""A log in a bucket, end to end: clients, batches and streams on MinIO, and secrets that nobody gets to see."""
+"""A log in a bucket, end to end: clients, batches, streams on MinIO and Azurite; secrets that nobody gets to see."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from spark_eos.log.log import Log
 from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.storage import Settings, open_store, split_settings
-from spark_eos.testing.cloud_servers import MINIO, installed, minio
 from spark_eos.testing.fault_proxy import FaultPlan, FaultProxy
 
 ROWS = 500
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    if not installed(MINIO):
-        pytest.skip("MinIO is not here: scripts/servers installs it")
-    with minio(tmp_path_factory.mktemp("minio") / "data") as running:
-        yield running
+@pytest.fixture(params=["minio", "azurite"])
+def server(request):
+    return request.getfixturevalue(f"{request.param}_server")
+
+
+MINIO_ALONE = pytest.mark.parametrize("server", ["minio"], indirect=True)
+"""What is about Spark more than about the store, and takes its time."""
 
 
 @pytest.fixture
@@ -41,9 +41,12 @@ def settings(server):
     return dict(server.settings)
 
 
+SECRETS = ("s3.secret-access-key", "adls.account-key")
+
+
 @pytest.fixture
 def secret(settings):
-    return settings["s3.secret-access-key"]
+    return next(settings[name] for name in SECRETS if name in settings)
 
 
 def rows(url, settings, topic):
@@ -75,7 +78,13 @@ def test_clients(url, settings):
     assert rows(url, settings, "t") == {0: [b"0", b"2"], 1: [b"0", b"2"]}
     log = Log.open(url, settings=Settings(settings))
     assert log.url == url
-    assert Log.shared(url, Settings(settings)) is Log.shared(url.replace("s3:", "s3a:"), Settings(settings))
+    again = url.replace("s3:", "s3a:")
+    if url.startswith("az:"):
+        container, path = url.removeprefix("az://").split("/", 1)
+        again = f"abfss://{container}@{settings['adls.account-name']}.dfs.core.windows.net/{path}"
+    assert Log.shared(url, Settings(settings)).log_id == Log.shared(again, Settings(settings)).log_id
+    if again.startswith("s3a:"):
+        assert Log.shared(url, Settings(settings)) is Log.shared(again, Settings(settings))
 
 
 def test_spark_writes_and_reads(spark, url, settings, tmp_path):
@@ -101,6 +110,7 @@ def test_spark_writes_and_reads(spark, url, settings, tmp_path):
     assert sum(offset.offset for at, offset in group.items() if at.topic == "in") == ROWS
 
 
+@MINIO_ALONE
 def test_a_stream_through_a_bad_network(spark, url, settings, tmp_path):
     """A query that fails is started again, as often as it takes: no row is lost, none is there twice."""
     spark.range(ROWS).selectExpr("CAST(id AS STRING) AS value").write.format("eoslog").options(
@@ -130,8 +140,8 @@ def test_a_stream_through_a_bad_network(spark, url, settings, tmp_path):
     assert sorted(int(value) for values in found.values() for value in values) == list(range(ROWS))
 
 
-def test_the_checkpoint_of_a_query_read_in_the_bucket(spark, server, settings, tmp_path):
-    """What Spark has written, put where s3a:// would have put it."""
+def test_the_checkpoint_of_a_query_read_in_buckets(spark, minio_server, azurite_server, tmp_path):
+    """What Spark has written, put where s3a:// and abfss:// would have put it."""
     query = (
         spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load().writeStream.format("noop")
         .option("checkpointLocation", str(tmp_path / "cp")).trigger(processingTime="0 seconds").start()
@@ -141,16 +151,21 @@ def test_the_checkpoint_of_a_query_read_in_the_bucket(spark, server, settings, t
             query.awaitTermination(0.1)
     finally:
         query.stop()
-    place = f"checkpoints/{uuid.uuid4().hex}"
-    store = open_store(f"{server.url}/{place}", Settings(settings))
-    for path in (tmp_path / "cp").rglob("*"):
-        if path.is_file() and not path.name.startswith("."):
-            store.create(str(path.relative_to(tmp_path / "cp")), path.read_bytes())
-    there = Checkpoint(f"s3a://bucket/{place}", Settings(settings))
     here = Checkpoint(str(tmp_path / "cp"))
-    assert there.query_id() == here.query_id() == query.id
-    assert sources_of_batch(there, 1) == sources_of_batch(here, 1)
-    assert there.finished(0)
+    account = azurite_server.settings["adls.account-name"]
+    place = f"checkpoints/{uuid.uuid4().hex}"
+    for server, spelt in (
+        (minio_server, "s3a://bucket"),
+        (azurite_server, f"abfss://container@{account}.dfs.core.windows.net"),
+    ):
+        store = open_store(f"{server.url}/{place}", server.settings)
+        for path in (tmp_path / "cp").rglob("*"):
+            if path.is_file() and not path.name.startswith("."):
+                store.create(str(path.relative_to(tmp_path / "cp")), path.read_bytes())
+        there = Checkpoint(f"{spelt}/{place}", server.settings)
+        assert there.query_id() == here.query_id() == query.id
+        assert sources_of_batch(there, 1) == sources_of_batch(here, 1)
+        assert there.finished(0)
 
 
 # -- Secrets ------------------------------------------------------------------------------------------
@@ -192,10 +207,12 @@ def test_secrets_are_in_no_plan_and_not_in_the_log(spark, url, settings, secret,
 
 
 def test_secrets_are_in_no_error(spark, url, settings):
-    wrong = "wrong-and-still-kept-from-everybody"
+    # Azure's keys are base64.
+    wrong = "wrong/and/still/kept/from/everybody+"
+    name = next(name for name in SECRETS if name in settings)
     with Producer(url, settings) as producer:
         producer.send("in", "1").result()
-    given = {**settings, "s3.secret-access-key": wrong}
+    given = {**settings, name: wrong}
     with pytest.raises(PySparkException) as caught:
         spark.read.format("eoslog").options(**given, subscribe="in").load(url).count()
     assert "check key and secret" in str(caught.value)
@@ -208,6 +225,7 @@ def test_secrets_are_in_no_error(spark, url, settings):
     assert wrong not in str(refused.value)
 
 
+@MINIO_ALONE
 def test_options_go_to_the_tasks_and_are_not_shown(settings, secret):
     source = parse_source({"path": "s3://b/l", "subscribe": "t", **settings}, streaming=True)
     sink = parse_sink(

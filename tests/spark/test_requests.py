@@ -269,6 +269,33 @@ def test_a_consumer_s_poll_without_news_is_one_request(remote):
         assert store.counts == {"GET": 1}
 
 
+@pytest.mark.parametrize(("topics", "files"), [(["src"], 3), (["src", "more"], 6)])
+def test_a_consumer_s_poll_with_news_reads_each_entry_and_each_batch_once(remote, topics, files):
+    """Batches of several partitions in one file are one request, batches in several files are one each."""
+    theirs = Log.open(remote.inner)
+    for topic in topics:
+        Admin(theirs).alter_topic(topic, partitions=2) if topic == "src" else Admin(theirs).create_topic(
+            topic, 2
+        )
+    store, log = client(remote)
+    consumer = Consumer(log, {"auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, number) for topic in topics for number in range(2)])
+    consumer.poll()
+    for _ in range(2):
+        with Producer(theirs, {"transactional.id": "t"}) as producer:
+            producer.init_transactions()
+            for _ in range(3):
+                producer.begin_transaction()
+                for topic in topics:
+                    for number in range(2):
+                        producer.send(topic, "value", partition=number)
+                producer.commit_transaction()
+        store.clear()
+        assert len(consumer.poll()) == 2 * files
+        # The producer's id and three transactions, a look behind them, the files.
+        assert store.counts == {"GET": 4 + 1 + files}
+
+
 def test_a_consumer_that_waits_looks_less_and_less_often(remote, monkeypatch):
     store, log = client(remote)
     consumer = Consumer(log, {"auto.offset.reset": "earliest"})

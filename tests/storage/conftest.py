@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from spark_eos.storage import PosixStore, Settings
-from spark_eos.testing.cloud_servers import AZURITE, MINIO, azurite, installed, minio
 from spark_eos.testing.object_server import ObjectServer, serving
 
 
@@ -21,21 +20,14 @@ CLOUDS = ["s3", "azure", "gcs"]
 
 
 @pytest.fixture(scope="session", params=CLOUDS)
-def bucket(request, tmp_path_factory):
+def bucket(request):
     """URL and settings of a bucket on a server that runs."""
-    if request.param == "s3":
-        if not installed(MINIO):
-            pytest.skip("MinIO is not here: scripts/servers installs it")
-        with minio(tmp_path_factory.mktemp("minio")) as server:
-            yield server.url, server.settings
-    elif request.param == "azure":
-        if not installed(AZURITE):
-            pytest.skip("Azurite is not here: scripts/servers installs it")
-        with azurite() as server:
-            yield server.url, server.settings
-    else:
+    if request.param == "gcs":
         with serving(ObjectServer({"bucket": {}}, page=3)) as server:
             yield "gs://bucket", Settings({"gcs.service.host": server.address, "gcs.oauth2.token": "a-token"})
+    else:
+        server = request.getfixturevalue("minio_server" if request.param == "s3" else "azurite_server")
+        yield server.url, server.settings
 
 
 @pytest.fixture

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import obstore
 import pytest
@@ -28,7 +31,7 @@ from spark_eos.log.log import Log
 from spark_eos.storage import Settings, objects, open_store, probe
 from spark_eos.storage.clouds import parse_location
 from spark_eos.storage.objects import ObjectStore
-from spark_eos.testing.cloud_servers import MINIO, installed, minio
+from spark_eos.testing.cloud_servers import MINIO, installed, minio, shared_access, temporary
 from spark_eos.testing.object_server import ObjectServer, serving
 
 SECRET = "kept-from-everybody"
@@ -69,7 +72,7 @@ def failing(kind, *words, seconds=SECONDS):
     """The block raises this error; it says these words, no secret, and does not keep the user waiting."""
     began = time.monotonic()
     with pytest.raises(kind) as caught:
-        yield
+        yield caught
     took = time.monotonic() - began
     error, text = caught.value, ""
     assert type(error) is kind
@@ -455,12 +458,9 @@ def test_tls_to_a_server_without():
 # -- MinIO's own words --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    if not installed(MINIO):
-        pytest.skip("MinIO is not here: scripts/servers installs it")
-    with minio(tmp_path_factory.mktemp("minio") / "data") as server:
-        yield server
+@pytest.fixture
+def real(minio_server):
+    return minio_server
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -492,6 +492,133 @@ def test_a_log_says_so_too(real):
         Log.open_or_create("s3://no-such-bucket/log", settings=real.settings)
     with failing(StorePermissionError, "check key and secret", seconds=4):
         Log.open(f"{real.url}/log", settings=Settings({**real.settings, "s3.secret-access-key": SECRET}))
+
+
+def policy(place, *, without=""):
+    """The policy of docs/stores/s3.md, for this place."""
+    page = (Path(__file__).parents[2] / "docs" / "stores" / "s3.md").read_text("utf-8")
+    text = page.partition("```json")[2].partition("```")[0]
+    found = json.loads(text.replace("bucket/path", f"bucket/{place}").replace('"path/*"', f'"{place}/*"'))
+    for statement in found["Statement"]:
+        actions = statement["Action"]
+        statement["Action"] = [
+            one for one in ([actions] if isinstance(actions, str) else actions) if one != without
+        ]
+    found["Statement"] = [statement for statement in found["Statement"] if statement["Action"]]
+    return found
+
+
+def test_the_policy_of_the_page_is_enough_and_no_more(real):
+    place = uuid.uuid4().hex
+    settings = temporary(real, policy(place))
+    url = f"{real.url}/{place}"
+    store = open_store(url, settings)
+    Log.create(url, settings=settings).ensure_topic("t", 1)
+    for verb in VERBS.values():
+        verb(store)
+    with store.upload("large") as file:
+        file.write(bytes(50 << 20))
+    stop = RuntimeError("stop")
+    upload = store.upload("given-up")
+    upload.__enter__().write(bytes(50 << 20))
+    assert not upload.__exit__(RuntimeError, stop, None)
+    assert store.size("large") == 50 << 20
+    for verb, call in VERBS.items():
+        with failing(StorePermissionError, f"{real.url}/elsewhere", verb, "403", seconds=4):
+            call(open_store(f"{real.url}/elsewhere", settings))
+
+
+@pytest.mark.parametrize(
+    ("verb", "action"),
+    [("create", "Put"), ("overwrite", "Put"), ("read", "Get"), ("look at", "Get"), ("delete", "Delete")],
+)
+def test_one_verb_that_minio_does_not_allow(real, verb, action):
+    place = uuid.uuid4().hex
+    open_store(f"{real.url}/{place}", real.settings).create("b", b"1")
+    store = open_store(f"{real.url}/{place}", temporary(real, policy(place, without=f"s3:{action}Object")))
+    words = () if verb == "look at" else ("do not allow it",)
+    with failing(StorePermissionError, store.url, verb, "403", *words, seconds=4):
+        VERBS[verb](store)
+    assert [info.name for info in store.list("")] == ["b"]
+
+
+def test_no_permission_to_list_in_minio(real):
+    place = uuid.uuid4().hex
+    settings = temporary(real, policy(place, without="s3:ListBucket"))
+    with failing(StorePermissionError, f"{real.url}/{place}", "do not allow it", seconds=8):
+        Log.open_or_create(f"{real.url}/{place}", settings=settings)
+    left = [info.name for info in open_store(f"{real.url}/{place}", real.settings).list("")]
+    assert not [name for name in left if name.startswith("_log/")], left
+
+
+# -- Azurite's own words ------------------------------------------------------------------------------
+
+
+def signed(server, *allowed, **more):
+    """Settings with a signature in place of the key."""
+    given = {name: value for name, value in server.settings.items() if name != "adls.account-key"}
+    return Settings({**given, "adls.sas-token": shared_access("container", *allowed, **more)})
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("how", ["key", "token", "expired signature", "signature of another"])
+def test_credentials_that_azurite_refuses(azurite_server, verb, how):
+    given = {name: value for name, value in azurite_server.settings.items() if name != "adls.account-key"}
+    settings = {
+        "key": {"adls.account-key": "a2VwdC1mcm9tLWV2ZXJ5Ym9keQ=="},
+        "token": {"adls.token": SECRET},
+        "expired signature": signed(azurite_server, "rcwdl", expires="2020-01-01T00:00:00Z"),
+        "signature of another": {"adls.sas-token": f"sv=2019-12-12&sr=c&sp=rcwdl&se=2099-01-01&sig={SECRET}"},
+    }[how]
+    store = open_store(f"{azurite_server.url}/log", Settings({**given, **settings}))
+    words = () if verb == "look at" else ("check key and secret",)
+    with failing(StorePermissionError, f"{azurite_server.url}/log", verb, *words, seconds=4) as caught:
+        VERBS[verb](store)
+    assert settings.get("adls.account-key", SECRET) not in str(caught.value)
+    for part in settings.get("adls.sas-token", "").split("&"):
+        assert not part.startswith("sig=") or part[4:] not in str(caught.value)
+
+
+NEEDED = {"create": "c", "overwrite": "w", "read": "r", "look at": "r", "list": "l", "delete": "d"}
+"""What of ``rcwdl`` a verb cannot do without; a create may also be allowed by ``w``."""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_one_verb_that_is_not_allowed(azurite_server, verb):
+    url = f"{azurite_server.url}/{uuid.uuid4().hex}"
+    open_store(url, azurite_server.settings).create("a", b"1")
+    without = {NEEDED[verb], "w"} if verb == "create" else {NEEDED[verb]}
+    store = open_store(url, signed(azurite_server, "".join(one for one in "rcwdl" if one not in without)))
+    words = () if verb == "look at" else ("do not allow it",)
+    with failing(StorePermissionError, url, verb, "403", *words, seconds=4):
+        VERBS[verb](store)
+    refused = {verb, "create"} | {other for other in VERBS if NEEDED[other] in without}
+    for other, call in VERBS.items():
+        if other not in refused:
+            call(store)
+
+
+@pytest.mark.parametrize("allowed", ["rl", "rcwd", "cwdl"])
+def test_nothing_of_a_log_is_written_without_permission(azurite_server, allowed):
+    url = f"{azurite_server.url}/{uuid.uuid4().hex}"
+    with failing(StorePermissionError, url, "do not allow it", seconds=8):
+        Log.open_or_create(url, settings=signed(azurite_server, allowed))
+    left = [info.name for info in open_store(url, azurite_server.settings).list("")]
+    assert not [name for name in left if name.startswith("_log/")], left
+
+
+def test_a_log_is_written_by_those_who_may_delete_nothing(azurite_server):
+    url = f"{azurite_server.url}/{uuid.uuid4().hex}"
+    log = Log.open_or_create(url, settings=signed(azurite_server, "rcwl"))
+    log.ensure_topic("t", 1)
+    assert "t" in Log.open(url, settings=azurite_server.settings).state.topics
+
+
+@pytest.mark.parametrize("verb", ["create", "overwrite", "read", "list"])
+def test_a_container_that_is_not_there(azurite_server, verb):
+    store = open_store("az://no-such-container/log", azurite_server.settings)
+    with failing(StorageError, "az://no-such-container/log", verb, "ContainerNotFound", "create it first"):
+        VERBS[verb](store)
 
 
 # -- Processes ----------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """A driver to be killed or frozen: copies topics ``x`` to ``out-x``, and holds still where it is told to.
 
-Its argument is a JSON list of jobs: url, checkpoint, topics, slice (maxOffsetsPerTrigger), moment (``task``,
-``before`` or ``after`` the sink's commit; or ``fails``: it never holds, but every task fails once), batch (the
-number of the batch to hold in), marks (a folder). There it makes ``held`` when it holds, goes on when ``go`` is
-there, and writes ``ended`` with the query's exception.
+Its arguments are Spark's master and a JSON list of jobs: url, settings, checkpoint, topics, slice
+(maxOffsetsPerTrigger), moment (``task``, ``before`` or ``after`` the sink's commit; or ``fails``: it never holds,
+but every task fails once), batch (the number of the batch to hold in), marks (a folder). There it makes ``held``
+when it holds, goes on when ``go`` is there, and writes ``ended`` with the query's exception.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ def start(spark, number, job):
         .option("subscribe", job["topics"])
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", job["slice"])
+        .options(**job["settings"])
         .load(job["url"])
         .selectExpr("key", "value", "concat('out-', topic) AS topic")
     )
@@ -87,13 +88,15 @@ def start(spark, number, job):
         .writeStream.format(f"held{number}")
         .option("num.partitions", 2)
         .option("checkpointLocation", job["checkpoint"])
+        .options(**job["settings"])
         .start(job["url"])
     )
 
 
-def main(jobs):
+def main(master, jobs):
     spark = (
-        SparkSession.builder.master(f"local[{2 * len(jobs)}, 3]")
+        SparkSession.builder.master(master)
+        .config("spark.executor.memory", "512m")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
@@ -111,4 +114,4 @@ def main(jobs):
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    main(sys.argv[1], json.loads(sys.argv[2]))
