@@ -1,7 +1,7 @@
-"""One of many writers: ``python -m benchmarks.writer URL SECONDS READY GO DELAY NUMBER`` commits small transactions.
+"""One of many writers: ``python -m benchmarks.writer URL SECONDS READY GO DELAY WRITES NUMBER`` commits small ones.
 
 When it is ready it makes the file READY, waits for GO, and prints the milliseconds of each commit as JSON. DELAY:
-seconds that every request to the store takes longer.
+seconds that every request to the store takes longer, as far away; with WRITES=1 only what writes, as on a slow disk.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ T = TypeVar("T")
 
 
 class SlowStore(WrappedStore):
-    """A store whose every request takes longer."""
+    """A store whose requests take longer: all of them, as far away, or only ``writes``."""
 
-    def __init__(self, url: str, delay: float) -> None:
+    def __init__(self, url: str, delay: float, *, writes: bool = False) -> None:
         super().__init__(open_store(url))
         self._delay = delay
-        self.is_local = False
+        self._writes = writes
+        self.is_local = writes
 
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
-        time.sleep(self._delay)
+        if not self._writes or operation in {"create", "upload"}:
+            time.sleep(self._delay)
         return effect()
 
 
@@ -41,9 +43,9 @@ def transaction(producer: Producer) -> None:
     producer.commit_transaction()
 
 
-def main(url: str, seconds: float, ready: Path, go: Path, delay: float, number: int) -> None:
+def main(url: str, seconds: float, ready: Path, go: Path, delay: float, writes: bool, number: int) -> None:
     """Commit until the time is over."""
-    log: str | Log = Log.open(SlowStore(url, delay)) if delay else url
+    log: str | Log = Log.open(SlowStore(url, delay, writes=writes)) if delay else url
     producer = Producer(log, {"transactional.id": f"writer-{number}"})
     producer.init_transactions()
     transaction(producer)  # What is done once, such as imports, is not what is measured.
@@ -65,5 +67,6 @@ if __name__ == "__main__":
         Path(sys.argv[3]),
         Path(sys.argv[4]),
         float(sys.argv[5]),
-        int(sys.argv[6]),
+        sys.argv[6] == "1",
+        int(sys.argv[7]),
     )

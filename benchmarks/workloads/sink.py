@@ -21,8 +21,9 @@ TITLE = "Batch sink"
 TEXT = """
 Rows that Spark holds in memory, in two tasks, are written by one `df.write…save()`; making them costs no contender
 anything. *no-op* is a data source in Python whose Arrow writer forgets what it is given: no sink in Python can be
-faster. Values are random hexadecimal digits; keys are 100,000 different ones of 5 to 9 bytes. Nobody compresses but
-Delta and Parquet, who do by default. eoslog waits for `fsync` and is exactly-once; Kafka's sink is at-least-once, and
+faster. Values are random hexadecimal digits, all equally long, of which eoslog makes use where it sorts them by
+partition (docs/speed.md); keys are 100,000 different ones of 5 to 9 bytes. Nobody compresses but Delta and Parquet, who
+do by default. eoslog waits for `fsync` and is exactly-once; Kafka's sink is at-least-once, and
 neither its broker nor Delta nor Parquet calls `fsync`.
 """
 

@@ -18,13 +18,15 @@ TITLE = "Many writers"
 
 TEXT = """
 1, 4 and 16 processes, each with a transactional producer of its own, commit transactions of one record to one partition
-as fast as they can: commits per second of all together, and how long one takes. Once in a folder, and once on a store
-whose every request takes 100 ms longer, as far away stores do.
+as fast as they can: commits per second of all together, and how long one takes. Once in a folder, once in a folder
+where each write takes 5 ms longer, as on a disk that is attached by the network, and once on a store whose every
+request takes 100 ms longer, as far away stores do.
 
-Those who write at the same time share entries (docs/design/0006-company.md). In a folder the 16 are bound by the
-processors where they have two and the disk is quick: each of them applies all entries. Where a sync takes longer they
-commit more than one process does: while other programs kept disk and processors busy 1.7 and 5.2 times as much, in two
-rounds. Before entries were shared they committed 0.16 times as much, on the busy machine too.
+Those who write at the same time share entries (docs/design/0006-company.md). In a folder on a quick disk the 16 are
+bound by the processors where there are two: one process alone keeps three quarters of a core busy, so that two cores
+could give 2.6 times its commits at the most, if nobody had to know what the others write; but each applies all entries.
+Where a write takes longer they commit many times as much. Before entries were shared the 16 committed 0.16 times as
+much as one.
 """
 
 COUNTS = (1, 4, 16)
@@ -41,16 +43,17 @@ class Found(NamedTuple):
 def run(bench: Bench) -> Result:
     """Both stores, all counts, in rounds."""
     result = Result("writers")
-    for case, delay, seconds, target in (
-        ("folder", 0.0, bench.choose(3.0, 5.0), 2.0),
-        ("100 ms a request", 0.1, bench.choose(6.0, 12.0), 8.0),
+    for case, delay, writes, seconds, target in (
+        ("folder", 0.0, False, bench.choose(3.0, 5.0), 2.0),
+        ("folder, 5 ms a write", 0.005, True, bench.choose(3.0, 5.0), None),
+        ("100 ms a request", 0.1, False, bench.choose(6.0, 12.0), 8.0),
     ):
         bench.say(f" {case}")
         repeat = bench.repeats(2, 3)
         runs: dict[int, list[Found]] = {count: [] for count in COUNTS}
         for number in range(repeat):
             for count in COUNTS if number % 2 == 0 else reversed(COUNTS):
-                runs[count].append(writers(bench, count, seconds, delay))
+                runs[count].append(writers(bench, count, seconds, delay, writes=writes))
             told = ", ".join(f"{count}: {found[-1].rate:.1f}/s" for count, found in runs.items())
             bench.say(f"  round {number + 1} of {repeat}: {told}")
         for count in COUNTS[1:]:
@@ -63,7 +66,13 @@ def run(bench: Bench) -> Result:
             )
             tail = tuple(found.p99 / found.p50 for found in runs[count])
             result.ratios.append(
-                Ratio(f"{case}, {count} processes, p99", "p50", tail, 5.0 if most else None, at_most=True)
+                Ratio(
+                    f"{case}, {count} processes, p99",
+                    "p50",
+                    tail,
+                    5.0 if most and target else None,
+                    at_most=True,
+                )
             )
         for count, found in runs.items():
             name = f"{count} process{'es' * (count > 1)}"
@@ -75,7 +84,7 @@ def run(bench: Bench) -> Result:
     return result
 
 
-def writers(bench: Bench, count: int, seconds: float, delay: float) -> Found:
+def writers(bench: Bench, count: int, seconds: float, delay: float, *, writes: bool = False) -> Found:
     """Start them all, let them go together, and gather what they say."""
     url, marks = str(bench.fresh("log")), bench.fresh("marks")
     marks.mkdir()
@@ -85,7 +94,7 @@ def writers(bench: Bench, count: int, seconds: float, delay: float) -> Found:
     try:
         for number in range(count):
             command = [sys.executable, "-m", "benchmarks.writer", url, str(seconds), str(marks / str(number))]
-            command += [str(go), str(delay), str(number)]
+            command += [str(go), str(delay), "1" if writes else "0", str(number)]
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
             processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))  # noqa: S603
         while len(list(marks.iterdir())) < count:
