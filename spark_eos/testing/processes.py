@@ -111,6 +111,11 @@ class Process:
         """All it has said."""
         return self.output.read_text("utf-8", "replace")
 
+    @property
+    def lines(self) -> list[str]:
+        """What it has said in whole lines: the last one may be half written, as long as it runs and if it is killed."""
+        return self.text.split("\n")[:-1]
+
     def family(self) -> list[int]:
         """Itself and all that it has started, while they live."""
         return sorted({*marked(MARK, self._mark), *([self.pid] if self.running else [])})

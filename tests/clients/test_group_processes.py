@@ -20,7 +20,7 @@ PARTITIONS = 6
 
 
 def done(process):
-    return [line.split()[3] for line in process.text.splitlines() if line.startswith("did ")]
+    return [line.split()[3] for line in process.lines if line.startswith("did ")]
 
 
 @pytest.mark.parametrize(

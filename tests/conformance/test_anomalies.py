@@ -244,7 +244,7 @@ def test_what_was_acknowledged_survives_the_death_of_its_writer(tmp_path):
     with running([sys.executable, "-c", WRITER, url], tmp_path / "out") as writer:
         writer.until(lambda: writer.text.count("\n") > 20, "20 acknowledged writes")
         writer.kill()
-    told = [line.split() for line in writer.text.splitlines(keepends=True) if line.endswith("\n")]
+    told = [line.split() for line in writer.lines]
     assert len(told) > 20
     with Consumer(url, {"auto.offset.reset": "earliest"}) as reader:
         reader.assign([T0])
