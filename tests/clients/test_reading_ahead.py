@@ -176,10 +176,10 @@ def test_what_was_read_in_vain_is_forgotten(log):
             left = 0
             while polled := consumer.poll():
                 left += len(polled)
-            append_to = len(log.store.asked)
+            before = len(log.store.asked)
             consumer.seek(PLACES[1], 0)
             consumer.poll(max_records=1)
-            until(lambda append_to=append_to: len(log.store.asked) == append_to + FILES)
+            until(lambda before=before: len(log.store.asked) == before + FILES)
             assert left in {FILES * ROWS, FILES * ROWS - 1}
 
 

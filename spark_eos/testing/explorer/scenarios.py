@@ -39,7 +39,6 @@ from spark_eos.testing.explorer.bodies import (
     plain,
     producer_of,
     repeating,
-    run,
     transactional,
 )
 from spark_eos.testing.explorer.history import Chain
@@ -55,6 +54,7 @@ from spark_eos.testing.explorer.maintenance import (
     who_planned,
 )
 from spark_eos.testing.explorer.positions import Position
+from spark_eos.testing.explorer.queries import run
 from spark_eos.testing.explorer.scenario import Scenario
 
 __all__ = ["SCENARIOS", "Scenario"]
