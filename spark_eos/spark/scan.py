@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TASK_BYTES", "ScanTask", "read_task", "split"]
 
-TASK_BYTES = (16 << 20, 64 << 20)
+TASK_BYTES = (16 << 20, 128 << 20)
 """The fewest and the most bytes that a task is to read, unless there are fewer.
 
-Small partitions share a task, and large ones are cut. A task costs Spark and its worker 10 to 20 ms of the processor,
-a MB one or two. Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task
+Small partitions share a task, and large ones are cut, at what Spark's own file sources cut them at
+(``spark.sql.files.maxPartitionBytes``). A task costs Spark and its worker 10 to 20 ms of the processor, a MB one or
+two. Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task
 order.
 """
 

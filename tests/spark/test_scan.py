@@ -56,9 +56,10 @@ def _two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
         ([4] * 4, [16]),  # not worth two tasks
         ([4] * 10, [20, 20]),  # a task for each processor
         ([4] * 15, [32, 28]),
-        ([4] * 40, [52, 56, 52]),  # not more than 64 MB, all alike
-        ([32] * 8, [64] * 4),
-        ([1, 1, 200, 1], [2, 200, 1]),  # what cannot be cut by size is not cut
+        ([4] * 60, [120, 120]),
+        ([4] * 80, [108, 104, 108]),  # not more than 128 MB, all alike
+        ([32] * 12, [128] * 3),
+        ([1, 1, 200, 1], [2, 201]),  # what cannot be cut by size is not cut
     ],
 )
 def test_tasks_have_about_as_many_bytes_each(sizes: list[int], expected: list[int]) -> None:
