@@ -299,6 +299,8 @@ def streams(spark, bench, tmp_path):
 
 
 JOB = Path(__file__).parent / "drivers" / "job.py"
+SECRETS = {"s3.secret-access-key", "adls.account-key"}
+"""Settings that nobody gets to see."""
 
 
 IN_ONE_PROCESS = "local[{cores}, 3]"
@@ -360,12 +362,17 @@ class Process:
                 stderr=stderr,
             )
 
+    @property
+    def said(self):
+        """What the driver and its Spark have logged, at INFO."""
+        return (self._folder / "driver-stderr").read_text()
+
     def wait_for(self, condition, what):
         """Wait, while the process lives."""
 
         def met():
             met = condition()
-            assert met or self._process.poll() is None, (self._folder / "driver-stderr").read_text()[-3000:]
+            assert met or self._process.poll() is None, self.said[-3000:]
             return met
 
         self._until(met, what)

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from spark_eos import Admin
 from spark_eos.log.log import Log
 
-from .conftest import WHERE
+from .conftest import SECRETS, WHERE
 
 
 def routed(frame):
@@ -85,7 +85,10 @@ def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, process, se
         "the driver to hold in batch 1",
     )
     process.kill()
+    said = process.said
+    assert "\nINFO " in said
     for (moment, _), log in logs.items():
+        assert not [name for name in SECRETS & log.settings.keys() if log.settings[name] in said]
         if moment == "fails":
             assert (process.marks(log) / "failed").exists()
             continue

@@ -23,6 +23,9 @@ from pyspark.sql import SparkSession
 
 from spark_eos.spark.datasource import EosLogDataSource
 
+LOGGED = (Path(__file__).parent / "log4j2.properties").as_uri()
+"""What Spark is to say: all that could be a secret."""
+
 
 def hold(marks):
     """Wait for the sign; a process whose driver has died ends."""
@@ -97,12 +100,12 @@ def main(master, jobs):
     spark = (
         SparkSession.builder.master(master)
         .config("spark.executor.memory", "512m")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={LOGGED}")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("OFF")
     queries = [start(spark, number, job) for number, job in enumerate(jobs)]
     for query, job in zip(queries, jobs, strict=True):
         try:
