@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from spark_eos.spark.datasource import EosLogDataSource
 
 LOGGED = (Path(__file__).parent / "log4j2.properties").as_uri()
-"""What Spark is to say: all that could be a secret."""
+"""Spark logs at INFO, for a test that looks for secrets in it."""
 
 
 def hold(marks):
