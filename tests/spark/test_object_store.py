@@ -174,7 +174,15 @@ def everything_in(store):
     return b"".join(store.read(info.name).to_pybytes() for info in store.list(""))
 
 
+def executions(spark):
+    """What the SQL page of the Spark UI shows, by the execution's id; what other tests did in this session too."""
+    spark._jsc.sc().listenerBus().waitUntilEmpty()
+    listed = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return {shown.executionId(): shown for shown in map(listed.apply, range(listed.size()))}
+
+
 def test_secrets_are_in_no_plan_and_not_in_the_log(spark, url, settings, secret, tmp_path, capsys):
+    earlier = executions(spark).keys()
     with Producer(url, settings) as producer:
         producer.send("in", "1").result()
     frame = spark.read.format("eoslog").options(**settings, subscribe="in").load(url)
@@ -192,10 +200,9 @@ def test_secrets_are_in_no_plan_and_not_in_the_log(spark, url, settings, secret,
     texts += [capsys.readouterr().out, json.dumps(query.lastProgress, default=str)]
     more = spark.range(1).selectExpr("'x' AS value").write.format("eoslog").options(**settings, topic="out")
     more.mode("append").save(url)
-    executions = spark._jsparkSession.sharedState().statusStore().executionsList()  # What the UI shows.
-    assert executions.size() > 3
-    for number in range(executions.size()):
-        shown = executions.apply(number)
+    own = [shown for number, shown in executions(spark).items() if number not in earlier]
+    assert len(own) > 3
+    for shown in own:
         texts += [shown.physicalPlanDescription(), shown.details(), shown.modifiedConfigs().toString()]
     for text in texts:
         assert text
