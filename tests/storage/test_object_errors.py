@@ -12,6 +12,7 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import obstore
 import pytest
@@ -28,14 +29,14 @@ from spark_eos.errors import (
     UnsupportedStoreError,
 )
 from spark_eos.log.log import Log
-from spark_eos.storage import Settings, objects, open_store, probe
+from spark_eos.storage import Settings, clouds, objects, open_store, probe
 from spark_eos.storage.clouds import parse_location
 from spark_eos.storage.objects import ObjectStore
 from spark_eos.testing.cloud_servers import MINIO, installed, minio, shared_access, temporary
 from spark_eos.testing.object_server import ObjectServer, serving
 
 SECRET = "kept-from-everybody"
-SECONDS = 10.0
+SECONDS = clouds.PATIENCE_S / 2
 """How long a user may have to wait for any of them."""
 
 VERBS = {
@@ -67,9 +68,26 @@ def store_at(address, *, retry_s=0.3, single_bytes=1 << 20, bucket="bucket", **s
     return ObjectStore(location, Settings(given), retry_s=retry_s, single_bytes=single_bytes)
 
 
+waits = []
+"""How long the store has waited before it asked again, in seconds."""
+
+
+@pytest.fixture(autouse=True)
+def _heard(monkeypatch):
+    def sleep(seconds):
+        waits.append(seconds)
+        time.sleep(seconds)
+
+    monkeypatch.setattr(objects, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+
+
 @contextmanager
-def failing(kind, *words, seconds=SECONDS):
-    """The block raises this error; it says these words, no secret, and does not keep the user waiting."""
+def failing(kind, *words, at_once=False):
+    """The block raises this error; it says these words, no secret, and comes soon.
+
+    ``at_once``: without having been asked again. (The library below would ask again for twice `SECONDS`.)
+    """
+    waits.clear()
     began = time.monotonic()
     with pytest.raises(kind) as caught:
         yield caught
@@ -81,7 +99,8 @@ def failing(kind, *words, seconds=SECONDS):
     for word in words:
         assert word in text, f"{word!r} is not in {text!r}"
     assert SECRET not in text
-    assert took < seconds, f"{text} took {took:.1f} s"
+    assert took < SECONDS, f"{text} took {took:.1f} s"
+    assert not (at_once and waits), f"{text} was asked again after {waits} s"
 
 
 # -- Refusals -----------------------------------------------------------------------------------------
@@ -122,7 +141,7 @@ def test_refusals_say_what_was_refused_and_what_to_do(server, verb, status, code
     if verb == "look at":  # The answer to a HEAD has no body: the status must do.
         kind = {400: StorageError, 403: StorePermissionError, 404: ObjectNotFoundError}.get(status, kind)
         words = () if status == 404 else (str(status),)
-    with failing(kind, "s3://bucket/log", verb if words else "a", *words, seconds=3):
+    with failing(kind, "s3://bucket/log", verb if words else "a", *words, at_once=True):
         VERBS[verb](store_at(server.address))
     assert server.count() == 1, "what was refused is not tried again"
     assert server.buckets["bucket"] == {}
@@ -246,7 +265,7 @@ def test_a_conflict_with_a_delete_is_tried_again(server):
 def test_a_conflict_with_another_create_is_told(server):
     server.refuse("create", 409, "ConditionalRequestConflict")
     server.buckets["bucket"]["log/a"] = b"theirs"
-    with failing(ObjectExistsError, "create", seconds=2):
+    with failing(ObjectExistsError, "create", at_once=True):
         store_at(server.address, retry_s=5).create("a", b"mine")
     assert server.count("create") == 1
 
@@ -331,8 +350,6 @@ def say_nothing(connection, over):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_nobody_listens(verb, monkeypatch):
-    from spark_eos.storage import clouds
-
     monkeypatch.setattr(clouds, "PATIENCE_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
@@ -341,7 +358,7 @@ def test_nobody_listens(verb, monkeypatch):
 
 
 def test_a_host_that_is_not_there():
-    with failing(StoreUnavailableError, "s3://bucket/log/a", "create", "Nothing was done", seconds=15):
+    with failing(StoreUnavailableError, "s3://bucket/log/a", "create", "Nothing was done"):
         store_at("http://no-such-host.invalid:9").create("a", b"1")
 
 
@@ -431,7 +448,7 @@ def secure(tmp_path_factory):
 def test_a_certificate_that_is_not_trusted(secure, verb):
     server, _ = secure
     store = open_store(f"{server.url}/log", server.settings)
-    with failing(StorageError, "s3://bucket/log", verb, "TLS", "s3.ca-file", seconds=4):
+    with failing(StorageError, "s3://bucket/log", verb, "TLS", "s3.ca-file", at_once=True):
         VERBS[verb](store)
 
 
@@ -476,21 +493,23 @@ def real(minio_server):
 )
 def test_credentials_that_minio_refuses(real, verb, change, kind, word):
     store = open_store(f"{real.url}/log", Settings({**real.settings, **change}))
-    with failing(kind, f"{real.url}/log", verb, *(() if verb == "look at" else (word,)), seconds=4):
+    with failing(kind, f"{real.url}/log", verb, *(() if verb == "look at" else (word,)), at_once=True):
         VERBS[verb](store)
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "look at"])
 def test_a_bucket_that_is_not_there(real, verb):
     store = open_store("s3://no-such-bucket/log", real.settings)
-    with failing(StorageError, "s3://no-such-bucket/log", verb, "NoSuchBucket", "create it first", seconds=4):
+    with failing(
+        StorageError, "s3://no-such-bucket/log", verb, "NoSuchBucket", "create it first", at_once=True
+    ):
         VERBS[verb](store)
 
 
 def test_a_log_says_so_too(real):
-    with failing(StorageError, "s3://no-such-bucket/log", "create it first", seconds=4):
+    with failing(StorageError, "s3://no-such-bucket/log", "create it first", at_once=True):
         Log.open_or_create("s3://no-such-bucket/log", settings=real.settings)
-    with failing(StorePermissionError, "check key and secret", seconds=4):
+    with failing(StorePermissionError, "check key and secret", at_once=True):
         Log.open(f"{real.url}/log", settings=Settings({**real.settings, "s3.secret-access-key": SECRET}))
 
 
@@ -524,7 +543,7 @@ def test_the_policy_of_the_page_is_enough_and_no_more(real):
     assert not upload.__exit__(RuntimeError, stop, None)
     assert store.size("large") == 50 << 20
     for verb, call in VERBS.items():
-        with failing(StorePermissionError, f"{real.url}/elsewhere", verb, "403", seconds=4):
+        with failing(StorePermissionError, f"{real.url}/elsewhere", verb, "403", at_once=True):
             call(open_store(f"{real.url}/elsewhere", settings))
 
 
@@ -537,7 +556,7 @@ def test_one_verb_that_minio_does_not_allow(real, verb, action):
     open_store(f"{real.url}/{place}", real.settings).create("b", b"1")
     store = open_store(f"{real.url}/{place}", temporary(real, policy(place, without=f"s3:{action}Object")))
     words = () if verb == "look at" else ("do not allow it",)
-    with failing(StorePermissionError, store.url, verb, "403", *words, seconds=4):
+    with failing(StorePermissionError, store.url, verb, "403", *words, at_once=True):
         VERBS[verb](store)
     assert [info.name for info in store.list("")] == ["b"]
 
@@ -545,7 +564,7 @@ def test_one_verb_that_minio_does_not_allow(real, verb, action):
 def test_no_permission_to_list_in_minio(real):
     place = uuid.uuid4().hex
     settings = temporary(real, policy(place, without="s3:ListBucket"))
-    with failing(StorePermissionError, f"{real.url}/{place}", "do not allow it", seconds=8):
+    with failing(StorePermissionError, f"{real.url}/{place}", "do not allow it", at_once=True):
         Log.open_or_create(f"{real.url}/{place}", settings=settings)
     left = [info.name for info in open_store(f"{real.url}/{place}", real.settings).list("")]
     assert not [name for name in left if name.startswith("_log/")], left
@@ -572,7 +591,7 @@ def test_credentials_that_azurite_refuses(azurite_server, verb, how):
     }[how]
     store = open_store(f"{azurite_server.url}/log", Settings({**given, **settings}))
     words = () if verb == "look at" else ("check key and secret",)
-    with failing(StorePermissionError, f"{azurite_server.url}/log", verb, *words, seconds=4) as caught:
+    with failing(StorePermissionError, f"{azurite_server.url}/log", verb, *words, at_once=True) as caught:
         VERBS[verb](store)
     assert settings.get("adls.account-key", SECRET) not in str(caught.value)
     for part in settings.get("adls.sas-token", "").split("&"):
@@ -590,7 +609,7 @@ def test_one_verb_that_is_not_allowed(azurite_server, verb):
     without = {NEEDED[verb], "w"} if verb == "create" else {NEEDED[verb]}
     store = open_store(url, signed(azurite_server, "".join(one for one in "rcwdl" if one not in without)))
     words = () if verb == "look at" else ("do not allow it",)
-    with failing(StorePermissionError, url, verb, "403", *words, seconds=4):
+    with failing(StorePermissionError, url, verb, "403", *words, at_once=True):
         VERBS[verb](store)
     refused = {verb, "create"} | {other for other in VERBS if NEEDED[other] in without}
     for other, call in VERBS.items():
@@ -601,7 +620,7 @@ def test_one_verb_that_is_not_allowed(azurite_server, verb):
 @pytest.mark.parametrize("allowed", ["rl", "rcwd", "cwdl"])
 def test_nothing_of_a_log_is_written_without_permission(azurite_server, allowed):
     url = f"{azurite_server.url}/{uuid.uuid4().hex}"
-    with failing(StorePermissionError, url, "do not allow it", seconds=8):
+    with failing(StorePermissionError, url, "do not allow it", at_once=True):
         Log.open_or_create(url, settings=signed(azurite_server, allowed))
     left = [info.name for info in open_store(url, azurite_server.settings).list("")]
     assert not [name for name in left if name.startswith("_log/")], left
