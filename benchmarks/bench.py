@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -22,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass
 class Bench:
-    """One run of the benchmarks. ``repeat`` None is each workload's own default."""
+    """One workload's run, in a folder of its own; names it made are no other workload's. ``repeat`` None: each one's own."""
 
     peers: Peers
     folder: Path
@@ -41,6 +43,15 @@ class Bench:
     def fresh(self, name: str) -> Path:
         """A folder that does not exist yet, and never did: Python's workers remember logs by their paths."""
         return self.folder / f"{name}-{next(self._numbers)}"
+
+    @contextmanager
+    def passing(self, name: str) -> Iterator[Path]:
+        """Such a folder, which is gone afterwards: what some write in seconds fills a disk in a few rounds."""
+        path = self.fresh(name)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
 
     def say(self, text: str) -> None:
         """Tell how far it is."""

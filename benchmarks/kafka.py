@@ -32,8 +32,12 @@ transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
 message.max.bytes=10485760
+log.segment.delete.delay.ms=1000
 """
-"""A broker's defaults, but for what one node needs. It does not fsync: that is Kafka's default as well."""
+"""A broker's defaults, but for what one node needs, and that the bytes of a deleted topic are gone at once.
+
+It does not fsync: that is Kafka's default as well.
+"""
 
 
 class Broker:

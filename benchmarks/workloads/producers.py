@@ -72,11 +72,14 @@ def send(bench: Bench, seconds: float) -> Taken:
 
 
 def _ours(bench: Bench, seconds: float, count: int, step: Any, config: dict[str, object]) -> Taken:
-    url = str(bench.fresh("log"))
+    with bench.passing("log") as path:
+        return _sent(str(path), seconds, count, step, config or {"transactional.id": "bench"})
+
+
+def _sent(url: str, seconds: float, count: int, step: Any, config: dict[str, object]) -> Taken:
     Log.create(url).ensure_topic("t")
-    given = config or {"transactional.id": "bench"}
-    with Producer(url, given) as producer:
-        transactional = "transactional.id" in given
+    with Producer(url, config) as producer:
+        transactional = "transactional.id" in config
         if transactional:
             producer.init_transactions()
         sent = 0

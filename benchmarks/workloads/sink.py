@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -106,29 +105,23 @@ def contenders(
 
     def folder(write: Callable[[str], None]) -> Callable[[], Taken]:
         def run() -> Taken:
-            path = bench.fresh("out")
-            try:
+            with bench.passing("out") as path:
                 with timed() as timer:
                     write(str(path))
                 return timer.taken
-            finally:
-                shutil.rmtree(path, ignore_errors=True)
 
         return run
 
     def eoslog() -> Taken:
-        path = bench.fresh("out")
-        if not kafka_columns:
-            Log.create(str(path)).ensure_topic("t", partitions)
-        try:
+        with bench.passing("out") as path:
+            if not kafka_columns:
+                Log.create(str(path)).ensure_topic("t", partitions)
             with timed() as timer:
                 writer = (
                     frame.write.format("eoslog").option("topic", "t").option("num.partitions", partitions)
                 )
                 writer.mode("append").save(str(path))
             return timer.taken
-        finally:
-            shutil.rmtree(path)
 
     def kafka() -> Taken:
         assert broker is not None
