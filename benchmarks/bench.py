@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass
 class Bench:
-    """One workload's run, in a folder of its own; names it made are no other workload's. ``repeat`` None: each one's own."""
+    """One workload's run, in a folder of its own. ``repeat`` None is each workload's own default."""
 
     peers: Peers
     folder: Path

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gate, jars, limits, page, plots, results
-from benchmarks.__main__ import WORKLOADS
+from benchmarks.__main__ import WORKLOADS, main
 from benchmarks.bench import Bench
 from benchmarks.direct import Query
 from benchmarks.machine import processor_seconds
@@ -220,6 +220,37 @@ def spark_bench(bench, spark):
     bench.peers.__dict__["spark"] = spark
     limits.register(spark)
     return bench
+
+
+def test_each_workload_has_names_of_its_own_and_leaves_nothing(tmp_path, monkeypatch):
+    """Python's workers remember logs by their paths, the broker its topics; a full run once filled the disk."""
+    folders, names = [], []
+
+    def run(bench):
+        assert not any(folder.exists() for folder in folders)
+        folders.append(bench.folder)
+        for _ in range(2):
+            names.append(bench.fresh("log").name)
+            (bench.folder / names[-1]).mkdir()
+        with bench.passing("log") as path:
+            path.mkdir()
+        assert not path.exists()
+        if len(folders) == 2:
+            raise OSError("full")
+        return Result(WORKLOADS[len(folders) - 1])
+
+    for name in WORKLOADS[:3]:
+        monkeypatch.setattr(f"benchmarks.workloads.{name}.run", run)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    given = ["--folder", tmp_path / "run", "--write", tmp_path / "docs"]
+    given += [part for name in WORKLOADS[:3] for part in ("--only", name)]
+    monkeypatch.setattr("sys.argv", ["bench", *map(str, given)])
+    with pytest.raises(SystemExit, match=f"failed.*: {WORKLOADS[1]}$"):
+        main()
+    assert len(set(folders)) == 3
+    assert len(set(names)) == 6
+    assert not any((tmp_path / "run").iterdir())
+    assert results.load(tmp_path / "docs" / "benchmarks" / "results.json").keys() == {"limits", "source"}
 
 
 def test_batch_sink_and_source_beside_their_limits(spark_bench):
