@@ -13,8 +13,8 @@ from spark_eos.maintenance.verify_pieces import PieceCheck
 from spark_eos.maintenance.verify_report import Notes, Verdict
 from spark_eos.protocol.actions import CreateLog, Entry
 from spark_eos.protocol.codec import decode_entry
-from spark_eos.protocol.invariants import InvariantError, check_step
-from spark_eos.protocol.rules import Rejected, apply_entry
+from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later
+from spark_eos.protocol.rules import Outcome, Rejected, apply_entry
 from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY, State
@@ -72,11 +72,11 @@ class Chain:
                     break
                 state = checked = after
                 continue
-            state, outcomes = apply_entry(state, entry)
+            state, outcomes = self._applied(state, entry)
             self._notes.summary.entries += 1
             self._notes.summary.refused_requests += sum(isinstance(one, Rejected) for one in outcomes)
             boundary = is_boundary(state, seq)
-            if boundary or not self._quick or seq == self._end:
+            if self._quick and (boundary or seq == self._end):
                 self._check(checked, state)
                 checked = state
             if boundary:
@@ -140,15 +140,23 @@ class Chain:
         except CorruptRecordError as error:
             return None, str(error)
 
+    def _applied(self, state: State, entry: Entry) -> tuple[State, tuple[Outcome, ...]]:
+        if not self._quick:
+            try:
+                return apply_checked(state, entry)
+            except InvariantError as error:
+                self._impossible(entry.seq, error)
+        return apply_entry(state, entry)
+
     def _check(self, before: State, after: State) -> None:
         try:
-            check_step(before, after)
+            check_later(before, after)
         except InvariantError as error:
-            self._notes.wrong(
-                self._name(after.seq),
-                f"leads to an impossible state: {error}",
-                "report it as an error of spark_eos",
-            )
+            self._impossible(after.seq, error)
+
+    def _impossible(self, seq: int, error: InvariantError) -> None:
+        what = f"leads to an impossible state: {error}"
+        self._notes.wrong(self._name(seq), what, "report it as an error of spark_eos")
 
     def _jump(self, seq: int, problem: str) -> State | None:
         """From an entry that cannot be applied to the state of the next good snapshot.

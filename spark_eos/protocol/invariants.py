@@ -1,22 +1,69 @@
-"""What must hold in every state, and between a state and any later one, whatever was asked of the log."""
+"""What must hold in every state, and between a state and a later one, whatever was asked of the log.
+
+Only between a state and what *one* request makes of it can it be seen that something went which had first to
+end: the next request of the same entry may already forget a producer whose transaction this one commits.
+"""
 
 from __future__ import annotations
 
+from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.index import IndexRow, Kind, Piece
+from spark_eos.protocol.rules import Outcome, apply, behind
 from spark_eos.protocol.state import Group, Partition, PartitionKey, State, TransactionState
 
-__all__ = ["InvariantError", "check_state", "check_step"]
+__all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "check_step"]
 
 
 class InvariantError(AssertionError):
     """The rules themselves are wrong: no request may ever lead here."""
 
 
-def check_step(before: State, after: State) -> None:
-    """Raise `InvariantError` if ``after`` is impossible, or cannot come after ``before``.
+def apply_checked(state: State, entry: Entry) -> tuple[State, tuple[Outcome, ...]]:
+    """What `spark_eos.protocol.rules.apply_entry` comes to, with `check_step` at each request.
 
-    O(size of both states, with their indexes): for tests and simulations.
+    ``entry`` is the next one. Raises `InvariantError`. O(requests times size of the state).
     """
+    before, outcomes = state, []
+    for number, request in enumerate(entry.requests, 1):
+        state, outcome = apply(state, request)
+        outcomes.append(outcome)
+        if number < len(entry.requests):  # The last one is checked with what follows the entry.
+            check_step(before, state)
+            before = state
+    state = behind(state, entry.seq)
+    check_step(before, state)
+    return state, tuple(outcomes)
+
+
+def check_step(before: State, after: State) -> None:
+    """Raise `InvariantError` if ``after`` is impossible, or no single request can make it of ``before``.
+
+    O(size of both states, with their indexes): for tests, simulations and verification.
+    """
+    check_later(before, after)
+    for key, old in before.partitions.items():
+        new = after.partitions.get(key)
+        if new is None:
+            _ensure(not old.open, f"partition {key} went with an open transaction")
+        else:
+            _check_rows(key, old, new)
+    for producer_id, producer in before.producers.items():
+        if producer_id not in after.producers:
+            open_ = producer.transaction is TransactionState.ONGOING
+            _ensure(not open_, f"producer {producer_id} went with an open transaction")
+    for name, group in before.groups.items():
+        if name in after.groups:
+            _ensure(group.generation <= after.groups[name].generation, f"group {name!r} went back")
+        else:
+            _ensure(not group.members, f"group {name!r} went with its members")
+    for name, query in before.queries.items():
+        newer = after.queries[name]
+        same = newer.query_id == query.query_id
+        _ensure(not same or query.batch_id <= newer.batch_id, f"the batches of {name!r} went back")
+
+
+def check_later(before: State, after: State) -> None:
+    """Raise `InvariantError` if ``after`` is impossible, or cannot come any number of entries after ``before``."""
     check_state(after)
     for name in ("seq", "timestamp_ms", "next_producer_id", "staging_floor"):
         _ensure(getattr(before, name) <= getattr(after, name), f"{name} went back")
@@ -26,16 +73,15 @@ def check_step(before: State, after: State) -> None:
         if new is None:
             gone = all(topic.topic_id != key[0] for topic in after.topics.values())
             _ensure(gone, f"partition {key} is gone, and its topic is not")
-            _ensure(not old.open, f"partition {key} went with an open transaction")
-        else:
-            _check_partition_step(key, old, new)
+            continue
+        _ensure(old.start <= new.start, f"the start of partition {key} went back")
+        _ensure(old.end <= new.end, f"the end of partition {key} went back")
+        _ensure(old.last_stable_offset <= new.last_stable_offset, f"the LSO of partition {key} went back")
     for producer_id, producer in before.producers.items():
         later = after.producers.get(producer_id)
         if later is None:
-            open_ = producer.transaction is TransactionState.ONGOING
-            _ensure(not open_, f"producer {producer_id} went with an open transaction")
             named = producer.transactional_id
-            _ensure(named is None or named not in after.queries, f"the producer of query {named!r} is gone")
+            _ensure(named is None or named not in before.queries, f"the producer of query {named!r} is gone")
             continue
         _ensure(producer.epoch <= later.epoch, f"the epoch of producer {producer_id} went back")
         _ensure(producer.number <= later.number, f"the number of producer {producer_id} went back")
@@ -46,15 +92,8 @@ def check_step(before: State, after: State) -> None:
         )
     new_ids = [one for one in after.producers if one not in before.producers]
     _ensure(all(one >= before.next_producer_id for one in new_ids), "a producer id was given out twice")
-    for name, group in before.groups.items():
-        if name in after.groups:
-            _ensure(group.generation <= after.groups[name].generation, f"group {name!r} went back")
-        else:
-            _ensure(not group.members, f"group {name!r} went with its members")
-    for name, query in before.queries.items():
-        newer = after.queries[name]
-        same = newer.query_id == query.query_id
-        _ensure(not same or query.batch_id <= newer.batch_id, f"the batches of {name!r} went back")
+    for name in before.queries:
+        _ensure(name in after.queries, f"query {name!r} is gone")
 
 
 def check_state(state: State) -> None:
@@ -135,10 +174,7 @@ def _check_partition(key: PartitionKey, partition: Partition) -> None:
     _ensure(at == partition.end, f"partition {key} ends at {at}, not {partition.end}")
 
 
-def _check_partition_step(key: PartitionKey, old: Partition, new: Partition) -> None:
-    _ensure(old.start <= new.start, f"the start of partition {key} went back")
-    _ensure(old.end <= new.end, f"the end of partition {key} went back")
-    _ensure(old.last_stable_offset <= new.last_stable_offset, f"the LSO of partition {key} went back")
+def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
     # What is stable may be written anew (`ReplaceSegments`), and is sealed then; nothing else may change.
     kept = [_shown(old, row) for row in old.index.tail if row.next_offset > new.start]
     held = _held(new)

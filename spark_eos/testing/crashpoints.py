@@ -42,8 +42,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import names
 from spark_eos.protocol.codec import decode_entry
-from spark_eos.protocol.invariants import InvariantError, check_step
-from spark_eos.protocol.rules import apply_entry
+from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import Store
@@ -356,10 +355,10 @@ def check_log(store: Store) -> State:
     """
     state = EMPTY
     while (data := _read(store, names.entry(state.seq + 1))) is not None:
-        before, name = state, names.entry(state.seq + 1)
-        state, _ = apply_entry(before, decode_entry(data, before.seq + 1, name))
+        seq = state.seq + 1
+        name = names.entry(seq)
         try:
-            check_step(before, state)
+            state, _ = apply_checked(state, decode_entry(data, seq, name))
         except InvariantError as error:
             raise AssertionError(f"{name}: {error}") from error
     sizes = {info.name: info.size for info in store.list(names.DATA)}

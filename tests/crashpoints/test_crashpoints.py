@@ -18,6 +18,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import names
 from spark_eos.log.log import Log
+from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import crashpoints
 from spark_eos.testing.crashpoints import (
@@ -396,11 +397,11 @@ def test_check_log_misses_a_file():
 
 def test_check_log_names_the_entry_that_breaks_an_invariant(monkeypatch):
     def broken(state, entry):
-        after, outcomes = apply_entry(state, entry)
-        return (after if entry.seq < 2 else crashpoints.replace(after, log_id="another")), outcomes
+        if entry.seq == 2:
+            raise InvariantError("the moon fell down")
+        return apply_checked(state, entry)
 
-    apply_entry = crashpoints.apply_entry
     store = written()
-    monkeypatch.setattr(crashpoints, "apply_entry", broken)
-    with pytest.raises(AssertionError, match=f"{names.entry(2)}: the log changed its id"):
+    monkeypatch.setattr(crashpoints, "apply_checked", broken)
+    with pytest.raises(AssertionError, match=f"{names.entry(2)}: the moon fell down"):
         check_log(store)

@@ -13,21 +13,29 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.maintenance import verify_chain
 from spark_eos.maintenance.references import piece_names
+from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.verify import Verdict, verify
 from spark_eos.protocol.actions import (
     AdvanceLogStart,
     AppendBatches,
     CommitOffsets,
     DeleteTopic,
+    EndTransaction,
     Entry,
+    ExpireOffsets,
+    ExpireTransactionalIds,
+    InitProducer,
+    JoinGroup,
+    LeaveGroup,
     PartitionOffset,
     ReplaceSegments,
+    SyncGroup,
 )
 from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.index import Index, Piece
 from spark_eos.protocol.invariants import InvariantError
 from spark_eos.protocol.pieces import checksum
-from spark_eos.protocol.rules import sealing
+from spark_eos.protocol.rules import apply_entry, sealing
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
@@ -89,13 +97,13 @@ def created(store):
     return log
 
 
-def append(log, *numbers):
-    topic = log.topic("t")
+def append(log, *numbers, topic="t", stamp=NO_PRODUCER):
+    topic = log.ensure_topic(topic)
     for number in numbers:
         with log.stage(topic) as writer:
             writer.append(pa.table({"value": [b"%d" % number]}), 0)
             files = writer.finish()
-        action = AppendBatches(NO_PRODUCER, ((topic.name, topic.topic_id),), files)
+        action = AppendBatches(stamp, ((topic.name, topic.topic_id),), files)
         log.commit(lambda _, action=action: (action,))
 
 
@@ -336,22 +344,77 @@ def test_what_a_power_cut_brought_back(store):
 
 
 @pytest.mark.usefixtures("log")
-@pytest.mark.parametrize("quick", [False, True])
-def test_a_step_that_breaks_a_rule(store, monkeypatch, quick):
+def test_a_step_that_breaks_a_rule(store, monkeypatch):
+    """Each entry is checked by itself, from the first one on that is not retired."""
+    checked = []
+
+    def apply_checked(state, entry):
+        checked.append(entry.seq)
+        if entry.seq == 42:
+            raise InvariantError("the moon fell down")
+        return apply_entry(state, entry)
+
+    monkeypatch.setattr(verify_chain, "apply_checked", apply_checked)
+    assert only(store) == (
+        Verdict.WRONG,
+        names.entry(42, 7),
+        "leads to an impossible state: the moon fell down",
+    )
+    assert checked[-5:] == [40, 41, 42, 43, 44]
+
+
+@pytest.mark.usefixtures("log")
+def test_a_quick_look_checks_from_boundary_to_boundary(store, monkeypatch):
     steps = []
 
-    def check_step(before, after):
+    def check_later(before, after):
         steps.append((before.seq, after.seq))
         if before.seq < 42 <= after.seq:
             raise InvariantError("the moon fell down")
 
-    monkeypatch.setattr(verify_chain, "check_step", check_step)
-    _, _, text = only(store, quick=quick)
-    assert text == "leads to an impossible state: the moon fell down"
-    follow = [(a, b) for a, b in steps if a != b]
-    assert all(b - a == 1 for a, b in follow) is not quick
+    monkeypatch.setattr(verify_chain, "check_later", check_later)
+    _, name, text = only(store, quick=True)
+    assert (name, text) == (names.entry(44, 7), "leads to an impossible state: the moon fell down")
     assert all(a in {b, end} for (_, end), (a, b) in pairwise(steps)), "none is left out"
-    assert follow[-1][1] == 44
+    assert steps[-1] == (40, 44)
+
+
+def written_anew(log, transaction):
+    log.commit(lambda _: (EndTransaction(transaction, True),))
+    assert list(Roller(log, tail_rows=1).run())
+
+
+def deleted(log, transaction):
+    log.commit(lambda _: (EndTransaction(transaction, True),))
+    topic = log.topic("t")
+    log.commit(lambda _: (DeleteTopic("t", topic.topic_id),))
+
+
+def forgotten(log, transaction):
+    log.commit(lambda _: (EndTransaction(transaction, False), LeaveGroup("g", ("m",))))
+    log.clock.now += 10 * 24 * 3_600_000
+    log.commit(lambda _: (ExpireTransactionalIds(("tx",)), ExpireOffsets("g", ())))
+    log.commit(lambda _: (JoinGroup("g", "n", ("t",), ("range",), 50),))
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("what", [written_anew, deleted, forgotten])
+def test_what_was_open_at_a_boundary_and_is_gone_at_the_next(store, quick, what):
+    """A quick look sees an open transaction go, or a group with its members: all between is not there for it."""
+    log = created(store)
+    log.upkeep._retirer.step = lambda *_: 0
+    append(log, 0, 1)
+    log.commit(lambda state: (InitProducer(state.next_producer_id, 0, "tx", 60_000),))
+    log.commit(lambda _: (JoinGroup("g", "m", ("t",), ("range",), 50), SyncGroup("g", "m", 1)))
+    producer = log.state.producer_of("tx").stamp
+    transaction = producer._replace(number=producer.number + 1)
+    append(log, 2, 3, stamp=transaction)
+    append(log, *range(9))
+    what(log, transaction)
+    append(log, *range(6), topic="u")
+    found, summary = look(store, quick=quick)
+    assert found == []
+    assert summary.entries == log.state.seq + 1, "nothing is left out"
 
 
 # -- Snapshots -------------------------------------------------------------------------------------------

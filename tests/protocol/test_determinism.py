@@ -13,10 +13,12 @@ from immutables import Map
 from spark_eos.errors import EosLogError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry, encode_entry
-from spark_eos.protocol.invariants import InvariantError, check_step
+from spark_eos.protocol.index import Index, Rows
+from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later, check_step
 from spark_eos.protocol.rules import Accepted, apply, apply_entry
+from spark_eos.protocol.rules.apply import _RULES
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
-from spark_eos.protocol.state import EMPTY, Group, Producer, TransactionState
+from spark_eos.protocol.state import EMPTY, Group, Producer, Query, TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, StagedFile
 
 TOPICS = ("t", "u")
@@ -182,9 +184,10 @@ def test_any_history(data):
         assert (again == state) or isinstance(outcome, Accepted)
         entry = a.Entry(seq, (wanted, wanted))
         written.append(encode_entry(entry))
-        after, outcomes = apply_entry(state, entry)
+        after, outcomes = apply_checked(state, entry)
+        same, told = apply_entry(state, entry)
+        assert (after, repr(outcomes)) == (same, repr(told))
         assert type(outcomes[0]) is type(outcome)
-        check_step(state, after)
         states.append((state, after))
         state = after
     replayed = EMPTY
@@ -192,6 +195,8 @@ def test_any_history(data):
         assert replayed == before
         replayed, _ = apply_entry(replayed, decode_entry(stored, seq, "entry"))
         assert replayed == after
+    for before, _ in states:
+        check_later(before, state)
 
 
 def broken(state, key=("t-id", 0), **changes):
@@ -209,21 +214,21 @@ BROKEN = {
     "log id": (lambda s: replace(s, log_id="other"), "changed its id"),
     "topics": (lambda s: replace(s, topics=s.topics.delete("t")), "not those of the topics"),
     "producer": (
-        lambda s: replace(s, producers=Map(), transactional_ids=Map(), queries=Map({"tx": None})),
+        lambda s: replace(s, producers=s.producers.delete(0), transactional_ids=Map({"other": 1})),
         "the producer of query 'tx' is gone",
     ),
     "producer id": (
-        lambda s: replace(s, producers=Map({-1: Producer(-1, 0)}), transactional_ids=Map()),
+        lambda s: replace(s, producers=s.producers.set(-1, Producer(-1, 0))),
         "given out twice",
     ),
-    "open": (lambda s: replace(s, open_transactions=Map({0: True})), "is it open"),
+    "open": (lambda s: replace(s, open_transactions=s.open_transactions.set(0, True)), "is it open"),
     "epoch": (lambda s: _producer(s, epoch=-1), "epoch of producer 0 went back"),
     "number": (lambda s: _producer(s, number=-1), "number of producer 0 went back"),
     "decision": (lambda s: _producer(s, transaction=TransactionState.COMPLETE_ABORT), "decided twice"),
     "touched": (lambda s: _producer(s, touched=Map({("t-id", 0): True})), "touched others"),
     "id": (lambda s: replace(s, transactional_ids=Map()), "is not producer 0"),
     "offsets": (
-        lambda s: replace(s, topics=Map(), partitions=Map(), groups=Map()),
+        lambda s: replace(_without_topic(s, "t"), groups=Map()),
         "an offset is for no partition",
     ),
     "two readers": (lambda s: _member(s, "n", held=(("t-id", 0),)), "has two readers"),
@@ -242,7 +247,39 @@ BROKEN = {
     ),
     "empty": (lambda s: _group(s, empty_since_ms=1), "is it empty"),
     "forgotten": (lambda s: replace(s, groups=Map()), "went with its members"),
+    "topic": (lambda s: _without_topic(s, "u"), "partition .* went with an open transaction"),
+    "open producer": (
+        lambda s: replace(
+            broken(s, ("u-id", 0), open=Map()),
+            producers=s.producers.delete(1),
+            transactional_ids=s.transactional_ids.delete("other"),
+            open_transactions=Map(),
+        ),
+        "producer 1 went with an open transaction",
+    ),
+    "rows": (lambda s: broken(s, ("u-id", 0), index=_index_of(s, max_timestamp_ms=0)), "rows of .* changed"),
+    "query": (lambda s: replace(s, queries=Map()), "query 'tx' is gone"),
+    "batch": (lambda s: replace(s, queries=Map({"tx": Query("q", 3, ())})), "batches of 'tx' went back"),
 }
+ONE_REQUEST = {"generation", "forgotten", "topic", "open producer", "rows", "batch"}
+"""What is broken only if one request has done it."""
+
+
+def _without_topic(state, name):
+    topic = state.topics[name].topic_id
+    partitions = Map({key: at for key, at in state.partitions.items() if key[0] != topic})
+    producers = Map(
+        {
+            number: replace(one, touched=Map({key: at for key, at in one.touched.items() if key[0] != topic}))
+            for number, one in state.producers.items()
+        }
+    )
+    return replace(state, topics=state.topics.delete(name), partitions=partitions, producers=producers)
+
+
+def _index_of(state, **changes):
+    index = state.partitions["u-id", 0].index
+    return Index(index.pieces, Rows(row._replace(**changes) for row in index.tail))
 
 
 def _group(state, **changes):
@@ -259,8 +296,9 @@ def _producer(state, **changes):
     return replace(state, producers=state.producers.set(0, producer))
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_what_is_broken_is_found(log, name):
+@pytest.fixture
+def busy(log):
+    """A state with something of each kind: all that `BROKEN` breaks."""
     stamp = log.next(log.init())
     log.append(stamp, (0, 5))
     log.do(a.CommitOffsets("g", (log.at(1),), stamp), a.EndTransaction(stamp, True))
@@ -268,7 +306,63 @@ def test_what_is_broken_is_found(log, name):
     for member in "mn":
         log.do(a.JoinGroup("g2", member, ("t",), ("range",), 50))
     log.do(a.SyncGroup("g2", "m", 2))
-    check_step(log.state, log.state)
+    log.topic("u", 1).append(log.next(log.init("other")), (0, 3), topic="u")
+    return replace(log.state, queries=Map({"tx": Query("q", 4, ())}))
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_broken_is_found(busy, name):
+    check_step(busy, busy)
     change, message = BROKEN[name]
     with pytest.raises(InvariantError, match=message):
-        check_step(log.state, change(log.state))
+        check_step(busy, change(busy))
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_may_come_later_is_not_broken(busy, name):
+    """After any number of requests, what one alone cannot do may have happened."""
+    change, message = BROKEN[name]
+    if name in ONE_REQUEST:
+        check_later(busy, change(busy))
+    else:
+        with pytest.raises(InvariantError, match=message):
+            check_later(busy, change(busy))
+
+
+END_AND_FORGET = {
+    "a producer": a.ExpireTransactionalIds(("tx",)),
+    "a topic": a.DeleteTopic("t", "t-id"),
+}
+
+
+@pytest.mark.parametrize("what", END_AND_FORGET)
+def test_one_entry_may_end_a_transaction_and_forget_what_was_in_it(log, what):
+    """Each for itself, these requests are right; only who looks at the entry as a whole sees an open one go."""
+    stamp = log.next(log.init())
+    log.append(stamp, (0, 5))
+    late = log.now + 10 * 24 * 3_600_000
+    requests = (
+        a.Request(bytes(16), log.now, (a.EndTransaction(stamp, True),)),
+        a.Request(bytes(16), late, (END_AND_FORGET[what],)),
+    )
+    entry = a.Entry(log.state.seq + 1, requests)
+    after, outcomes = apply_checked(log.state, entry)
+    assert all(isinstance(one, Accepted) for one in outcomes)
+    assert (after, outcomes) == apply_entry(log.state, entry)
+    with pytest.raises(InvariantError, match="went with an open transaction"):
+        check_step(log.state, after)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_every_request_of_an_entry_is_checked(log, monkeypatch, at):
+    """Also the one whose breach the next request covers up."""
+
+    def lower(state, _):
+        return replace(state, staging_floor=0), None
+
+    log.do(a.RaiseStagingFloor(1))
+    monkeypatch.setitem(_RULES, a.CreateTopic, lower)
+    requests = [a.Request(bytes(16), log.now, (a.RaiseStagingFloor(1),))]
+    requests.insert(at, a.Request(bytes(16), log.now, (a.CreateTopic("x", "x-id", 1),)))
+    with pytest.raises(InvariantError, match="staging_floor went back"):
+        apply_checked(log.state, a.Entry(log.state.seq + 1, tuple(requests)))

@@ -22,7 +22,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol import pieces, snapshot_schema
 from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.index import Index, IndexRow, Kind
-from spark_eos.protocol.invariants import check_state, check_step
+from spark_eos.protocol.invariants import apply_checked, check_state
 from spark_eos.protocol.pieces import checksum, decode_piece, encode_piece, seal_rows
 from spark_eos.protocol.rules import apply_entry, sealing
 from spark_eos.protocol.schema import fingerprint
@@ -79,9 +79,7 @@ def test_any_history_is_read_alike_with_snapshots_and_without(data):
         for seq in range(data.draw(st.integers(4, 14))):
             wanted = a.Request(bytes(16), 0, begin) if seq == 0 else data.draw(requests(whole))
             entry = a.Entry(seq, (wanted, wanted))
-            before = whole
-            whole, _ = apply_entry(whole, entry)
-            check_step(before, whole)
+            whole, _ = apply_checked(whole, entry)
             dropping, _ = apply_entry(dropping, entry)
             for partition in dropping.partitions.values():
                 stored(partition.index.pieces, store)

@@ -75,6 +75,16 @@ KEPT = {
         Weather(lost=0.02, reply_lost=0.02, delayed=0.02, kill=0.01),
         ("forger-0", "forger-1", "administrator-1", "administrator-2", "onlooker-3", "sweeper-4", "copier-0"),
     ),
+    "one entry commits a transaction and forgets its producer": Plan(
+        250192671,
+        Weather(jump=0.05),
+        (
+            *("administrator-0", "maintainer-1", "onlooker-2", "zombie-3", "copier-0", "copier-zombie"),
+            "sweeper-of-all",
+        ),
+        settings=(("producer.id.expiration.ms", "1"), ("transactional.id.expiration.ms", "1")),
+        memory=False,
+    ),
 }
 """Casts and weather in which something was found or misjudged once, whatever seeds mean today: a bug adds its own."""
 

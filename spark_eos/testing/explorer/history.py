@@ -16,9 +16,9 @@ from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.log.read import read
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry
-from spark_eos.protocol.invariants import InvariantError, check_step
+from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.protocol.pieces import checksum
-from spark_eos.protocol.rules import Accepted, apply, apply_entry
+from spark_eos.protocol.rules import Accepted, apply
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED
@@ -68,8 +68,7 @@ class Chain:
         problems = list(self.problems)
         try:
             entry = decode_entry(data.body, seq, names.entry(seq))
-            new.state, outcomes = apply_entry(self.state, entry)
-            check_step(self.state, new.state)
+            new.state, outcomes = apply_checked(self.state, entry)
         except (EosLogError, InvariantError) as error:
             new.problems = (*problems, f"entry {seq}: {error}")
             return new

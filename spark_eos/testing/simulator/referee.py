@@ -18,8 +18,8 @@ from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.invariants import InvariantError, check_step
-from spark_eos.protocol.rules import Rejected, apply, apply_entry, behind
+from spark_eos.protocol.invariants import InvariantError, apply_checked
+from spark_eos.protocol.rules import Rejected, apply, behind
 from spark_eos.protocol.rules.evidence import is_repeatable
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
@@ -61,8 +61,7 @@ class Referee:
             before = self.state
             try:
                 entry = decode_entry(data, self._seq, name)
-                after, _ = apply_entry(before, entry)
-                check_step(before, after)
+                after, _ = apply_checked(before, entry)
             except (EosLogError, InvariantError) as error:
                 self._say(repr(error))
                 return
