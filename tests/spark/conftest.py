@@ -233,12 +233,12 @@ def driver(bench, checkpoint):
 
 @pytest.fixture
 def until():
-    """Waits for a condition; the bound is only there to end a test that has failed."""
+    """Waits for a condition; the bound is only there to end a test that has failed: slow machines take minutes."""
 
-    def wait(condition, what, seconds=240):
+    def wait(condition, what, seconds=600, said=str):
         end = time.monotonic() + seconds
         while not (found := condition()):
-            assert time.monotonic() < end, f"waited {seconds} s for {what}"
+            assert time.monotonic() < end, f"waited {seconds} s for {what} {said()}"
             time.sleep(0.02)
         return found
 
@@ -370,12 +370,15 @@ class Process:
     def wait_for(self, condition, what):
         """Wait, while the process lives."""
 
+        def said():
+            return self.said[-3000:]
+
         def met():
             met = condition()
-            assert met or self._process.poll() is None, self.said[-3000:]
+            assert met or self._process.poll() is None, said()
             return met
 
-        self._until(met, what)
+        self._until(met, what, said=said)
 
     def wait_for_marks(self, name):
         """The contents of the file ``name`` of all jobs, once it is there."""

@@ -43,6 +43,8 @@ class Watcher(threading.Thread):
 
     def look(self):
         state = self._log.follow()
+        if state.seq in self.seen:
+            return
         for _, group in sorted(state.offsets.items()):
             read = {at: known.offset for at, known in group.items()}
             consumed = [sum(n for at, n in read.items() if at[0] == topic) for topic in ("a", "b")]
@@ -56,12 +58,27 @@ class Watcher(threading.Thread):
         self.join()
 
 
+@pytest.fixture
+def watched():
+    """Starts to watch a log; a watcher ends with the test at the latest, however that ends."""
+    watchers = []
+
+    def start(bench):
+        watchers.append(Watcher(bench))
+        watchers[-1].start()
+        return watchers[-1]
+
+    yield start
+    for watcher in watchers:
+        watcher.stop()
+
+
 MOMENTS = ("task", "before", "after", "fails")
 HARDEST = ("task", "after")
 
 
 @WHERE
-def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, process, servers, master):
+def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, watched, process, servers, master):
     """Killed in a task, before the sink's commit, and exactly between it and Spark's own note of the batch;
     and, at no special moment, a driver all of whose tasks failed once and were tried again."""
     process.master = master
@@ -73,9 +90,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, process, se
             log.topic(topic, 2)
             log.produce(topic, range(40))
         process.job(log, "a,b", slice=20, moment=moment, batch=1)
-    watchers = [Watcher(log) for log in logs.values()]
-    for watcher in watchers:
-        watcher.start()
+    watchers = [watched(log) for log in logs.values()]
     process.start()
     process.wait_for(
         lambda: all(
