@@ -59,8 +59,8 @@ def main() -> None:
         every = Bench(peers, folder, chosen.quick, chosen.repeat)
         for name in names:
             bench = dataclasses.replace(every, folder=folder / name)
-            bench.folder.mkdir()
             try:
+                bench.folder.mkdir(exist_ok=True)  # A workload may be asked for twice.
                 _keep(chosen.write, modules, _measure(bench, modules[name], name))
             except Exception:  # noqa: BLE001  (the others are measured all the same)
                 traceback.print_exc()

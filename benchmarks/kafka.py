@@ -34,7 +34,7 @@ auto.create.topics.enable=false
 message.max.bytes=10485760
 log.segment.delete.delay.ms=1000
 """
-"""A broker's defaults, but for what one node needs, and that the bytes of a deleted topic are gone at once.
+"""A broker's defaults, but for what one node needs, and that the bytes of a deleted topic are gone a second later.
 
 It does not fsync: that is Kafka's default as well.
 """
