@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from spark_eos.clients.futures import Outcome, SendFuture
 from spark_eos.clients.listed import Listed
-from spark_eos.clients.records import Header, RecordMetadata
-from spark_eos.errors import EosLogError, RetriableError, StorageError, StoreUnavailableError
+from spark_eos.clients.records import RecordMetadata
+from spark_eos.errors import AbortableError, EosLogError, RetriableError, StorageError, StoreUnavailableError
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import Partitioner, Partitions, explicit
 from spark_eos.log.segments import SegmentWriter
@@ -62,6 +62,9 @@ class TopicBuffer:
     With ``keep`` all of them stay in memory until the end, so that staging can be tried again after an
     error of the store; without, whatever outgrows ``buffer_bytes`` waits in files. ``request_bytes`` bounds
     a record that comes alone. ``is_stuck`` is as in `Outcome`.
+
+    Every call may be interrupted (Ctrl-C) anywhere: then rows may be half handed on, and either they are staged
+    again, or `finish` refuses.
     """
 
     def __init__(
@@ -85,10 +88,10 @@ class TopicBuffer:
         self._buffer_bytes = buffer_bytes
         self._keep = keep
         self._broken = False
-        self._chunk_bytes = sys.maxsize if keep else min(CHUNK_BYTES, buffer_bytes)
         self._is_stuck = is_stuck
-        self._now_ms = log.clock.now_ms
-        self._listed = Listed(is_stuck)
+        self.chunk_bytes = sys.maxsize if keep else min(CHUNK_BYTES, buffer_bytes)
+        self.listed = self._no_records()
+        """Records that were sent one by one: `hand_on` once they take ``chunk_bytes``."""
         self._writer: SegmentWriter | None = None
         self._files: list[StagedFile] = []
         self._chunks: list[_Chunk] = []
@@ -96,29 +99,11 @@ class TopicBuffer:
     @property
     def records(self) -> int:
         """How many were added."""
-        return len(self._listed) + sum(chunk.size for chunk in self._chunks)
-
-    def add(
-        self,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header] | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        size: int,
-    ) -> SendFuture:
-        """One record, which takes ``size`` bytes; it becomes part of a column later."""
-        listed = self._listed
-        if timestamp_ms is None:
-            timestamp_ms = self._now_ms()
-        future = listed.add(key, value, headers, partition, timestamp_ms, size)
-        if listed.bytes >= self._chunk_bytes:
-            self._columns()
-        return future
+        return len(self.listed) + sum(chunk.size for chunk in self._chunks)
 
     def add_arrow(self, rows: pa.Table | pa.RecordBatch, partition: int | None) -> SendFuture:
         """Many records at once, of which one future tells."""
-        self._columns()
+        self.hand_on()
         named = None
         if "partition" in rows.schema.names and (
             not self.topic.schemas or "partition" not in layout_of(self.topic).physical.names
@@ -126,9 +111,8 @@ class TopicBuffer:
             named = rows.column("partition")
             rows = rows.drop_columns(["partition"])
         targets = self._route(rows, named) if partition is None else partition
-        self._append(rows, targets)
         outcome = Outcome(self._is_stuck)
-        self._chunks.append(_Chunk(targets, rows.num_rows, None, outcome, rows if self._keep else None))
+        self._take(rows, targets, None, outcome)
         return SendFuture(outcome, 0)
 
     def grow(self, topic: Topic) -> None:
@@ -139,16 +123,27 @@ class TopicBuffer:
     def finish(self) -> tuple[StagedFile, ...]:
         """All that was added, durable. More may be added, and finished, afterwards.
 
-        With ``keep`` it may be called again after an error.
+        With ``keep`` it may be called again after an error. Raises `AbortableError` if rows may be missing.
         """
         if self._broken:
-            self.discard()
+            if not self._keep:
+                raise AbortableError(
+                    f"a call was interrupted while it handed on rows for topic {self.topic.name!r}: some may be missing"
+                )
+            self._stage_again()
+        self._seal()
+        return tuple(self._files)
+
+    def _stage_again(self) -> None:
+        self.discard()
+        try:
             self._broken = False
             for chunk in self._chunks:
                 assert chunk.rows is not None
                 self._append(chunk.rows, chunk.targets)
-        self._seal()
-        return tuple(self._files)
+        except BaseException:
+            self._broken = True
+            raise
 
     def discard(self) -> None:
         """Delete what was staged: only if it is certainly in no entry."""
@@ -194,21 +189,49 @@ class TopicBuffer:
 
     def fail(self, error: BaseException) -> None:
         """Tell everybody who waits that the records did not go in, or that nobody knows."""
-        for outcome in [*(chunk.outcome for chunk in self._chunks), self._listed.outcome]:
+        for outcome in [*(chunk.outcome for chunk in self._chunks), self.listed.outcome]:
             outcome.fail(error)
 
-    def _columns(self) -> None:
+    def _no_records(self) -> Listed:
+        return Listed(self._is_stuck, self._log.clock.now_ms)
+
+    def hand_on(self) -> None:
         """Turn the lists into columns and hand them to the writer."""
-        listed = self._listed
+        listed = self.listed
         if not listed:
             return
         rows = listed.rows()
         targets = self._route(rows, listed.partitions())
-        self._append(rows, targets)
         timestamps = rows.column("timestamp").cast(pa.int64()).to_numpy()
+        try:
+            self.listed = self._no_records()
+            self._take(rows, targets, timestamps, listed.outcome)
+        except BaseException:
+            if not self._has_taken(listed.outcome):
+                self.listed = listed
+            raise
+
+    def _take(
+        self,
+        rows: pa.RecordBatch | pa.Table,
+        targets: Partitions,
+        timestamps: npt.NDArray[np.int64] | None,
+        outcome: Outcome,
+    ) -> None:
+        """Rows to the writer, and what is to be told of them: both, or it is known that they may not match."""
         kept = rows if self._keep else None
-        self._chunks.append(_Chunk(targets, rows.num_rows, timestamps, listed.outcome, kept))
-        self._listed = Listed(self._is_stuck)
+        try:
+            self._append(rows, targets)
+            self._chunks.append(_Chunk(targets, rows.num_rows, timestamps, outcome, kept))
+        except EosLogError:
+            raise  # Refused, and the writer is as it was; or it has ended, and refuses all that follows.
+        except BaseException:
+            if not self._has_taken(outcome):
+                self._broken = True
+            raise
+
+    def _has_taken(self, outcome: Outcome) -> bool:
+        return bool(self._chunks) and self._chunks[-1].outcome is outcome
 
     def _route(self, rows: pa.RecordBatch | pa.Table, named: pa.Array | None) -> Partitions:
         """The partition that a row names, else the partitioner's."""
@@ -235,14 +258,17 @@ class TopicBuffer:
             self._writer = None
 
     def _seal(self) -> None:
-        self._columns()
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            try:
-                self._files.extend(writer.finish())
-            except EosLogError:
-                self._broken = self._keep
-                raise
+        self.hand_on()
+        try:
+            if self._writer is not None:
+                staged = self._writer.finish()
+                self._files, self._writer = [*self._files, *staged], None
+        except EosLogError:
+            self._broken, self._writer = self._keep, None
+            raise
+        except BaseException:
+            self._broken = True
+            raise
         if self._broken:
             raise StoreUnavailableError(
                 f"the rows for topic {self.topic.name!r} could not be staged; try again"

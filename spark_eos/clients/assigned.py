@@ -42,8 +42,8 @@ class Assigned:
         self._newer: State | None = None
         """A state that something was planned on while a poll was under way: that of the poll is older."""
 
-    def seek(self, offset: int) -> None:
-        """Go on from ``offset``."""
+    def seek(self, offset: int | None) -> None:
+        """Go on from ``offset``; None: where that is, is not decided any more."""
         self.position = offset
         self.seeks += 1
         self.planned.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -63,7 +64,7 @@ class Consumer:
         if not self._settings["log.upkeep.enable"]:
             self._log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
         self._isolation = Isolation(self._settings["isolation.level"])
-        self._assigned: dict[TopicPartition, Assigned] = {}
+        self._assigned: OrderedDict[TopicPartition, Assigned] = OrderedDict()
         """In the order in which they take their turns."""
         self._offsets = Offsets(self._log, self._settings, self._assigned)
         self._fetcher = Fetcher(self._log, self._offsets, self._assigned)
@@ -240,19 +241,13 @@ class Consumer:
         limit = NO_LIMIT if max_records is None else max_records
 
         def gather(state: State) -> list[pa.Table]:
-            return [
+            tables = [
                 to_arrow(assigned.topic, assigned.at.partition, found)
                 for assigned, found in self._fetcher.turns(state, limit, alike=True)
             ]
+            return [pa.concat_tables(tables)] if tables else []
 
-        tables = self._wait(timeout_ms, limit, gather)
-        if tables:
-            return pa.concat_tables(tables)
-        first = next(iter(self._assigned.values()), None)
-        if first is None:
-            return pa.table({})
-        empty = layout_of(first.topic).physical.empty_table()
-        return to_arrow(first.topic, 0, Records(empty, 0))
+        return (self._wait(timeout_ms, limit, gather) or [self._no_rows()])[0]
 
     # -- Offsets ----------------------------------------------------------------------------------------
 
@@ -332,19 +327,32 @@ class Consumer:
         self._offsets.auto_commit()
         clock = self._log.clock
         deadline = clock.monotonic() + timeout_ms / 1000
-        while True:
-            self._sweep()
-            state = self._log.follow()
-            if self._rebalance is not None:
-                state = self._rebalance.follow(state)
-            found = gather(state)
-            if found:
-                self._idle.over()
-                return found
-            left = deadline - clock.monotonic()
-            if left <= 0:
-                return found
-            clock.sleep(min(self._idle.wait_s(), left))
+        self._fetcher.begin()
+        try:
+            while True:
+                self._sweep()
+                state = self._log.follow()
+                if self._rebalance is not None:
+                    state = self._rebalance.follow(state)
+                found = gather(state)
+                if found:
+                    self._idle.over()
+                    return found
+                left = deadline - clock.monotonic()
+                if left <= 0:
+                    return found
+                clock.sleep(min(self._idle.wait_s(), left))
+        except (EosLogError, OSError):
+            raise  # Nothing was taken.
+        except BaseException:
+            self._fetcher.give_back()  # Ctrl-C: else the positions would be behind records that nobody has got.
+            raise
+
+    def _no_rows(self) -> pa.Table:
+        first = next(iter(self._assigned.values()), None)
+        if first is None:
+            return pa.table({})
+        return to_arrow(first.topic, 0, Records(layout_of(first.topic).physical.empty_table(), 0))
 
     def _sweep(self) -> None:
         now = self._log.clock.monotonic()

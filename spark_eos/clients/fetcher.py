@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -25,11 +26,22 @@ NO_LIMIT = 2**62
 class Fetcher:
     """Takes rows from the partitions in ``assigned``, the one that waited longest first."""
 
-    def __init__(self, log: Log, offsets: Offsets, assigned: dict[TopicPartition, Assigned]) -> None:
+    def __init__(self, log: Log, offsets: Offsets, assigned: OrderedDict[TopicPartition, Assigned]) -> None:
         self._log = log
         self._offsets = offsets
         self._assigned = assigned
+        self._stood: list[tuple[Assigned, int | None]] = []
+        """Where partitions stood before their rows were taken, since `begin`."""
         self._outlook = Outlook(log.store)
+
+    def begin(self) -> None:
+        """Who asked has got all that was taken before."""
+        self._stood = []
+
+    def give_back(self) -> None:
+        """Who asked gets nothing of what was taken since `begin`: it is taken again."""
+        for assigned, position in reversed(self._stood):
+            assigned.seek(position)
 
     def turns(self, state: State, limit: int, *, alike: bool = False) -> Iterable[tuple[Assigned, Records]]:
         """Rows of one partition after the other, until there are ``limit``; the next call starts behind.
@@ -46,6 +58,7 @@ class Fetcher:
             if alike and layout is not None and layout_of(assigned.topic).physical != layout:
                 continue
             while limit > 0:
+                self._stood.append((assigned, assigned.position))
                 try:
                     taken = self._take(assigned, state, limit)
                 except (EosLogError, OSError):
@@ -57,7 +70,7 @@ class Fetcher:
                 layout = layout_of(assigned.topic).physical
                 found.append((assigned, taken))
                 limit -= taken.num_rows
-                self._assigned[at] = self._assigned.pop(at)
+                self._assigned.move_to_end(at)
                 if limit > NO_LIMIT // 2:
                     break
         return found

@@ -20,9 +20,10 @@ class Listed:
     ``bytes`` is what they take.
     """
 
-    def __init__(self, is_stuck: Callable[[], bool]) -> None:
+    def __init__(self, is_stuck: Callable[[], bool], now_ms: Callable[[], int]) -> None:
         self.outcome = Outcome(is_stuck)
         self.bytes = 0
+        self._now_ms = now_ms
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
         self._timestamps: list[int] = []
@@ -38,20 +39,34 @@ class Listed:
         value: bytes | None,
         headers: Sequence[Header] | None,
         partition: int | None,
-        timestamp_ms: int,
+        timestamp_ms: int | None,
         size: int,
     ) -> SendFuture:
-        """One record that takes ``size`` bytes."""
-        row = len(self._values)
-        self._keys.append(key)
-        self._values.append(value)
-        self._timestamps.append(timestamp_ms)
-        if headers:
-            self._headers[row] = tuple(headers)
-        if partition is not None:
-            self._partitions[row] = partition
-        self.bytes += size
+        """One record that takes ``size`` bytes; without ``timestamp_ms`` it is of now."""
+        values = self._values
+        row = len(values)
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        try:
+            values.append(value)
+            self._keys.append(key)
+            self._timestamps.append(timestamp_ms)
+            if headers:
+                self._headers[row] = tuple(headers)
+            if partition is not None:
+                self._partitions[row] = partition
+            self.bytes += size
+        except BaseException:
+            self._keep(row)
+            raise
         return SendFuture(self.outcome, row)
+
+    def _keep(self, rows: int) -> None:
+        """Forget the record behind so many: if an interrupt left half of it, the next one would get the rest."""
+        for column in (self._values, self._keys, self._timestamps):
+            del column[rows:]
+        self._headers.pop(rows, None)
+        self._partitions.pop(rows, None)
 
     def rows(self) -> pa.RecordBatch:
         """The records as columns, in the order in which they were added."""

@@ -39,6 +39,8 @@ __all__ = ["Producer"]
 ROW_OVERHEAD_BYTES = 64
 """What a record takes in memory beyond its key and value."""
 
+_IN_TRANSACTION = ClientState.IN_TRANSACTION
+
 _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 
 
@@ -105,8 +107,13 @@ class Producer:
         if headers:
             _check_headers(headers)
         bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
+        transactions = self._transactions
         with self._lock:
-            gathered = self._gathered("send")
+            # This runs for each record, and a call takes as long as what is done in it: there are few.
+            if transactions is None or transactions.state is not _IN_TRANSACTION or self._closed:
+                gathered = self._gathered("send")
+            else:
+                gathered = transactions.pending
             buffer = gathered.buffers.get(topic)
             if buffer is None or partition is not None:
                 buffer = self._buffer(gathered, topic, partition)
@@ -120,12 +127,15 @@ class Producer:
                     )
                 )
             size = bare + ROW_OVERHEAD_BYTES
-            if self._transactions is None:
+            if transactions is None:
                 self._count(gathered, size)
-            try:
-                future = buffer.add(key, value, headers, partition, timestamp_ms, size)
-            except EosLogError as error:
-                return self._refuse(error)
+            listed = buffer.listed
+            future = listed.add(key, value, headers, partition, timestamp_ms, size)
+            if listed.bytes >= buffer.chunk_bytes:
+                try:
+                    buffer.hand_on()
+                except EosLogError as error:
+                    return self._refuse(error)
         if gathered.bytes >= self._memory_bytes:
             self._sender.flush()  # Kafka's send blocks here as well: memory is full.
         return future
@@ -331,10 +341,9 @@ class Producer:
             self._partitioners[topic.topic_id, len(topic.schemas)] = known
         return known
 
-    def _drain(self) -> Accumulator:
+    def _drain(self) -> None:
         with self._lock:
-            waiting, self._waiting = self._waiting, Accumulator()
-            return waiting
+            self._sender.taken, self._waiting = self._waiting, Accumulator()
 
     def _count(self, gathered: Accumulator, size: int) -> None:
         """Some bytes are about to be added: the sender hears of the first ones, and once there is a batch.

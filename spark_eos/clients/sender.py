@@ -31,13 +31,13 @@ T = TypeVar("T")
 class Sender:
     """Puts what has gathered into the log: one file for each topic and one entry, however many partitions.
 
-    ``drain`` hands over what waits. A request that fails for the time being is repeated, the very same one,
+    ``drain`` puts what waits into ``taken``. A request that fails for the time being is repeated, the very same one,
     for ``delivery.timeout.ms``; after an outcome that stayed unknown the producer goes on under a new id.
     """
 
-    def __init__(
-        self, log: Callable[[], Log], drain: Callable[[], Accumulator], settings: dict[str, Any]
-    ) -> None:
+    def __init__(self, log: Callable[[], Log], drain: Callable[[], None], settings: dict[str, Any]) -> None:
+        self.taken = Accumulator()
+        """What is delivered next."""
         self._log = log
         self._drain = drain
         self._settings = settings
@@ -63,8 +63,12 @@ class Sender:
     def flush(self) -> None:
         """Send all that waits, and wait for what is under way. Errors go to the futures."""
         with self._turn:
-            while batch := self._drain():
-                self._deliver(batch)
+            while True:
+                if not self.taken:  # Else a flush was interrupted before it came to deliver it.
+                    self._drain()
+                if not self.taken:
+                    return
+                self._deliver(self.taken)
 
     def close(self) -> None:
         """Send what waits and end the thread."""
@@ -86,6 +90,7 @@ class Sender:
 
     def _deliver(self, batch: Accumulator) -> None:
         try:
+            self.taken = Accumulator()  # From here on its futures hear of it, whatever happens.
             log = self._log()
             deadline = log.clock.monotonic() + self._settings["delivery.timeout.ms"] / 1000
             topics, files = self._patiently(log, deadline, batch.finish)
@@ -96,13 +101,14 @@ class Sender:
                 # The id expired while nothing was sent (KIP-854): nothing went in under it, so a new one is as good.
                 self._identity = None
                 committed = self._append(log, deadline, topics, files)
+            appended: tuple[Appended, ...] = committed.results[0]
+            batch.resolve(appended)
         except BaseException as error:
+            self.taken = Accumulator()
             self._refuse(batch, error)
             if not isinstance(error, Exception):
                 raise
         else:
-            appended: tuple[Appended, ...] = committed.results[0]
-            batch.resolve(appended)
             log.sweep()
 
     def _append(

@@ -79,7 +79,8 @@ class Transactions:
         self._timeout_ms: int = settings["transaction.timeout.ms"]
         self._writer: str = settings["client.id"] or self._id
         self._identity: Identity | None = None
-        self._number = -1
+        self._number = self._last = -1
+        """Of this transaction, and of the last one of which the log has heard."""
         self._touched = False
         """Whether a request of this transaction was sent: the log may know of it."""
         self._error: EosLogError | None = None
@@ -142,13 +143,13 @@ class Transactions:
             raise
         stamp: ProducerStamp = made.results[0]
         self._identity = Identity(stamp, made.state)
-        self._number = stamp.number
+        self._number = self._last = stamp.number
         self.state = _S.READY
 
     def begin(self) -> None:
         """A transaction with the next number; the log does not hear of it yet."""
         self.check("begin_transaction")
-        self._number += 1
+        self._number = self._last + 1
         self._touched = False
         self.state = _S.IN_TRANSACTION
 
@@ -178,11 +179,15 @@ class Transactions:
         self.check("flush")
         if not (self.pending or any(self.offsets.values())):
             return
-        request = self._build(end=False)
+        request, pending = self._build(end=False), self.pending
         try:
             committed = self._log().commit(
                 lambda _state: request, writer=self._writer, request_id=self._log().clock.unique()
             )
+            self._touched = True
+            self._learn(committed)
+            self.pending, self.offsets = Accumulator(), {}
+            pending.resolve(_appended(request, committed))
         except EosLogError as error:
             if isinstance(error, CommitOutcomeUnknownError):
                 # It may be in: only the end of the transaction, which names its number, settles that.
@@ -193,48 +198,46 @@ class Transactions:
             raise
         except BaseException:
             interrupted = AbortableError("a flush was interrupted: its outcome is not known")
+            pending.fail(interrupted)
             self._leave(interrupted)
             self.fail(interrupted)
             raise
-        self._touched = True
-        self._learn(committed)
-        pending, self.pending = self.pending, Accumulator()
-        self.offsets = {}
-        pending.resolve(_appended(request, committed))
 
     def commit(self) -> None:
         """Rows, offsets and COMMIT in one request. After `CommitOutcomeUnknownError` only this again."""
         self.check("commit_transaction")
         if self.state is _S.IN_TRANSACTION:
             if not (self._touched or self.pending or any(self.offsets.values())):
-                self._number -= 1  # The log never heard of it, and expects the same number again.
                 self._finish()
                 return
             self._request = self._build(end=True)
             self._request_id = self._log().clock.unique()
             self.state = _S.COMMITTING
         committed = self._send(TransactionState.COMPLETE_COMMIT, certainly_not=_S.IN_TRANSACTION)
-        self._learn(committed)
-        pending, self.pending = self.pending, Accumulator()
-        self._finish()
-        pending.resolve(_appended(self._request, committed))
+        pending, appended = self.pending, _appended(self._request, committed)
+        try:
+            self._end(committed)
+            pending.resolve(appended)
+        except BaseException:
+            pending.resolve(appended)  # Nobody waits for ever. What has been told stays so.
+            raise
 
     def abort(self) -> None:
         """Nothing of the transaction will be seen. After `CommitOutcomeUnknownError` only this again."""
         self.check("abort_transaction")
         if self.state is not _S.ABORTING:
-            self.pending.fail(AbortableError("the transaction was aborted"))
+            # Files are deleted now: if that is interrupted, nothing but another abort may come.
+            self._error = AbortableError("the transaction was aborted")
+            self.state = _S.ABORTABLE_ERROR
+            self.pending.fail(self._error)
             self._drop()
             if not self._touched:
-                self._number -= 1
                 self._finish()
                 return
             self._request = (EndTransaction(self.stamp, commit=False),)
             self._request_id = self._log().clock.unique()
             self.state = _S.ABORTING
-        committed = self._send(TransactionState.COMPLETE_ABORT, certainly_not=_S.ABORTING)
-        self._learn(committed)
-        self._finish()
+        self._end(self._send(TransactionState.COMPLETE_ABORT, certainly_not=_S.ABORTING))
 
     # -- Requests ---------------------------------------------------------------------------------------
 
@@ -300,6 +303,12 @@ class Transactions:
     def _learn(self, committed: Committed) -> None:
         assert self._identity is not None
         self._identity.learn(committed.state)
+
+    def _end(self, committed: Committed) -> None:
+        """The log has heard of the transaction: its number is taken."""
+        self._learn(committed)
+        self._last = self._number
+        self._finish()
 
     def _finish(self) -> None:
         self.offsets, self._members = {}, {}

@@ -419,6 +419,56 @@ def test_an_interrupted_commit_is_made_once(store, log):
     assert values(log, "read_uncommitted") == [b"x"]
 
 
+class Interrupt:
+    """Ctrl-C before the line number ``at`` that is run in the clients' modules, while tracing is on."""
+
+    def __init__(self, at):
+        self.at, self.lines = at, 0
+
+    def __call__(self, frame, event, _arg):
+        if "/spark_eos/clients/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.lines += 1
+            if self.lines == self.at:
+                raise KeyboardInterrupt
+        return self
+
+
+def test_an_interrupted_send_leaves_all_of_the_record_or_nothing(log):
+    """At any line: no record gets a part of the one before, and the transaction goes on."""
+    log.ensure_topic("t", 2)
+    producer = transactional(log)
+    interrupted = 0
+    for at in itertools.count(1):
+        producer.begin_transaction()
+        producer.send("t", b"v0", b"k0", partition=0)
+        before, interrupt = sys.gettrace(), Interrupt(at)
+        sys.settrace(interrupt)
+        try:
+            producer.send("t", b"v1", b"k1", [("h", b"1")], 1, 1001)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(before)
+        producer.send("t", b"v2", b"k2", partition=0)
+        producer.send("t", b"v3", b"k3", [("h", b"3")], 1, 1003)
+        producer.commit_transaction()
+        with Consumer(log, {"auto.offset.reset": "earliest"}) as consumer:
+            consumer.assign([T0, TopicPartition("t", 1)])
+            found = consumer.poll(0)
+        told = [(one.partition, one.value, one.key, one.headers) for one in found if one.key != b"k1"]
+        assert told[:2] == [(0, b"v0", b"k0", ()), (0, b"v2", b"k2", ())]
+        assert told[2:] == [(1, b"v3", b"k3", (("h", b"3"),))]
+        for one in found:
+            assert one.key != b"k1" or one[1:] == (1, one.offset, 1001, b"k1", b"v1", (("h", b"1"),))
+        Admin(log).delete_topic("t")
+        log.ensure_topic("t", 2)
+        if interrupt.lines < at:
+            break
+    assert interrupted == at - 1 > 10
+
+
 @pytest.mark.conformance("Bufstream (zero offsets)")
 def test_a_commit_is_recognised_by_its_number_if_all_else_is_forgotten(store, log):
     producer = transactional(log)

@@ -1,0 +1,228 @@
+"""Ctrl-C at any line of a call: no record is doubled, lost in silence, or mixed with another one.
+
+An interrupt comes as an exception before a line. Lines that begin a ``with`` or ``try`` are left out: Python handles no
+signals at these, and an exception there is not seen by the block around it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+from contextlib import suppress
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Consumer, Producer, TopicPartition
+from spark_eos.clients import accumulator
+from spark_eos.clients.transactions import ClientState
+from spark_eos.errors import AbortableError, EosLogError, IllegalStateError
+from spark_eos.log.clock import Retry
+from spark_eos.log.log import Log
+from spark_eos.storage.memory import MemoryStore
+
+PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
+CLIENTS, LOG = "/spark_eos/clients/", "/spark_eos/log/"
+
+
+class Interrupt:
+    """Comes before the line number ``at`` of those that are run in the modules ``within``."""
+
+    def __init__(self, at, within):
+        self.at, self.within, self.lines, self.where = at, within, 0, ""
+
+    def __call__(self, frame, event, _arg):
+        code = frame.f_code.co_filename
+        if self.within not in code:
+            return None
+        if event == "line" and not linecache.getline(code, frame.f_lineno).lstrip().startswith(
+            ("with ", "try:")
+        ):
+            self.lines += 1
+            if self.lines == self.at:
+                self.where = f"{code}:{frame.f_lineno}"
+                raise KeyboardInterrupt
+        return self
+
+
+def run(call, at, within):
+    """Where ``call`` was interrupted; empty if it came to its end before."""
+    before, interrupt = sys.gettrace(), Interrupt(at, within)
+    sys.settrace(interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            call()
+    finally:
+        sys.settrace(before)
+    return interrupt.where
+
+
+def read(log, isolation="read_committed"):
+    settings = {"auto.offset.reset": "earliest", "isolation.level": isolation}
+    with Consumer(log, settings) as consumer:
+        consumer.assign(PARTITIONS)
+        return consumer.poll(0)
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(accumulator, "CHUNK_BYTES", 3000)
+
+
+@pytest.fixture
+def made():
+    """Makes a log of its own, with the topic."""
+
+    def make():
+        log = Log.open_or_create(MemoryStore(), retry=Retry(deadline_s=0))
+        log.ensure_topic("t", 2)
+        return log
+
+    return make
+
+
+def begun(log):
+    """A producer in its second transaction, with records in lists, in columns, and in a file."""
+    producer = Producer(log, {"transactional.id": "tx", "buffer.memory": 6000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"first")
+    producer.commit_transaction()
+    producer.begin_transaction()
+    futures = {value: producer.send("t", value, partition=n % 2) for n, value in enumerate(ONE_BY_ONE)}
+    producer.send_arrow("t", pa.table({"value": AT_ONCE}))
+    return producer, futures
+
+
+ONE_BY_ONE = [b"%d" % number + b"." * 1000 for number in range(8)]
+AT_ONCE = [b"a", b"b"]
+CALLS = {
+    "send": (1, lambda producer: producer.send("t", b"x")),
+    "a send that fills a chunk": (1, lambda producer: producer.send("t", b"x" * 5000)),
+    "send_arrow": (
+        3,
+        lambda producer: producer.send_arrow("t", pa.table({"value": [b"x"] * 3, "partition": [0, 1, 0]})),
+    ),
+    "flush": (0, lambda producer: producer.flush()),
+    "commit": (0, lambda producer: producer.commit_transaction()),
+}
+
+
+@pytest.mark.parametrize("within", [CLIENTS, LOG])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_transaction_is_whole_or_not_there(made, name, within):
+    adds, call = CALLS[name]
+    for at in itertools.count(1):
+        log = made()
+        producer, futures = begun(log)
+        where = run(lambda producer=producer: call(producer), at, within)
+        if not where:
+            break
+        committed = producer._transactions.state is ClientState.READY
+        if not committed:
+            try:
+                producer.commit_transaction()
+                committed = True
+            except AbortableError:
+                producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"last")
+        producer.commit_transaction()
+
+        found = read(log)
+        values = [one.value for one in found]
+        extra = [value for value in values if value[:1] == b"x"]
+        expected = [*ONE_BY_ONE, *AT_ONCE] if committed else []
+        assert sorted(values) == sorted([b"first", *expected, *extra, b"last"]), where
+        assert len(extra) in ((0, adds) if committed else (0,)), where
+        places = {(one.partition, one.offset): one.value for one in found}
+        for value, future in futures.items():
+            assert future.done(), where
+            if committed and (place := future.result()).offset >= 0:
+                assert places[place.partition, place.offset] == value, where
+    assert at > 1
+
+
+def test_an_aborted_transaction_stays_so(made):
+    for at in itertools.count(1):
+        log = made()
+        producer, futures = begun(log)
+        where = run(producer.abort_transaction, at, CLIENTS)
+        with suppress(EosLogError):
+            producer.commit_transaction()  # It had not begun, or it comes too late.
+        committed = producer._transactions.state is ClientState.READY and any(
+            future.done() and future.exception() is None for future in futures.values()
+        )
+        with suppress(IllegalStateError):
+            producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"last")
+        producer.commit_transaction()
+        expected = [*ONE_BY_ONE, *AT_ONCE] if committed else []
+        assert sorted(one.value for one in read(log)) == sorted([b"first", *expected, b"last"]), where
+        if not where:
+            break
+    assert at > 1
+
+
+@pytest.mark.parametrize("within", [CLIENTS, LOG])
+@pytest.mark.parametrize("name", ["send", "send_arrow", "flush"])
+def test_without_a_transaction_a_record_is_there_once_or_its_future_says_no(made, name, within):
+    adds, call = CALLS[name]
+    for at in itertools.count(1):
+        log = made()
+        producer = Producer(log, {"linger.ms": 100_000})
+        futures = {value: producer.send("t", value, partition=n % 2) for n, value in enumerate(ONE_BY_ONE)}
+        futures[b"a"] = producer.send_arrow("t", pa.table({"value": AT_ONCE}))
+        where = run(lambda producer=producer: call(producer), at, within)
+        producer.send("t", b"last")
+        producer.flush()
+        values = [one.value for one in read(log)]
+        assert len(values) == len(set(values) - {b"x"}) + values.count(b"x"), where
+        assert values.count(b"x") in (0, adds), where
+        assert b"last" in values, where
+        for value, future in futures.items():
+            assert future.done(), where
+            assert (value in values) or future.exception() is not None, where
+        producer.close()
+        if not where:
+            break
+    assert within == LOG or at > 1
+
+
+@pytest.mark.parametrize("within", [CLIENTS, LOG])
+@pytest.mark.parametrize("call", ["poll", "poll_arrow", "commit"])
+@pytest.mark.parametrize("subscribes", [False, True])
+def test_a_consumer_gets_each_record_once(made, subscribes, call, within):
+    """What an interrupted poll had taken already, the next one gets; and no commit passes over it."""
+    log = made()
+    with Producer(log) as producer:
+        for numbers in (range(10), range(10, 20)):
+            for number in numbers:
+                producer.send("t", b"%d" % number, partition=number % 2)
+            producer.flush()
+    for at in itertools.count(1):
+        settings = {"auto.offset.reset": "earliest", "group.id": f"g{at}", "max.poll.records": 7}
+        consumer = Consumer(log, settings)
+        if subscribes:
+            consumer.subscribe(["t"])
+        else:
+            consumer.assign(PARTITIONS)
+        got = [one.value for one in consumer.poll(0)]
+        calls = {
+            "poll": lambda consumer=consumer, got=got: got.extend(one.value for one in consumer.poll(0)),
+            "poll_arrow": lambda consumer=consumer, got=got: got.extend(
+                consumer.poll_arrow(0, 7)["value"].to_pylist()
+            ),
+            "commit": consumer.commit,
+        }
+        where = run(calls[call], at, within)
+        while found := consumer.poll(0):
+            got += [one.value for one in found]
+        assert sorted(got) == sorted(b"%d" % number for number in range(20)), where
+        consumer.close()
+        assert sum(known.offset for known in log.state.offsets[f"g{at}"].values()) == 20, where
+        if not where:
+            break
+    assert at > 10
