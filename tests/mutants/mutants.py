@@ -8,6 +8,7 @@ from tests.mutants import (
     of_evidence,
     of_groups,
     of_growth,
+    of_interrupts,
     of_log,
     of_maintenance,
     of_objects,
@@ -31,6 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_maintenance.MUTANTS,
     *of_retired.MUTANTS,
     *of_clients.MUTANTS,
+    *of_interrupts.MUTANTS,
     *of_spark.MUTANTS,
     *of_objects.MUTANTS,
 )

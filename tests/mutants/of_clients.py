@@ -66,8 +66,8 @@ MUTANTS = (
     Mutant(
         "number-of-an-empty-transaction",
         _TRANSACTIONS,
-        "                self._number -= 1  # The log never heard of it, and expects the same number again.\n",
-        "",
+        "        self._number = self._last + 1\n",
+        "        self._number += 1\n",
         "after an empty transaction no other one can begin",
         _OF_PRODUCER,
     ),
@@ -157,7 +157,7 @@ MUTANTS = (
     Mutant(
         "a-table-overtakes-records",
         _ACCUMULATOR,
-        'one future tells."""\n        self._columns()\n',
+        'one future tells."""\n        self.hand_on()\n',
         'one future tells."""\n',
         "the rows of send_arrow come before records that were sent before them",
         _OF_ORDER,
@@ -181,8 +181,8 @@ MUTANTS = (
     Mutant(
         "two-batches-at-once",
         _SENDER,
-        "        with self._turn:\n            while batch",
-        "        if True:\n            while batch",
+        "        with self._turn:\n            while True",
+        "        if True:\n            while True",
         "a flush overtakes a batch that is being repeated",
         _OF_ORDER,
     ),
@@ -254,7 +254,7 @@ MUTANTS = (
     Mutant(
         "no-turns",
         _FETCHER,
-        "                self._assigned[at] = self._assigned.pop(at)\n",
+        "                self._assigned.move_to_end(at)\n",
         "",
         "a busy partition starves the others",
         _OF_CONSUMER,
@@ -270,8 +270,8 @@ MUTANTS = (
     Mutant(
         "commits-what-it-returns",
         _CONSUMER,
-        "            found = gather(state)\n",
-        "            found = gather(state)\n            self._offsets.auto_commit(now=bool(found))\n",
+        "                found = gather(state)\n",
+        "                found = gather(state)\n                self._offsets.auto_commit(now=bool(found))\n",
         "records are committed before anybody has seen them",
         (*_OF_CONSUMER, *_OF_GROUPS),
     ),

@@ -1,0 +1,63 @@
+"""Breaks of what a call that is interrupted (Ctrl-C) leaves behind."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_TRANSACTIONS, _PRODUCER = "spark_eos/clients/transactions.py", "spark_eos/clients/producer.py"
+_ACCUMULATOR, _LISTED = "spark_eos/clients/accumulator.py", "spark_eos/clients/listed.py"
+_CONSUMER = "spark_eos/clients/consumer.py"
+_OF_INTERRUPTS = ("tests/clients/test_interrupts.py",)
+
+MUTANTS = (
+    Mutant(
+        "an-interrupted-poll-has-taken",
+        _CONSUMER,
+        "            self._fetcher.give_back()",
+        "            pass",
+        "an interrupted poll moves positions behind records that nobody got",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "half-a-record-stays",
+        _LISTED,
+        "            self._keep(row)\n",
+        "",
+        "after an interrupted send a record has the key of another one",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "half-handed-on",
+        _ACCUMULATOR,
+        "            if not self._has_taken(outcome):\n                self._broken = True\n            raise",
+        "            raise",
+        "rows of an interrupted send are in the transaction twice",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "files-of-an-interrupted-commit",
+        _ACCUMULATOR,
+        "        except BaseException:\n            self._broken = True\n            raise\n        if self._broken",
+        "        except BaseException:\n            self._writer = None\n            raise\n        if self._broken",
+        "what an interrupted commit could not write is missing from the next one",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "an-interrupted-abort-goes-on",
+        _TRANSACTIONS,
+        "            self.state = _S.ABORTABLE_ERROR\n            self.pending",
+        "            self.pending",
+        "a transaction commits whose files an interrupted abort has deleted",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "taken-and-not-delivered",
+        _PRODUCER,
+        "            self._sender.taken, self._waiting = self._waiting, Accumulator()\n",
+        "            waiting, self._waiting = self._waiting, Accumulator()\n            self._sender.taken = waiting\n",
+        "records of an interrupted flush are neither sent nor refused",
+        _OF_INTERRUPTS,
+    ),
+)
