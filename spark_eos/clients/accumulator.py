@@ -13,7 +13,14 @@ import pyarrow as pa
 from spark_eos.clients.futures import Outcome, SendFuture
 from spark_eos.clients.listed import Listed
 from spark_eos.clients.records import RecordMetadata
-from spark_eos.errors import AbortableError, EosLogError, RetriableError, StorageError, StoreUnavailableError
+from spark_eos.errors import (
+    AbortableError,
+    EosLogError,
+    IllegalStateError,
+    RetriableError,
+    StorageError,
+    StoreUnavailableError,
+)
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import Partitioner, Partitions, explicit
 from spark_eos.log.segments import SegmentWriter
@@ -147,9 +154,12 @@ class TopicBuffer:
 
     def discard(self) -> None:
         """Delete what was staged: only if it is certainly in no entry."""
-        if self._writer is not None:
-            self._writer.abandon()
-            self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.abandon()
+            except IllegalStateError:  # It had finished, and that was interrupted.
+                self._files.extend(writer.finish())
         self._log.discard(tuple(self._files))
         self._files.clear()
 
@@ -245,6 +255,8 @@ class TopicBuffer:
         return np.where(wanted >= 0, wanted, np.asarray(chosen, np.int32)).astype(np.int32)
 
     def _append(self, rows: pa.RecordBatch | pa.Table, targets: Partitions) -> None:
+        if self._broken:
+            return  # They are staged again, or `finish` refuses.
         if self._writer is None:
             self._writer = self._log.stage(
                 self.topic, compression=self._compression, buffer_bytes=self._buffer_bytes

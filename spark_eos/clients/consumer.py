@@ -342,6 +342,7 @@ class Consumer:
                 if left <= 0:
                     return found
                 clock.sleep(min(self._idle.wait_s(), left))
+                self._fetcher.begin()
         except (EosLogError, OSError):
             raise  # Nothing was taken.
         except BaseException:

@@ -31,7 +31,7 @@ class Fetcher:
         self._offsets = offsets
         self._assigned = assigned
         self._stood: list[tuple[Assigned, int | None]] = []
-        """Where partitions stood before their rows were taken, since `begin`."""
+        """Where partitions stood when rows were taken from them, since `begin`."""
         self._outlook = Outlook(log.store)
 
     def begin(self) -> None:
@@ -58,7 +58,6 @@ class Fetcher:
             if alike and layout is not None and layout_of(assigned.topic).physical != layout:
                 continue
             while limit > 0:
-                self._stood.append((assigned, assigned.position))
                 try:
                     taken = self._take(assigned, state, limit)
                 except (EosLogError, OSError):
@@ -94,6 +93,7 @@ class Fetcher:
     def _take(self, assigned: Assigned, state: State, limit: int) -> Records | None:
         if not self._is_placed(assigned, state):
             return None
+        self._stood.append((assigned, assigned.position))
         try:
             return assigned.take(state, limit, self._outlook.read)
         except OutOfRange:
@@ -104,7 +104,9 @@ class Fetcher:
                     f"offset {assigned.position} of {assigned.at} is out of range: it has {partition.start} to "
                     f"{partition.end}. Seek, or set auto.offset.reset"
                 ) from None
-            assigned.seek(self._offsets.reset_offset(assigned.at, state))
+            offset = self._offsets.reset_offset(assigned.at, state)
+            self._stood[-1] = (assigned, offset)
+            assigned.seek(offset)
             return assigned.take(state, limit, self._outlook.read)
 
     def _is_placed(self, assigned: Assigned, state: State) -> bool:

@@ -245,8 +245,6 @@ class Producer:
     def close(self) -> None:
         """Send what waits; abort the open transaction. An outcome that is unknown stays so."""
         with self._lock:
-            if self._closed:
-                return
             self._closed = True
             if self._transactions is not None:
                 if self._transactions.is_open:

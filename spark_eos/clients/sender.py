@@ -57,8 +57,9 @@ class Sender:
         if self._thread is None:
             with self._starting:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="eoslog-producer", daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._run, name="eoslog-producer", daemon=True)
+                    thread.start()
+                    self._thread = thread
 
     def flush(self) -> None:
         """Send all that waits, and wait for what is under way. Errors go to the futures."""
@@ -104,7 +105,8 @@ class Sender:
             appended: tuple[Appended, ...] = committed.results[0]
             batch.resolve(appended)
         except BaseException as error:
-            self.taken = Accumulator()
+            if self.taken is batch:
+                self.taken = Accumulator()
             self._refuse(batch, error)
             if not isinstance(error, Exception):
                 raise
@@ -144,11 +146,13 @@ class Sender:
 
     def _refuse(self, batch: Accumulator, error: BaseException) -> None:
         refused = isinstance(error, EosLogError) and not isinstance(error, CommitOutcomeUnknownError)
-        if refused:
-            # What cannot be deleted now is listed by no entry: garbage collection will.
-            with suppress(EosLogError):
-                batch.discard()
-        if not refused or isinstance(error, (AbortableError, FatalError)):
-            # What is in doubt was sent under this id: its numbers cannot be relied on any more.
-            self._identity = None
-        batch.fail(error)
+        try:
+            if not refused or isinstance(error, (AbortableError, FatalError)):
+                # What is in doubt was sent under this id: its numbers cannot be relied on any more.
+                self._identity = None
+            if refused:
+                # What cannot be deleted now is listed by no entry: garbage collection will.
+                with suppress(EosLogError):
+                    batch.discard()
+        finally:
+            batch.fail(error)

@@ -86,6 +86,8 @@ class Transactions:
         self._error: EosLogError | None = None
         self._request_id = b""
         self._request: tuple[Action, ...] = ()
+        self._unanswered = False
+        """Whether the request was tried before, and that was interrupted: "certainly not in" is said of later tries."""
 
     # -- State ------------------------------------------------------------------------------------------
 
@@ -212,6 +214,7 @@ class Transactions:
                 return
             self._request = self._build(end=True)
             self._request_id = self._log().clock.unique()
+            self._unanswered = False
             self.state = _S.COMMITTING
         committed = self._send(TransactionState.COMPLETE_COMMIT, certainly_not=_S.IN_TRANSACTION)
         pending, appended = self.pending, _appended(self._request, committed)
@@ -236,6 +239,7 @@ class Transactions:
                 return
             self._request = (EndTransaction(self.stamp, commit=False),)
             self._request_id = self._log().clock.unique()
+            self._unanswered = False
             self.state = _S.ABORTING
         self._end(self._send(TransactionState.COMPLETE_ABORT, certainly_not=_S.ABORTING))
 
@@ -279,16 +283,24 @@ class Transactions:
             done = producer is not None and producer.stamp == stamp and producer.transaction is wanted
             return () if done else request
 
+        earlier, self._unanswered = self._unanswered, True
         try:
-            return self._log().commit(propose, writer=self._writer, request_id=self._request_id)
+            committed = self._log().commit(propose, writer=self._writer, request_id=self._request_id)
         except CommitOutcomeUnknownError:
+            self._unanswered = earlier  # The log knows of all tries that it has answered.
             raise
         except RetriableError:
-            self.state = certainly_not
+            self._unanswered = earlier
+            if not earlier:
+                self.state = certainly_not
             raise
         except EosLogError as error:
+            self._unanswered = earlier
+            if earlier:
+                self._leave(error)
             self.fail(error)
             raise
+        return committed
 
     def _check_epoch(self, state: State) -> None:
         assert self._identity is not None

@@ -79,13 +79,19 @@ class Committer:
         `StorageError` or `StoreUnavailableError` if it certainly is not.
         """
         ticket = Ticket(propose, request_id or self._clock.unique(), writer)
-        with self._queue:
-            self._waiting.append(ticket)
-        with self._turn:
-            if not ticket.done:
-                with self._queue:
-                    tickets, self._waiting = self._waiting, []
-                self._settle(tickets)
+        try:
+            with self._queue:
+                self._waiting.append(ticket)
+            with self._turn:
+                if not ticket.done:
+                    with self._queue:
+                        tickets, self._waiting = self._waiting, []
+                    self._settle(tickets)
+        except BaseException:
+            # Interrupted. What waits still is not to go in at any later time, with somebody else's.
+            with self._queue:
+                self._waiting = [other for other in self._waiting if other is not ticket]
+            raise
         if ticket.error is not None:
             raise ticket.error
         assert ticket.result is not None
@@ -99,8 +105,14 @@ class Committer:
             # Whatever went wrong, nobody may wait for ever, and nobody is told "no" who may be in.
             for ticket in tickets:
                 if not ticket.done:
-                    watched = self._tail.is_watched(ticket.request_id)
-                    ticket.error = self._unknown(ticket, error) if watched else error
+                    if self._tail.is_watched(ticket.request_id):
+                        ticket.error = self._unknown(ticket, error)
+                    elif isinstance(error, Exception):
+                        ticket.error = error
+                    else:  # This thread's alone: it was interrupted.
+                        ticket.error = StoreUnavailableError(
+                            "another thread that wrote for this one was interrupted: nothing was done, try again"
+                        )
             if not isinstance(error, Exception):
                 raise
         finally:

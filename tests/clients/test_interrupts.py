@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import sys
+import threading
 from contextlib import suppress
 
 import pyarrow as pa
@@ -17,10 +18,18 @@ import pytest
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.clients import accumulator
 from spark_eos.clients.transactions import ClientState
-from spark_eos.errors import AbortableError, EosLogError, IllegalStateError
+from spark_eos.errors import (
+    AbortableError,
+    EosLogError,
+    IllegalStateError,
+    ProducerFencedError,
+    StoreUnavailableError,
+)
 from spark_eos.log.clock import Retry
+from spark_eos.log.draft import Ticket
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import Fault, FaultyStore
 
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 CLIENTS, LOG = "/spark_eos/clients/", "/spark_eos/log/"
@@ -226,3 +235,151 @@ def test_a_consumer_gets_each_record_once(made, subscribes, call, within):
         if not where:
             break
     assert at > 10
+
+
+# -- Where the next call meets an error, or somebody else ----------------------------------------------------
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupted_commit(monkeypatch):
+    """A log whose store can fail, and a producer whose commit was interrupted when it was in the log already."""
+    store = FaultyStore(MemoryStore())
+    log = Log.open_or_create(store, retry=Retry(deadline_s=0))
+    log.ensure_topic("t", 2)
+    producer = Producer(log, {"transactional.id": "tx"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"one", partition=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(log.upkeep, "share", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            producer.commit_transaction()
+    assert [one.value for one in read(log)] == [b"one"]
+    return store, log, producer
+
+
+def test_what_was_interrupted_in_the_log_is_not_taken_for_refused(interrupted_commit):
+    """The second try certainly did nothing; of the first one that says nothing."""
+    store, log, producer = interrupted_commit
+    store.inject(Fault.FAIL_BEFORE, "*", "*")
+    with pytest.raises(StoreUnavailableError):
+        producer.commit_transaction()
+    store.heal()
+    for call in (producer.abort_transaction, lambda: producer.send("t", b"two")):
+        with pytest.raises(IllegalStateError, match="only commit_transaction"):
+            call()
+    producer.commit_transaction()
+    producer.begin_transaction()
+    producer.send("t", b"two", partition=0)
+    producer.commit_transaction()
+    assert [one.value for one in read(log)] == [b"one", b"two"]
+
+
+def test_an_interrupted_commit_that_is_fenced_keeps_its_files(interrupted_commit):
+    _, log, producer = interrupted_commit
+    Producer(log, {"transactional.id": "tx"}).init_transactions()
+    with pytest.raises(ProducerFencedError):
+        producer.commit_transaction()
+    producer.close()
+    assert [one.value for one in read(log)] == [b"one"]
+
+
+def test_a_poll_that_waits_keeps_its_place(made, monkeypatch):
+    """It begins at the end, is interrupted, and what has come meanwhile is the next poll's."""
+    log = made()
+    consumer = Consumer(log)  # auto.offset.reset is latest
+    consumer.assign(PARTITIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(log.clock), "sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(60_000)
+    with Producer(log) as producer:
+        producer.send("t", b"x")
+    assert [one.value for one in consumer.poll(0)] == [b"x"]
+
+
+def test_a_seek_while_a_poll_waits_stays(made, monkeypatch):
+    log = made()
+    with Producer(log) as producer:
+        for number in range(3):
+            producer.send("t", b"%d" % number, partition=0)
+    consumer = Consumer(log)
+    consumer.assign(PARTITIONS)
+    waits = []
+
+    def sleep(*_):
+        if waits:
+            raise KeyboardInterrupt
+        waits.append(1)
+        consumer.seek(PARTITIONS[0], 1)
+        monkeypatch.setattr(type(consumer._fetcher), "turns", lambda *_, **__: [])
+
+    with monkeypatch.context():
+        monkeypatch.setattr(type(log.clock), "sleep", sleep)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(60_000)
+    monkeypatch.undo()
+    assert [one.value for one in consumer.poll(0)] == [b"1", b"2"]
+
+
+def test_what_was_interrupted_while_it_waited_its_turn_never_goes_in(made):
+    """Another thread is at it; the next commit must not take along what nobody waits for any more."""
+    log = made()
+    consumer = Consumer(log, {"group.id": "g"})
+    consumer.assign(PARTITIONS)
+    committer = log._committer
+
+    class Busy:
+        def __enter__(self):
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_):
+            pass
+
+    turn, committer._turn = committer._turn, Busy()
+    with pytest.raises(KeyboardInterrupt):
+        consumer.commit({PARTITIONS[0]: 0})
+    committer._turn = turn
+    with Producer(log) as producer:
+        producer.send("t", b"x")
+    assert not log.follow().offsets.get("g")
+
+
+def test_a_sender_that_could_not_be_started_is_started_later(made, monkeypatch):
+    log = made()
+    producer = Producer(log)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            producer.send("t", b"x")
+    future = producer.send("t", b"y")
+    assert future.result(60).offset == 0
+    producer.close()
+
+
+def test_an_interrupted_close_can_be_repeated(made, monkeypatch):
+    log = made()
+    producer, _ = begun(log)
+    producer.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "commit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            producer.close()
+    assert log.state.open_transactions
+    producer.close()
+    assert not log.follow().open_transactions
+
+
+def test_an_interrupt_is_of_one_thread_alone(made, monkeypatch):
+    """A thread that writes for another one is interrupted: that one may try again, and is not interrupted itself."""
+    log = made()
+    committer = log._committer
+    monkeypatch.setattr(committer, "_attempt", interrupt)
+    mine, other = (Ticket(lambda _: (), bytes([number]) * 16, "") for number in range(2))
+    with pytest.raises(KeyboardInterrupt):
+        committer._settle([mine, other])
+    assert isinstance(other.error, StoreUnavailableError)

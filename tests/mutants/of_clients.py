@@ -115,8 +115,8 @@ MUTANTS = (
     Mutant(
         "numbers-in-doubt",
         _SENDER,
-        "            self._identity = None\n        batch.fail(error)",
-        "            pass\n        batch.fail(error)",
+        "                self._identity = None\n            if refused",
+        "                pass\n            if refused",
         "after an unknown send the next ones go on with its sequence numbers",
         _OF_PRODUCER,
     ),

@@ -8,7 +8,7 @@ __all__ = ["MUTANTS"]
 
 _TRANSACTIONS, _PRODUCER = "spark_eos/clients/transactions.py", "spark_eos/clients/producer.py"
 _ACCUMULATOR, _LISTED = "spark_eos/clients/accumulator.py", "spark_eos/clients/listed.py"
-_CONSUMER = "spark_eos/clients/consumer.py"
+_CONSUMER, _COMMIT = "spark_eos/clients/consumer.py", "spark_eos/log/commit.py"
 _OF_INTERRUPTS = ("tests/clients/test_interrupts.py",)
 
 MUTANTS = (
@@ -58,6 +58,38 @@ MUTANTS = (
         "            self._sender.taken, self._waiting = self._waiting, Accumulator()\n",
         "            waiting, self._waiting = self._waiting, Accumulator()\n            self._sender.taken = waiting\n",
         "records of an interrupted flush are neither sent nor refused",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "refused-the-second-time",
+        _TRANSACTIONS,
+        "            if not earlier:\n                self.state = certainly_not\n",
+        "            self.state = certainly_not\n",
+        "a commit that was interrupted in the log is aborted, and its files are deleted",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "files-of-the-first-try",
+        _TRANSACTIONS,
+        "            if earlier:\n                self._leave(error)\n",
+        "",
+        "a fenced producer deletes files that an interrupted commit has put into the log",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "taken-along-by-the-next",
+        _COMMIT,
+        "                self._waiting = [other for other in self._waiting if other is not ticket]\n",
+        "                pass\n",
+        "a commit that was interrupted while it waited goes in with somebody else's, at any later time",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "back-behind-a-seek",
+        _CONSUMER,
+        "                clock.sleep(min(self._idle.wait_s(), left))\n                self._fetcher.begin()\n",
+        "                clock.sleep(min(self._idle.wait_s(), left))\n",
+        "an interrupted poll undoes a seek that came while it waited",
         _OF_INTERRUPTS,
     ),
 )

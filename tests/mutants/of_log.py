@@ -158,8 +158,8 @@ MUTANTS = (
     Mutant(
         "told-no-who-may-be-in",
         _COMMIT,
-        "ticket.error = self._unknown(ticket, error) if watched else error",
-        "ticket.error = error",
+        "                    if self._tail.is_watched(ticket.request_id):\n                        ticket.error",
+        "                    if False:\n                        ticket.error",
         "after an error of the loop itself callers are told no who may be in",
         _OF_COMMIT,
     ),

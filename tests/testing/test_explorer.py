@@ -180,8 +180,8 @@ BUGS = {
         (
             Transactions._send,
             (
-                "CommitOutcomeUnknownError:\n        raise",
-                "CommitOutcomeUnknownError:\n        self._drop()\n        raise",
+                "CommitOutcomeUnknownError:\n        self._unanswered",
+                "CommitOutcomeUnknownError:\n        self._drop()\n        self._unanswered",
             ),
         ),
     ),
