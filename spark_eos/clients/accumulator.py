@@ -135,7 +135,8 @@ class TopicBuffer:
         if self._broken:
             if not self._keep:
                 raise AbortableError(
-                    f"a call was interrupted while it handed on rows for topic {self.topic.name!r}: some may be missing"
+                    f"a call that handed on rows for topic {self.topic.name!r} was interrupted or failed: some "
+                    "are missing"
                 )
             self._stage_again()
         self._seal()
@@ -154,14 +155,22 @@ class TopicBuffer:
 
     def discard(self) -> None:
         """Delete what was staged: only if it is certainly in no entry."""
+        self._drop_writer()
+        self._log.discard(tuple(self._files))
+        self._files.clear()
+
+    def _tear(self) -> None:
+        """Rows may be in the writer in part: it does not count, and all is staged again, or `finish` refuses."""
+        self._broken = True
+        self._drop_writer()
+
+    def _drop_writer(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             try:
                 writer.abandon()
-            except IllegalStateError:  # It had finished, and that was interrupted.
+            except IllegalStateError:  # It had finished, and that was interrupted: for `discard`.
                 self._files.extend(writer.finish())
-        self._log.discard(tuple(self._files))
-        self._files.clear()
 
     def resolve(self, appended: Sequence[Appended]) -> None:
         """Tell everybody who waits where the records went."""
@@ -237,7 +246,7 @@ class TopicBuffer:
             raise  # Refused, and the writer is as it was; or it has ended, and refuses all that follows.
         except BaseException:
             if not self._has_taken(outcome):
-                self._broken = True
+                self._tear()
             raise
 
     def _has_taken(self, outcome: Outcome) -> bool:
@@ -255,8 +264,6 @@ class TopicBuffer:
         return np.where(wanted >= 0, wanted, np.asarray(chosen, np.int32)).astype(np.int32)
 
     def _append(self, rows: pa.RecordBatch | pa.Table, targets: Partitions) -> None:
-        if self._broken:
-            return  # They are staged again, or `finish` refuses.
         if self._writer is None:
             self._writer = self._log.stage(
                 self.topic, compression=self._compression, buffer_bytes=self._buffer_bytes
@@ -276,10 +283,10 @@ class TopicBuffer:
                 staged = self._writer.finish()
                 self._files, self._writer = [*self._files, *staged], None
         except EosLogError:
-            self._broken, self._writer = self._keep, None
+            self._broken, self._writer = True, None  # It has discarded its rows.
             raise
         except BaseException:
-            self._broken = True
+            self._tear()
             raise
         if self._broken:
             raise StoreUnavailableError(

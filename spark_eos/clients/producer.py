@@ -62,7 +62,7 @@ class Producer:
         self._opened: Log | None = url if isinstance(url, Log) else None
         self._opening = threading.Lock()
         self._lock = threading.RLock()
-        self._closed = False
+        self._closed = self._closing = False
         self._waiting = Accumulator()
         self._batch_bytes: int = self._settings["batch.size"]
         self._memory_bytes: int = self._settings["buffer.memory"]
@@ -245,12 +245,18 @@ class Producer:
     def close(self) -> None:
         """Send what waits; abort the open transaction. An outcome that is unknown stays so."""
         with self._lock:
-            self._closed = True
-            if self._transactions is not None:
+            if self._closing:
+                return  # Called by what a close under way has called: a future's callback, a signal's handler.
+        try:
+            self._closing = self._closed = True
+            if self._transactions is None:
+                self._sender.close()
+                return
+            with self._lock:
                 if self._transactions.is_open:
                     self._transactions.abort()
-                return
-        self._sender.close()
+        finally:
+            self._closing = False
 
     # -- Inside -----------------------------------------------------------------------------------------
 
@@ -312,7 +318,12 @@ class Producer:
                     f"topic {name!r} has no partition {partition}: its partitions are 0 to "
                     f"{buffer.topic.partitions - 1}"
                 )
-            buffer.grow(newer)
+            try:
+                buffer.grow(newer)
+            except EosLogError as error:
+                if self._transactions is not None:
+                    raise self._transactions.cannot_stage(error) from error
+                raise
         return buffer
 
     def _topic(self, name: str, columns: set[str] | None) -> Topic:

@@ -253,11 +253,11 @@ class Transactions:
                 topics, files = self.pending.finish()
             except EosLogError as error:
                 # Rows may be gone with the file that could not be written.
-                raise self._cannot_stage(error) from error
+                raise self.cannot_stage(error) from error
             try:
                 self._log().check_visible(files)
             except StorageError as error:
-                raise self._cannot_stage(error) from error
+                raise self.cannot_stage(error) from error
             numbered = self._identity.number(files, dict(topics))
             actions.append(AppendBatches(self.stamp, topics, numbered))
         actions.extend(
@@ -269,7 +269,8 @@ class Transactions:
             actions.append(EndTransaction(self.stamp, commit=True))
         return tuple(actions)
 
-    def _cannot_stage(self, error: EosLogError) -> AbortableError:
+    def cannot_stage(self, error: EosLogError) -> AbortableError:
+        """Rows may be gone with a file that could not be written: only an abort can come now."""
         failure = AbortableError(f"rows could not be staged, abort the transaction: {error}")
         self.fail(failure)
         return failure

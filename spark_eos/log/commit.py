@@ -86,6 +86,8 @@ class Committer:
                 if not ticket.done:
                     with self._queue:
                         tickets, self._waiting = self._waiting, []
+                    if not any(other is ticket for other in tickets):
+                        tickets.append(ticket)  # Who had taken it was interrupted.
                     self._settle(tickets)
         except BaseException:
             # Interrupted. What waits still is not to go in at any later time, with somebody else's.

@@ -383,3 +383,46 @@ def test_an_interrupt_is_of_one_thread_alone(made, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         committer._settle([mine, other])
     assert isinstance(other.error, StoreUnavailableError)
+
+
+def test_a_ticket_whose_taker_was_interrupted_is_not_lost(made):
+    log = made()
+    committer, taken = log._committer, []
+
+    class Robbed(list):
+        """Somebody takes the ticket as soon as it waits, and is never heard of again."""
+
+        def append(self, ticket):
+            if taken:
+                super().append(ticket)
+            taken.append(ticket)
+
+    committer._waiting = Robbed()
+    log.ensure_topic("u")
+    assert "u" in log.state.topics
+    assert taken
+
+
+@pytest.mark.parametrize("config", [{}, {"transactional.id": "tx"}])
+def test_a_close_may_be_called_by_what_a_close_calls(config):
+    """A signal's handler that closes, or a future's callback, while a close waits for the store."""
+    store = FaultyStore(MemoryStore())
+    log = Log.open_or_create(store, retry=Retry(deadline_s=0))
+    log.ensure_topic("t", 2)
+    producer = Producer(log, config)
+    if config:
+        producer.init_transactions()
+        producer.begin_transaction()
+    producer.send("t", b"x")
+    if config:
+        producer.flush()
+    calls = []
+
+    def again(operation, _name):
+        if operation == "create":
+            calls.append(operation)
+            producer.close()
+
+    store.before = again
+    producer.close()
+    assert calls

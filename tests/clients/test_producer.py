@@ -419,6 +419,34 @@ def test_an_interrupted_commit_is_made_once(store, log):
     assert values(log, "read_uncommitted") == [b"x"]
 
 
+def test_a_store_that_fails_while_a_topic_grows_leaves_no_part_of_a_transaction(store, log):
+    """The file that had to be closed is lost: the transaction, too."""
+    log.ensure_topic("t", 2)
+    producer = transactional(log)
+    producer.begin_transaction()
+    producer.send_arrow("t", pa.table({"value": [b"a", b"b"]}))
+    Admin(log).alter_topic("t", partitions=3)
+    store.inject(Fault.FAIL_BEFORE, "upload", DATA)
+    for call in (lambda: producer.send("t", b"c", partition=2), producer.commit_transaction):
+        with pytest.raises(AbortableError, match="abort"):
+            call()
+    producer.abort_transaction()
+    assert values(log) == []
+
+
+def test_rows_are_refused_at_once_also_after_the_store_has_failed(store, log):
+    """Else all that is staged again with them would be refused as well."""
+    log.ensure_topic("t")
+    producer = Producer(log, {"linger.ms": 100_000, "buffer.memory": 1000})
+    store.inject(Fault.FAIL_BEFORE, "upload", DATA)
+    good = producer.send_arrow("t", pa.table({"value": [b"x" * 600] * 3}))
+    with pytest.raises(SchemaMismatchError):
+        producer.send_arrow("t", pa.table({"value": [b"y"], "unknown": [1]}))
+    producer.flush()
+    assert good.result(0)[0].count == 3
+    producer.close()
+
+
 class Interrupt:
     """Ctrl-C before the line number ``at`` that is run in the clients' modules, while tracing is on."""
 

@@ -31,7 +31,7 @@ MUTANTS = (
     Mutant(
         "half-handed-on",
         _ACCUMULATOR,
-        "            if not self._has_taken(outcome):\n                self._broken = True\n            raise",
+        "            if not self._has_taken(outcome):\n                self._tear()\n            raise",
         "            raise",
         "rows of an interrupted send are in the transaction twice",
         _OF_INTERRUPTS,
@@ -39,10 +39,18 @@ MUTANTS = (
     Mutant(
         "files-of-an-interrupted-commit",
         _ACCUMULATOR,
-        "        except BaseException:\n            self._broken = True\n            raise\n        if self._broken",
+        "        except BaseException:\n            self._tear()\n            raise\n        if self._broken",
         "        except BaseException:\n            self._writer = None\n            raise\n        if self._broken",
         "what an interrupted commit could not write is missing from the next one",
         _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "a-lost-file-is-forgotten",
+        _ACCUMULATOR,
+        "            self._broken, self._writer = True, None",
+        "            self._broken, self._writer = self._keep, None",
+        "a transaction commits without the rows of a file that could not be closed while its topic grew",
+        ("tests/clients/test_producer.py", "-k", "grows"),
     ),
     Mutant(
         "an-interrupted-abort-goes-on",
