@@ -45,14 +45,6 @@ MUTANTS = (
         _OF_INTERRUPTS,
     ),
     Mutant(
-        "a-lost-file-is-forgotten",
-        _ACCUMULATOR,
-        "            self._broken, self._writer = True, None",
-        "            self._broken, self._writer = self._keep, None",
-        "a transaction commits without the rows of a file that could not be closed while its topic grew",
-        ("tests/clients/test_producer.py", "-k", "grows"),
-    ),
-    Mutant(
         "an-interrupted-abort-goes-on",
         _TRANSACTIONS,
         "            self.state = _S.ABORTABLE_ERROR\n            self.pending",
