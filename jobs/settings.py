@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_eos import Admin
 from spark_eos.errors import EosLogError
+from spark_eos.spark.start import start_query
 
 __all__ = [
     "Setting",
@@ -126,8 +127,7 @@ def write(rows: DataFrame, settings: argparse.Namespace, topic: str | None = Non
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=settings.trigger)
-    query = writer.start(settings.log)
-    query.awaitTermination()
+    start_query(lambda: writer.start(settings.log)).awaitTermination()
     print(f"{settings.transactional_id}: done, {_batches(settings.checkpoint)} batches so far")
 
 

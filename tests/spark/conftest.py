@@ -24,6 +24,7 @@ from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.options import parse_sink
 from spark_eos.spark.sink import EosLogStreamWriter
+from spark_eos.spark.start import start_query
 from spark_eos.storage import NO_SETTINGS, open_store
 
 ROWS = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
@@ -268,7 +269,8 @@ class Streams:
         writer = writer.option("checkpointLocation", f"{self.folder}/{checkpoint}")
         bench = bench or self.bench
         writer = writer.options(**_dotted(options), **bench.settings)
-        return writer.trigger(**(trigger or {"availableNow": True})).start(bench.url)
+        writer = writer.trigger(**(trigger or {"availableNow": True}))
+        return start_query(lambda: writer.start(bench.url))
 
     def run(self, frame, *args, **kwargs):
         """A query, until it has read what is there."""
@@ -367,9 +369,20 @@ class Process:
         """What the driver and its Spark have logged, at INFO."""
         return (self._folder / "driver-stderr").read_text()
 
-    def wait_for(self, condition, what):
-        """Wait, while the process lives."""
+    def holds(self, bench):
+        return (self.marks(bench) / "held").exists()
 
+    def wait_for(self, condition, what):
+        """Wait, while the process lives and all its queries run."""
+        self._wait(lambda: condition() or any(map(self._has_ended, self._jobs)), what)
+        assert condition(), self._endings()
+
+    def wait_for_end(self):
+        """What the queries ended with, once all have."""
+        self._wait(lambda: all(map(self._has_ended, self._jobs)), "the queries to end")
+        return self._endings()
+
+    def _wait(self, condition, what):
         def said():
             return self.said[-3000:]
 
@@ -380,11 +393,11 @@ class Process:
 
         self._until(met, what, said=said)
 
-    def wait_for_marks(self, name):
-        """The contents of the file ``name`` of all jobs, once it is there."""
-        files = [Path(job["marks"], name) for job in self._jobs]
-        self.wait_for(lambda: all(file.exists() for file in files), name)
-        return [file.read_text() for file in files]
+    def _has_ended(self, job):
+        return Path(job["marks"], "ended").exists()
+
+    def _endings(self):
+        return [Path(job["marks"], "ended").read_text() for job in self._jobs if self._has_ended(job)]
 
     def go(self):
         for job in self._jobs:

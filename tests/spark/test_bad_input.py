@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_eos.clients.admin import Admin
 from spark_eos.log.log import Log
+from spark_eos.spark.start import start_query
 
 ROWS = 10
 
@@ -61,7 +62,7 @@ def stream(spark, url, target, checkpoint, source=None, sink=None):
     writer = writer.options(**{"topic": "copied", **(sink or {})}).trigger(availableNow=True)
     if checkpoint is not None:
         writer = writer.option("checkpointLocation", str(checkpoint))
-    query = writer.start(target)
+    query = start_query(lambda: writer.start(target))
     try:
         query.awaitTermination()
     finally:
@@ -388,7 +389,7 @@ def test_update_mode_is_refused_by_spark(spark, log, tmp_path):
     before = snapshot(log)
 
     def run():
-        query = writer.start(log)
+        query = start_query(lambda: writer.start(log))
         try:
             query.awaitTermination()
         finally:
@@ -461,7 +462,7 @@ def test_a_new_checkpoint_for_a_source_of_another_format_is_refused(spark, log, 
             rows.writeStream.format("eoslog").option("topic", "copied").option("transactional.id", "copier")
         )
         writer = writer.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True)
-        writer.start(log).awaitTermination()
+        start_query(lambda: writer.start(log)).awaitTermination()
 
     copy("one")
     refused(lambda: copy("two"), "CheckpointMismatchError", "copier")
@@ -488,7 +489,7 @@ def test_partition_by_of_a_stream_is_ignored_by_spark(spark, log, tmp_path):
     )
     writer = rows.load(log).select("key", "value").writeStream.format("eoslog").partitionBy("key")
     writer = writer.option("topic", "copied").option("checkpointLocation", str(tmp_path / "c"))
-    writer.trigger(availableNow=True).start(log).awaitTermination()
+    start_query(lambda: writer.trigger(availableNow=True).start(log)).awaitTermination()
     assert values(spark, log, "copied") == list(range(ROWS))
 
 

@@ -94,7 +94,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, watched, pr
     process.start()
     process.wait_for(
         lambda: all(
-            log.count("out-a") if moment == "fails" else (process.marks(log) / "held").exists()
+            log.count("out-a") if moment == "fails" else process.holds(log)
             for (moment, _), log in logs.items()
         ),
         "the driver to hold in batch 1",

@@ -126,7 +126,7 @@ def test_a_frozen_driver_that_thaws_is_fenced_and_its_successor_goes_on(
         log.produce("a", range(20))
         process.job(log, "a", moment="task", batch=batch)
     process.start()
-    process.wait_for_marks("held")
+    process.wait_for(lambda: all(map(process.holds, held)), "the queries to hold")
     process.signal(signal.SIGSTOP)
     assert [log.count("out-a") for log in held] == [10 * batch for batch in held.values()]
 
@@ -142,7 +142,7 @@ def test_a_frozen_driver_that_thaws_is_fenced_and_its_successor_goes_on(
 
     process.signal(signal.SIGCONT)
     process.go()
-    for ended in process.wait_for_marks("ended"):
+    for ended in process.wait_for_end():
         assert "ProducerFencedError" in ended
     assert [log.state.seq for log in held] == heads
 

@@ -6,6 +6,7 @@ import json
 import pickle
 import uuid
 from contextlib import suppress
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,6 +17,7 @@ from spark_eos.errors import ConfigError, StorePermissionError
 from spark_eos.log.log import Log
 from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.options import parse_sink, parse_source
+from spark_eos.spark.start import start_query
 from spark_eos.storage import Settings, open_store, split_settings
 from spark_eos.testing.fault_proxy import FaultPlan, FaultProxy
 
@@ -93,13 +95,9 @@ def test_spark_writes_and_reads(spark, url, settings, tmp_path):
     source = spark.readStream.format("eoslog").options(**settings, maxOffsetsPerTrigger="300")
     copied = source.option("subscribe", "in").option("startingOffsets", "earliest").load(url)
     for _ in range(2):  # The second run finds everything done.
-        query = (
-            copied.select("key", "value")
-            .writeStream.format("eoslog")
-            .options(**settings, topic="out", checkpointLocation=str(tmp_path / "cp"))
-            .trigger(availableNow=True)
-            .start(url)
-        )
+        writer = copied.select("key", "value").writeStream.format("eoslog").trigger(availableNow=True)
+        writer = writer.options(**settings, topic="out", checkpointLocation=str(tmp_path / "cp"))
+        query = start_query(partial(writer.start, url))
         query.awaitTermination()
     shown = spark.read.format("eoslog").options(**settings, subscribe="out").load(url)
     values = sorted(int(row.value) for row in shown.collect())
@@ -191,10 +189,9 @@ def test_secrets_are_in_no_plan_and_not_in_the_log(spark, url, settings, secret,
     texts = [capsys.readouterr().out, frame._jdf.queryExecution().toString(), str(frame), repr(frame)]
     given = {**settings, "subscribe": "in", "startingOffsets": "earliest"}
     streamed = spark.readStream.format("eoslog").options(**given).load(url)
-    query = (
-        streamed.select("value").writeStream.format("eoslog")
-        .options(**settings, topic="out", checkpointLocation=str(tmp_path / "cp")).trigger(availableNow=True).start(url)
-    )  # fmt: skip
+    writer = streamed.select("value").writeStream.format("eoslog").trigger(availableNow=True)
+    writer = writer.options(**settings, topic="out", checkpointLocation=str(tmp_path / "cp"))
+    query = start_query(lambda: writer.start(url))
     query.awaitTermination()
     query.explain(extended=True)
     texts += [capsys.readouterr().out, json.dumps(query.lastProgress, default=str)]

@@ -13,6 +13,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from spark_eos.clients.admin import Admin
 from spark_eos.log.log import Log
+from spark_eos.spark.start import start_query
 
 NOON = dt.datetime(2013, 1, 1, 12, 30, 15, 123456)  # noqa: DTZ001  (as Spark returns it)
 
@@ -65,14 +66,13 @@ def test_every_type_there_and_back(spark, log_url, tmp_path):
     ]
     assert found.collect() == wanted
 
-    query = (
+    writer = (
         spark.readStream.format("eoslog").option("subscribe", "typed").option("startingOffsets", "earliest")
         .load(log_url)
         .writeStream.format("eoslog").option("topic", "again")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True).start(log_url)
+        .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
     )  # fmt: skip
-    query.awaitTermination()
+    start_query(lambda: writer.start(log_url)).awaitTermination()
     assert read(spark, log_url, "again").collect() == wanted
     state = Log.open(log_url).state
     assert state.topics["again"].schemas == state.topics["typed"].schemas
@@ -120,13 +120,13 @@ def test_columns_that_are_added_later(spark, log_url, tmp_path):
     checkpoint = str(tmp_path / "checkpoint")
 
     def copy():
-        query = (
+        writer = (
             spark.readStream.format("eoslog").option("subscribe", "typed").option("startingOffsets", "earliest")
             .load(log_url)
             .writeStream.format("eoslog").option("topic", "copy").option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True).start(log_url)
+            .trigger(availableNow=True)
         )  # fmt: skip
-        query.awaitTermination()
+        start_query(lambda: writer.start(log_url)).awaitTermination()
 
     old = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     new = old.append(pa.field("note", pa.string()))

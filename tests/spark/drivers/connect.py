@@ -8,6 +8,8 @@ import sys
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_eos.spark.start import start_query
+
 url, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 told = {"session": type(spark).__module__}
@@ -18,7 +20,7 @@ read = spark.read.format("eoslog").option("subscribe", "numbers").load(url)
 told["columns"] = read.columns
 told["batch"] = sorted(int(row.value) for row in read.selectExpr("CAST(value AS STRING) AS value").collect())
 
-query = (
+writer = (
     spark.readStream.format("eoslog")
     .option("subscribe", "numbers")
     .option("startingOffsets", "earliest")
@@ -28,9 +30,8 @@ query = (
     .option("topic", "copied")
     .option("checkpointLocation", checkpoint)
     .trigger(availableNow=True)
-    .start(url)
 )
-query.awaitTermination()
+start_query(lambda: writer.start(url)).awaitTermination()
 copied = spark.read.format("eoslog").option("subscribe", "copied").load(url)
 told["stream"] = sorted(
     int(row.value) for row in copied.selectExpr("CAST(value AS STRING) AS value").collect()

@@ -9,9 +9,11 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from spark_eos.spark.start import start_query
+
 url, source, target, checkpoint, limit = sys.argv[1:]
 spark = SparkSession.builder.appName(f"copy {source} to {target}").getOrCreate()
-query = (
+writer = (
     spark.readStream.format("eoslog")
     .option("subscribe", source)
     .option("startingOffsets", "earliest")
@@ -24,7 +26,6 @@ query = (
     .option("num.partitions", 4)
     .option("checkpointLocation", checkpoint)
     .trigger(availableNow=True)
-    .start(url)
 )
-query.awaitTermination()
+start_query(lambda: writer.start(url)).awaitTermination()
 spark.stop()

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -22,6 +23,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_eos.spark.datasource import EosLogDataSource
+from spark_eos.spark.start import start_query
 
 LOGGED = (Path(__file__).parent / "log4j2.properties").as_uri()
 """Spark logs at INFO, for a test that looks for secrets in it."""
@@ -86,20 +88,31 @@ def start(spark, number, job):
         .load(job["url"])
         .selectExpr("key", "value", "concat('out-', topic) AS topic")
     )
-    return (
+    writer = (
         rows.mapInArrow(held_tasks(job), rows.schema)
         .writeStream.format(f"held{number}")
         .option("num.partitions", 2)
         .option("checkpointLocation", job["checkpoint"])
         .options(**job["settings"])
-        .start(job["url"])
     )
+    return start_query(lambda: writer.start(job["url"]))
+
+
+def note_end(query, job):
+    """Write down what the query ended with."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        part = Path(job["marks"], "ended.part")
+        part.write_text(str(error))
+        part.rename(Path(job["marks"], "ended"))
 
 
 def main(master, jobs):
     spark = (
         SparkSession.builder.master(master)
         .config("spark.executor.memory", "512m")
+        .config("spark.executor.extraJavaOptions", os.environ.get("SPARK_SUBMIT_OPTS", ""))
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={LOGGED}")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
@@ -107,13 +120,8 @@ def main(master, jobs):
         .getOrCreate()
     )
     queries = [start(spark, number, job) for number, job in enumerate(jobs)]
-    for query, job in zip(queries, jobs, strict=True):
-        try:
-            query.awaitTermination()
-        except StreamingQueryException as error:
-            part = Path(job["marks"], "ended.part")
-            part.write_text(str(error))
-            part.rename(Path(job["marks"], "ended"))
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        list(pool.map(note_end, queries, jobs))
 
 
 if __name__ == "__main__":

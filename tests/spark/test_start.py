@@ -1,0 +1,72 @@
+"""Queries that Spark gives up on before they begin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from spark_eos.spark.start import start_query
+
+COPY = Path(__file__).parent / "drivers" / "copy_topic.py"
+SLOW_ONCE = """\
+#!/bin/sh
+# A Python that takes too long for Spark when it is first asked to plan a stream.
+case "$*" in
+*streaming_source_runner*) [ -e "{mark}" ] || {{ touch "{mark}"; sleep 12; }} ;;
+esac
+exec "{python}" "$@"
+"""
+
+
+def test_a_query_whose_python_was_slow_to_start_is_started_again(bench, tmp_path):
+    bench.topic("src", 2)
+    bench.produce("src", range(50))
+    python, mark = tmp_path / "python", tmp_path / "slow"
+    python.write_text(SLOW_ONCE.format(mark=mark, python=sys.executable))
+    python.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, COPY, bench.url, "src", "out", tmp_path / "checkpoint", "100"],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(COPY.parents[3]),
+            "PYSPARK_PYTHON": str(python),
+            "PYSPARK_DRIVER_PYTHON": str(python),
+            "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert mark.exists()
+    assert "Spark gave up on a Python process" in done.stderr
+    assert bench.values("out") == [*range(50)]
+
+
+class Query:
+    """A query that ends with an error at once, or never."""
+
+    def __init__(self, error):
+        self._error = error
+        self.isActive = error is None
+        self.status = {"message": "Waiting for next trigger"}
+
+    def exception(self):
+        return self._error
+
+    def awaitTermination(self):
+        raise self._error
+
+
+@pytest.mark.parametrize("others", [[], ["a ProducerFencedError"]])
+def test_what_is_not_of_the_start_is_left_to_the_caller_and_tries_are_bounded(others):
+    gave_up = StreamingQueryException("Python worker failed to connect back. SQLSTATE: XXKST")
+    made = [*(Query(StreamingQueryException(text)) for text in others), *(Query(gave_up) for _ in range(9))]
+    left = iter(made)
+    query = start_query(lambda: next(left), tries=3)
+    assert query is made[0 if others else 2]
