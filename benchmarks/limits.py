@@ -1,14 +1,16 @@
 """Data sources in Python that do nothing: what the Python Data Source API itself allows.
 
 ``bench_noop`` takes rows and forgets them; as a stream's source it makes rows of nothing. ``bench_files`` reads Arrow
-files by memory map, as they are.
+files, by memory map or not, as they are, and writes what each task is given into one of its own.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +26,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BinaryType, StructField, StructType
+
+from spark_eos.storage import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,6 +123,9 @@ class NoopStreamReader(DataSourceStreamReader):
 class Files(DataSource):
     """Rows of Arrow files: option ``files`` (a list as JSON); with ``like_kafka`` in the columns of Spark's connector.
 
+    They come from memory maps, with ``read`` by reading. They are written to the folder ``path`` as eoslog writes to
+    folders, and synced, and that is all: no checksum, partition, or commit.
+
     The first file says which columns there are; of rows in Kafka's columns, those that are not stored are the same in
     every row, but for the offset.
     """
@@ -136,7 +143,36 @@ class Files(DataSource):
             return from_arrow_schema(pa.ipc.open_file(file).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return FilesReader(json.loads(self.options["files"]), schema, kafka="like_kafka" in self.options)
+        return FilesReader(
+            json.loads(self.options["files"]),
+            schema,
+            kafka="like_kafka" in self.options,
+            mapped="read" not in self.options,
+        )
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return FilesWriter(self.options["path"])
+
+
+class FilesWriter(DataSourceArrowWriter):
+    """One file for each task, durable."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        first = next(iterator, None)
+        if first is None:
+            return Counted(0)
+        rows = 0
+        with (
+            open_store(self._folder).upload(f"{uuid.uuid4().hex}.arrow") as file,
+            pa.ipc.new_file(file, first.schema) as writer,
+        ):
+            for batch in chain([first], iterator):
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        return Counted(rows)
 
 
 @dataclass
@@ -147,8 +183,9 @@ class _File(InputPartition):
 class FilesReader(DataSourceReader):
     """One task for each file."""
 
-    def __init__(self, files: list[str], schema: StructType, *, kafka: bool) -> None:
+    def __init__(self, files: list[str], schema: StructType, *, kafka: bool, mapped: bool) -> None:
         self._files = files
+        self._open = pa.memory_map if mapped else pa.OSFile
         self._columns = to_arrow_schema(schema, timezone="UTC")
         self._kafka = kafka
 
@@ -157,8 +194,8 @@ class FilesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _File)
-        with pa.memory_map(partition.path) as mapped:
-            file = pa.ipc.open_file(mapped)
+        with self._open(partition.path) as opened:
+            file = pa.ipc.open_file(opened)
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
                 if self._kafka:

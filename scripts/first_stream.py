@@ -11,7 +11,9 @@ with tempfile.TemporaryDirectory() as folder:
     log = f"{folder}/log"
     numbers = spark.range(10).selectExpr("CAST(id AS STRING) AS key", "CAST(id * 2 AS STRING) AS value")
     numbers.write.format("eoslog").option("topic", "numbers").mode("append").save(log)
-    read = spark.readStream.format("eoslog").option("subscribe", "numbers").option("startingOffsets", "earliest")
+    read = (
+        spark.readStream.format("eoslog").option("subscribe", "numbers").option("startingOffsets", "earliest")
+    )
     counts = read.load(log).groupBy("key").count().selectExpr("key", "CAST(count AS STRING) AS value")
     written = counts.writeStream.format("eoslog").option("topic", "counts").outputMode("complete")
     written = written.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)

@@ -20,10 +20,11 @@ TITLE = "Batch sink"
 TEXT = """
 Rows that Spark holds in memory, in two tasks, are written by one `df.write…save()`; making them costs no contender
 anything. *no-op* is a data source in Python whose Arrow writer forgets what it is given: no sink in Python can be
-faster. Values are random hexadecimal digits, all equally long, of which eoslog makes use where it sorts them by
-partition (docs/speed.md); keys are 100,000 different ones of 5 to 9 bytes. Nobody compresses but Delta and Parquet, who
-do by default. eoslog waits for `fsync` and is exactly-once; Kafka's sink is at-least-once, and
-neither its broker nor Delta nor Parquet calls `fsync`.
+faster. *Arrow files* writes what each task is given into an Arrow file of its own, the same way to the disk as eoslog,
+and does nothing else: no partitions, no checksums, no commit. Values are random hexadecimal digits, all equally long,
+of which eoslog makes use where it sorts them by partition (docs/speed.md); keys are 100,000 different ones of 5 to 9
+bytes. Nobody compresses but Delta and Parquet, who do by default. eoslog waits for `fsync` and is exactly-once; Kafka's
+sink is at-least-once, and neither its broker nor Delta nor Parquet calls `fsync`.
 """
 
 
@@ -144,6 +145,11 @@ def contenders(
     return [
         (LIMIT, noop, True),
         ("eoslog", eoslog, True),
+        (
+            "Arrow files",
+            folder(lambda path: frame.write.format("bench_files").mode("append").save(path)),
+            True,
+        ),
         ("Delta", folder(lambda path: frame.write.format("delta").save(path)), bench.peers.delta),
         ("Parquet", folder(frame.write.parquet), True),
         ("Kafka", kafka, broker is not None),
