@@ -259,11 +259,13 @@ def test_batch_sink_and_source_beside_their_limits(spark_bench):
     shape = sink.Shape(100, 100, keyed=True, partitions=4)
     found = Result("sink", run=RUN)
     sink._compare(bench, found, shape, frame)
-    assert {ratio.against: ratio.target for ratio in found.ratios} == {"no-op": 0.7, "Parquet": None}
-    assert {figure.contender for figure in found.figures} == {"no-op", "eoslog", "Parquet"}
+    targets = {"no-op": 0.7, "Arrow files": None, "Parquet": None}
+    assert {ratio.against: ratio.target for ratio in found.ratios} == targets
+    assert {figure.contender for figure in found.figures} == {"eoslog", *targets}
     assert all(value > 0 for figure in found.figures for value in figure.values)
     names = [name for name, read, there in source.contenders(bench, frame) if there and read()]
-    assert names == ["bare", "eoslog", "eoslog, two columns", "bare, all columns", "Parquet"]
+    limits = ["bare, all columns", "read, not mapped", "read, not mapped, all columns"]
+    assert names == ["bare", "eoslog", "eoslog, two columns", *limits, "Parquet"]
     assert set(bench.peers.left_out) == {"Kafka", "Delta"}
 
 
