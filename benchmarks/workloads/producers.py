@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+import uuid
 from typing import Any
+
+import pyarrow as pa
 
 from benchmarks.bench import Bench, Case
 from benchmarks.kafka import Broker
@@ -13,6 +16,7 @@ from benchmarks.results import Ratio, Result
 from benchmarks.rows import table
 from spark_eos import Producer
 from spark_eos.log.log import Log
+from spark_eos.storage import Store, open_store
 
 TITLE = "Producers"
 
@@ -20,7 +24,9 @@ TEXT = """
 One producer without Spark, to one partition, 1 KB values, a transaction every 100 ms. *Kafka, Java* is Kafka's own
 `ProducerPerformance` with `acks=all`, by the rate that it reports behind 100,000 records to warm up; *Kafka,
 confluent-kafka* calls `produce` for each record. `send` and `produce` are called with the same value again and again,
-`send_arrow` with batches of 1,000 rows. eoslog's commits wait for `fsync`; Kafka's do not.
+`send_arrow` with batches of 1,000 rows. eoslog's commits wait for `fsync`; Kafka's do not. *kept* is a method in Python
+that puts its value into a list, which becomes an Arrow file every 100 ms, the same way to the disk as eoslog's: no
+keys, partitions, checksums, transactions, threads. No producer in Python that keeps its records can do with less.
 """
 
 SIZE = 1_000
@@ -36,21 +42,25 @@ def run(bench: Bench) -> Result:
     seconds = bench.choose(2.0, 4.0)
     case.add("eoslog, send_arrow", lambda: send_arrow(bench, seconds))
     case.add("eoslog, send", lambda: send(bench, seconds))
+    case.add("kept", lambda: kept(bench, seconds))
     broker = bench.peers.broker
     if broker is not None:
         case.add("Kafka, Java", lambda: _java(broker, bench, int(seconds * 40_000)))
         case.add("Kafka, confluent-kafka", lambda: _confluent(broker, bench, seconds))
     case.run(bench.repeats(2, 5))
     case.figures(result, lambda taken: 1 / taken.clock / 1000, "thousand records/s")
+    result.ratios.append(Ratio("send", "kept", faster(case.runs["eoslog, send"], case.runs["kept"])))
     if broker is not None:
         for ours, theirs, target in (
             ("eoslog, send_arrow", "Kafka, Java", 5.0),
             ("eoslog, send_arrow", "Kafka, confluent-kafka", None),
             ("eoslog, send", "Kafka, confluent-kafka", 1.0),
             ("eoslog, send", "Kafka, Java", None),
+            ("kept", "Kafka, confluent-kafka", None),
         ):
             pairs = faster(case.runs[ours], case.runs[theirs])
-            result.ratios.append(Ratio(ours.removeprefix("eoslog, "), theirs, pairs, target))
+            what = "the limit, *kept*" if ours == "kept" else ours.removeprefix("eoslog, ")
+            result.ratios.append(Ratio(what, theirs, pairs, target))
     return result
 
 
@@ -69,6 +79,44 @@ def send(bench: Bench, seconds: float) -> Taken:
             producer.send("t", value)
 
     return _ours(bench, seconds, 50, fifty, {})
+
+
+class Kept:
+    """Values in a list, until they are written."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._values: list[bytes] = []
+
+    def send(self, topic: str, value: bytes) -> None:
+        """Keep it."""
+        self._values.append(value)
+
+    def write(self) -> None:
+        """An Arrow file of its own, durable."""
+        batch = pa.RecordBatch.from_arrays([pa.array(self._values, pa.binary())], names=["value"])
+        with (
+            self._store.upload(f"{uuid.uuid4().hex}.arrow") as file,
+            pa.ipc.new_file(file, batch.schema) as writer,
+        ):
+            writer.write_batch(batch)
+        self._values = []
+
+
+def kept(bench: Bench, seconds: float) -> Taken:
+    """Seconds per record."""
+    value = b"x" * SIZE
+    with bench.passing("kept") as path:
+        keeper = Kept(open_store(str(path)))
+        sent = 0
+        began = time.perf_counter()
+        while (now := time.perf_counter()) < began + seconds:
+            while time.perf_counter() < now + SLICE_S:
+                for _ in range(50):
+                    keeper.send("t", value)
+                sent += 50
+            keeper.write()
+        return Taken((time.perf_counter() - began) / sent)
 
 
 def _ours(bench: Bench, seconds: float, count: int, step: Any, config: dict[str, object]) -> Taken:
