@@ -141,17 +141,23 @@ ensure_java() {
 # the time, and the demo and the tests start many. A JVM that it does not fit goes without; so does everybody if it
 # could not be made.
 ensure_archive() {
-  local archive="$venv/spark.jsa" mute="-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off" stamp
+  local archive="$venv/spark.jsa" mute="-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off" stamp options
   stamp="$root $JAVA_HOME $(cat "$JAVA_HOME/release" "$root/requirements.lock" 2>/dev/null | cksum)"
   if [ "$(cat "$archive.stamp" 2>/dev/null)" != "$stamp" ]; then
     rm -f "$archive"
-    step "making an archive of Spark's classes, for quicker starts" first_stream "$mute -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit=$archive"
+    step "making an archive of Spark's classes, for quicker starts" first_stream "$archive" "$mute"
     printf '%s\n' "$stamp" >"$archive.stamp"
   fi
-  if [ -f "$archive" ]; then
-    export SPARK_SUBMIT_OPTS="$mute -XX:SharedArchiveFile=$archive" SPARK_DAEMON_JAVA_OPTS="$mute -XX:SharedArchiveFile=$archive"
+  options="$mute -XX:SharedArchiveFile=$archive"
+  # shellcheck disable=SC2086 # Spark splits them at blanks, too: what a JVM does not take must not reach it.
+  if [ -f "$archive" ] && "$JAVA_HOME/bin/java" $options -version >/dev/null 2>&1; then
+    export SPARK_SUBMIT_OPTS="$options" SPARK_DAEMON_JAVA_OPTS="$options"
   fi
 }
 
-# The archive is written when the JVM ends, which spark-submit waits for.
-first_stream() { SPARK_SUBMIT_OPTS=$1 "$venv/bin/spark-submit" --master "local[2]" "$root/scripts/first_stream.py" || :; }
+# The archive is written when the JVM ends, which spark-submit waits for; another script never sees half of it.
+first_stream() {
+  SPARK_SUBMIT_OPTS="$2 -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit=$1.$$" \
+    "$venv/bin/spark-submit" --master "local[2]" "$root/scripts/first_stream.py" || :
+  mv "$1.$$" "$1" || :
+}
