@@ -55,11 +55,13 @@ class Query:
         self._error = error
         self.isActive = error is None
         self.status = {"message": "Waiting for next trigger"}
+        self.was_awaited = False
 
     def exception(self):
         return self._error
 
     def awaitTermination(self):
+        self.was_awaited = True
         raise self._error
 
 
@@ -67,6 +69,14 @@ class Query:
 def test_what_is_not_of_the_start_is_left_to_the_caller_and_tries_are_bounded(others):
     gave_up = StreamingQueryException("Python worker failed to connect back. SQLSTATE: XXKST")
     made = [*(Query(StreamingQueryException(text)) for text in others), *(Query(gave_up) for _ in range(9))]
-    left = iter(made)
-    query = start_query(lambda: next(left), tries=3)
+    started = []
+
+    def start():
+        # Spark holds the name of a query until it has ended, which is after its error is known.
+        assert all(query.was_awaited for query in started)
+        started.append(made[len(started)])
+        return started[-1]
+
+    query = start_query(start, tries=3)
     assert query is made[0 if others else 2]
+    assert not query.was_awaited
