@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -36,31 +37,58 @@ CHUNK_BYTES = 1 << 20
 
 NO_OFFSET = -1
 
+_Numbers = npt.NDArray[np.int64]
+
 
 class _Chunk(NamedTuple):
     """Rows that were handed to a writer at once."""
 
     targets: Partitions
     size: int
-    timestamps: npt.NDArray[np.int64] | None
+    timestamps: _Numbers | None
     """Of each row, in milliseconds; None if one future tells of all rows."""
     outcome: Outcome
     rows: pa.RecordBatch | pa.Table | None
     """Kept only where they may have to be staged again."""
 
 
-class _Places(NamedTuple):
-    """Where the rows of a chunk went."""
+class _Places:
+    """Where the rows of a chunk went: worked out when somebody asks, which most who send never do.
 
-    topic: str
-    partitions: npt.NDArray[np.int32]
-    offsets: npt.NDArray[np.int64]
-    timestamps: npt.NDArray[np.int64]
+    ``bases`` are the first offsets of the request by partition, `NO_OFFSET` where it has none; ``before`` is how many
+    rows of each partition came in earlier chunks.
+    """
+
+    def __init__(
+        self, topic: str, targets: Partitions, timestamps: _Numbers, bases: _Numbers, before: _Numbers
+    ) -> None:
+        self._topic = topic
+        self._targets = targets
+        self._timestamps = timestamps
+        self._bases = bases
+        self._before = before
 
     def of(self, row: int) -> RecordMetadata:
-        return RecordMetadata(
-            self.topic, self.partitions.item(row), self.offsets.item(row), self.timestamps.item(row)
-        )
+        targets = self._targets
+        partition = targets if isinstance(targets, int) else targets.item(row)
+        base = self._bases.item(partition)
+        offset = NO_OFFSET if base < 0 else base + self._before.item(partition) + self._rank(row)
+        return RecordMetadata(self._topic, partition, offset, self._timestamps.item(row))
+
+    def _rank(self, row: int) -> int:
+        """How many rows of the chunk come before this one in its partition."""
+        return row if isinstance(self._targets, int) else int(self._ranks[row])
+
+    @cached_property
+    def _ranks(self) -> _Numbers:
+        targets = self._targets
+        assert not isinstance(targets, int)
+        counts = np.bincount(targets, minlength=len(self._bases))
+        starts = np.cumsum(counts) - counts
+        order = np.argsort(targets, kind="stable")
+        ranks = np.empty(len(targets), np.int64)
+        ranks[order] = np.arange(len(targets)) - starts[targets[order]]
+        return ranks
 
 
 class TopicBuffer:
@@ -87,8 +115,8 @@ class TopicBuffer:
         is_stuck: Callable[[], bool],
     ) -> None:
         self.topic = topic
-        self.record_bytes = min(request_bytes, max_message_bytes(topic) or request_bytes)
-        """The largest key and value together."""
+        self.record_bytes = -1 if topic.schemas else min(request_bytes, max_message_bytes(topic) or request_bytes)
+        """The largest key and value together of a record that comes alone; -1: of this topic none can."""
         self._log = log
         self._partitioner = partitioner
         self._compression = compression
@@ -182,19 +210,15 @@ class TopicBuffer:
         bases = np.full(self.topic.partitions, NO_OFFSET, np.int64)
         for partition, offset in first.items():
             bases[partition] = offset
-        taken = np.zeros(self.topic.partitions, np.int64)
+        before = np.zeros(self.topic.partitions, np.int64)
         for chunk in self._chunks:
-            if isinstance(chunk.targets, int):
-                targets: npt.NDArray[np.int32] = np.full(chunk.size, chunk.targets, np.int32)
-            else:
-                targets = chunk.targets
+            counts = _counts(chunk, len(before))
             if chunk.timestamps is None:
-                counts = np.bincount(targets, minlength=len(bases))
                 answer = [
                     RecordMetadata(
                         self.topic.name,
                         part,
-                        int(bases[part] + taken[part]) if bases[part] >= 0 else NO_OFFSET,
+                        int(bases[part] + before[part]) if bases[part] >= 0 else NO_OFFSET,
                         stamps.get(part, -1),
                         int(counts[part]),
                     )
@@ -202,9 +226,9 @@ class TopicBuffer:
                 ]
                 chunk.outcome.settle(lambda _row, answer=answer: answer)  # type: ignore[misc]
             else:
-                offsets, counts = _offsets(targets, bases, taken)
-                chunk.outcome.settle(_Places(self.topic.name, targets, offsets, chunk.timestamps).of)
-            taken += counts
+                places = _Places(self.topic.name, chunk.targets, chunk.timestamps, bases, before)
+                chunk.outcome.settle(places.of)
+            before = before + counts  # Not in place: the places have it.
 
     def fail(self, error: BaseException) -> None:
         """Tell everybody who waits that the records did not go in, or that nobody knows."""
@@ -212,7 +236,7 @@ class TopicBuffer:
             outcome.fail(error)
 
     def _no_records(self) -> Listed:
-        return Listed(self._is_stuck, self._log.clock.now_ms)
+        return Listed(self._is_stuck, self._log.clock.now_ns)
 
     def hand_on(self) -> None:
         """Turn the lists into columns and hand them to the writer."""
@@ -234,7 +258,7 @@ class TopicBuffer:
         self,
         rows: pa.RecordBatch | pa.Table,
         targets: Partitions,
-        timestamps: npt.NDArray[np.int64] | None,
+        timestamps: _Numbers | None,
         outcome: Outcome,
     ) -> None:
         """Rows to the writer, and what is to be told of them: both, or it is known that they may not match."""
@@ -332,14 +356,10 @@ class Accumulator:
             buffer.discard()
 
 
-def _offsets(
-    targets: npt.NDArray[np.int32], bases: npt.NDArray[np.int64], taken: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The offset of each row, -1 where its partition's base is; and the number of rows by partition."""
-    counts = np.bincount(targets, minlength=len(bases))
-    order = np.argsort(targets, kind="stable")
-    starts = np.cumsum(counts) - counts
-    ranks = np.empty(len(targets), np.int64)
-    ranks[order] = np.arange(len(targets)) - starts[targets[order]]
-    offsets = np.where(bases[targets] >= 0, bases[targets] + taken[targets] + ranks, NO_OFFSET)
-    return offsets, counts
+def _counts(chunk: _Chunk, partitions: int) -> _Numbers:
+    """How many rows of a chunk go to each partition."""
+    if not isinstance(chunk.targets, int):
+        return np.bincount(chunk.targets, minlength=partitions)
+    counts = np.zeros(partitions, np.int64)
+    counts[chunk.targets] = chunk.size
+    return counts

@@ -70,27 +70,28 @@ class Outcome:
 class SendFuture(Future[Any]):
     """The future of one row of an `Outcome`. Its state is made when somebody looks at it.
 
-    `result` refuses to wait for what only the waiting thread itself could bring about.
+    `result` refuses to wait for what only the waiting thread itself could bring about. ``outcome`` and ``row`` are
+    all that it needs to have: who makes one for every record sets them himself, and saves the call of ``__init__``.
     """
 
-    __slots__ = ("_outcome", "_row")
+    __slots__ = ("outcome", "row")
 
     def __init__(self, outcome: Outcome, row: int) -> None:  # No super(): see __getattr__.
-        self._outcome = outcome
-        self._row = row
+        self.outcome = outcome
+        self.row = row
 
     def __getattr__(self, name: str) -> Any:
         """Called for what is not there yet: the state of a future at which nobody has looked."""
         if name not in _STATE:
             raise AttributeError(f"a future of a record has no {name!r}")
-        return self._outcome.state(self, self._row)[name]
+        return self.outcome.state(self, self.row)[name]
 
     def result(self, timeout: float | None = None) -> Any:
         """Where the record is. Raises what it failed with, and `IllegalStateError` before the commit."""
-        answer = self._outcome.answer
+        answer = self.outcome.answer
         if answer is not None and not vars(self):
-            return answer(self._row)  # Nobody has looked, so nobody has cancelled: no state is needed.
-        if timeout is None and not self.done() and self._outcome.is_stuck():
+            return answer(self.row)  # Nobody has looked, so nobody has cancelled: no state is needed.
+        if timeout is None and not self.done() and self.outcome.is_stuck():
             raise IllegalStateError(
                 "the offset is known after commit_transaction or flush: until then the record has none"
             )

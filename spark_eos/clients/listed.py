@@ -4,31 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from spark_eos.clients.futures import Outcome, SendFuture
 from spark_eos.clients.records import Header
+from spark_eos.log.arrays import numbers
 
 __all__ = ["Listed"]
 
+_TIMESTAMP = pa.timestamp("ms", "UTC")
+_NS_PER_MS = 1_000_000
+_new = object.__new__
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class Listed:
     """Records of one topic, and the outcome that they share. Not for several threads at once.
 
-    ``bytes`` is what they take.
+    ``bytes`` is what they take; ``now_ns`` is the clock.
     """
 
-    def __init__(self, is_stuck: Callable[[], bool], now_ms: Callable[[], int]) -> None:
+    def __init__(self, is_stuck: Callable[[], bool], now_ns: Callable[[], int]) -> None:
         self.outcome = Outcome(is_stuck)
         self.bytes = 0
-        self._now_ms = now_ms
-        self._keys: list[bytes | None] = []
+        self._now_ns = now_ns
         self._values: list[bytes | None] = []
-        self._timestamps: list[int] = []
+        self._times_ns: list[int] = []
+        """When each was added: milliseconds are made of them all at once."""
+        self._keys: list[bytes | None] = []
+        """Empty as long as no record has one."""
+        # What few records have, by row.
         self._headers: dict[int, tuple[Header, ...]] = {}
         self._partitions: dict[int, int] = {}
+        self._timestamps: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._values)
@@ -45,37 +54,45 @@ class Listed:
         """One record that takes ``size`` bytes; without ``timestamp_ms`` it is of now."""
         values = self._values
         row = len(values)
-        if timestamp_ms is None:
-            timestamp_ms = self._now_ms()
         try:
             values.append(value)
-            self._keys.append(key)
-            self._timestamps.append(timestamp_ms)
+            self._times_ns.append(self._now_ns())
+            if key is not None or self._keys:
+                self._add_key(row, key)
             if headers:
                 self._headers[row] = tuple(headers)
             if partition is not None:
                 self._partitions[row] = partition
+            if timestamp_ms is not None:
+                self._timestamps[row] = timestamp_ms
             self.bytes += size
         except BaseException:
             self._keep(row)
             raise
-        return SendFuture(self.outcome, row)
+        future = _new(SendFuture)
+        future.outcome, future.row = self.outcome, row
+        return future
+
+    def _add_key(self, row: int, key: bytes | None) -> None:
+        if not self._keys:
+            self._keys.extend([None] * row)
+        self._keys.append(key)
 
     def _keep(self, rows: int) -> None:
         """Forget the record behind so many: if an interrupt left half of it, the next one would get the rest."""
-        for column in (self._values, self._keys, self._timestamps):
+        for column in (self._values, self._times_ns, self._keys):
             del column[rows:]
-        self._headers.pop(rows, None)
-        self._partitions.pop(rows, None)
+        for some in (self._headers, self._partitions, self._timestamps):
+            some.pop(rows, None)
 
     def rows(self) -> pa.RecordBatch:
         """The records as columns, in the order in which they were added."""
         return pa.record_batch(
             {
-                "key": pa.array(self._keys, pa.binary()),
+                "key": pa.array(self._keys, pa.binary()) if self._keys else pa.nulls(len(self), pa.binary()),
                 "value": pa.array(self._values, pa.binary()),
                 "headers": self._column_of_headers(),
-                "timestamp": pa.array(self._timestamps, pa.timestamp("ms", "UTC")),
+                "timestamp": self._column_of_timestamps(),
             }
         )
 
@@ -84,6 +101,12 @@ class Listed:
         if not self._partitions:
             return None
         return pa.array(map(self._partitions.get, range(len(self))), pa.int32())
+
+    def _column_of_timestamps(self) -> pa.Array:
+        times = np.array(self._times_ns, np.int64) // _NS_PER_MS
+        for row, timestamp_ms in self._timestamps.items():
+            times[row] = timestamp_ms
+        return numbers(times, _TIMESTAMP)
 
     def _column_of_headers(self) -> pa.Array:
         if not self._headers:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_eos.clients.accumulator import Accumulator, TopicBuffer
+from spark_eos.clients.checks import as_bytes, check_headers, check_timestamp
 from spark_eos.clients.config import PRODUCER, producer_config, store_settings
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
 from spark_eos.clients.sender import Sender
@@ -101,11 +102,13 @@ class Producer:
         `InvalidRecordError` or `IllegalStateError`; other errors come with the future.
         """
         if value is not None and not isinstance(value, bytes):
-            value = _bytes(value, "value")
+            value = as_bytes(value, "value")
         if key is not None and not isinstance(key, bytes):
-            key = _bytes(key, "key")
+            key = as_bytes(key, "key")
         if headers:
-            _check_headers(headers)
+            check_headers(headers)
+        if timestamp_ms is not None:
+            check_timestamp(timestamp_ms)
         bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
         transactions = self._transactions
         with self._lock:
@@ -117,15 +120,8 @@ class Producer:
             buffer = gathered.buffers.get(topic)
             if buffer is None or partition is not None:
                 buffer = self._buffer(gathered, topic, partition)
-            if buffer.topic.schemas:
-                raise InvalidRecordError(f"topic {topic!r} has a schema: send its rows with send_arrow")
             if bare > buffer.record_bytes:
-                return self._refuse(
-                    RecordTooLargeError(
-                        f"a record for topic {topic!r} has {bare} bytes; at most {buffer.record_bytes} are "
-                        "possible (max.request.size of the producer, max.message.bytes of the topic)"
-                    )
-                )
+                return self._refuse_record(buffer, bare)
             size = bare + ROW_OVERHEAD_BYTES
             if transactions is None:
                 self._count(gathered, size)
@@ -136,7 +132,7 @@ class Producer:
                     buffer.hand_on()
                 except EosLogError as error:
                     return self._refuse(error)
-        if gathered.bytes >= self._memory_bytes:
+        if transactions is None and gathered.bytes >= self._memory_bytes:
             self._sender.flush()  # Kafka's send blocks here as well: memory is full.
         return future
 
@@ -366,6 +362,18 @@ class Producer:
             self._sender.wake(urgent=now >= self._batch_bytes)
         gathered.bytes = now
 
+    def _refuse_record(self, buffer: TopicBuffer, size: int) -> Future[Any]:
+        """The future of a record of so many bytes that cannot come, or not one by one."""
+        topic = buffer.topic
+        if topic.schemas:
+            raise InvalidRecordError(f"topic {topic.name!r} has a schema: send its rows with send_arrow")
+        return self._refuse(
+            RecordTooLargeError(
+                f"a record for topic {topic.name!r} has {size} bytes; at most {buffer.record_bytes} are possible "
+                "(max.request.size of the producer, max.message.bytes of the topic)"
+            )
+        )
+
     def _refuse(self, error: EosLogError) -> Future[Any]:
         """The future of records that were not taken; a transaction fails with them."""
         if self._transactions is not None:
@@ -378,22 +386,3 @@ class Producer:
         """Whether a future can only be done by the caller's own commit or flush."""
         transactions = self._transactions
         return transactions is not None and transactions.state is ClientState.IN_TRANSACTION
-
-
-def _bytes(value: object, what: str) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, (bytearray, memoryview)):
-        return bytes(value)
-    raise InvalidRecordError(f"a record's {what} must be bytes, text or None, not {type(value).__name__}")
-
-
-def _check_headers(headers: Sequence[Header]) -> None:
-    for header in headers:
-        if not (
-            isinstance(header, tuple)
-            and len(header) == 2
-            and isinstance(header[0], str)
-            and (header[1] is None or isinstance(header[1], bytes))
-        ):
-            raise InvalidRecordError(f"a header must be a pair of text and bytes (or None), not {header!r}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TASK_BYTES", "ScanTask", "read_task", "split"]
 
-TASK_BYTES = (16 << 20, 128 << 20)
+TASK_BYTES = (16 << 20, 256 << 20)
 """The fewest and the most bytes that a task is to read, unless there are fewer.
 
 Small partitions share a task, and large ones are cut, at what Spark's own file sources cut them at

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -631,6 +633,16 @@ def test_records_go_out_in_the_background(url):
     with Consumer(url, {"auto.offset.reset": "earliest"}) as consumer:
         consumer.assign([T0])
         assert consumer.poll() == [("t", 0, 0, 5, b"k", b"a", (("h", b"1"),))]
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 1.5, True, "5", 1 << 63])
+def test_a_timestamp_is_whole_milliseconds(url, timestamp_ms):
+    with Producer(url) as producer:
+        with pytest.raises(InvalidRecordError, match=re.escape(f"timestamp_ms={timestamp_ms!r}")):
+            producer.send("t", b"refused", timestamp_ms=timestamp_ms)
+        assert producer.send("t", b"x", timestamp_ms=(1 << 63) - 1).result(60).timestamp_ms == (1 << 63) - 1
+        before = time.time_ns() // 1_000_000
+        assert before <= producer.send("t", b"y").result(60).timestamp_ms <= time.time_ns() // 1_000_000
 
 
 def test_flush_sends_all_partitions_in_one_entry_and_one_file(store, log):

@@ -41,6 +41,9 @@ class Clock:
     def now_ms(self):
         return int(self.now * 1000)
 
+    def now_ns(self):
+        return self.now_ms() * 1_000_000
+
     def monotonic(self):
         return self.now
 

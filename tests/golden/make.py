@@ -32,6 +32,9 @@ class FixedClock:
     def now_ms(self) -> int:
         return 1_700_000_000_000 + 1000 * (self._ids + self.passed_s)
 
+    def now_ns(self) -> int:
+        return self.now_ms() * 1_000_000
+
     def monotonic(self) -> float:
         return 0.0
 

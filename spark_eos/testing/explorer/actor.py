@@ -248,6 +248,9 @@ class FrozenClock:
     def now_ms(self) -> int:
         return _NOW_MS
 
+    def now_ns(self) -> int:
+        return self.now_ms() * 1_000_000
+
     def monotonic(self) -> float:
         return self.now
 

@@ -18,6 +18,9 @@ class SimulatedClock:
     def now_ms(self) -> int:
         return _EPOCH_MS + int(self._process.world.now * 1000) + self._process.wall_skew_ms
 
+    def now_ns(self) -> int:
+        return self.now_ms() * 1_000_000
+
     def monotonic(self) -> float:
         return self._process.world.now
 
