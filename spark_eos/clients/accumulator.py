@@ -115,7 +115,9 @@ class TopicBuffer:
         is_stuck: Callable[[], bool],
     ) -> None:
         self.topic = topic
-        self.record_bytes = -1 if topic.schemas else min(request_bytes, max_message_bytes(topic) or request_bytes)
+        self.record_bytes = (
+            -1 if topic.schemas else min(request_bytes, max_message_bytes(topic) or request_bytes)
+        )
         """The largest key and value together of a record that comes alone; -1: of this topic none can."""
         self._log = log
         self._partitioner = partitioner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 
 from spark_eos.storage.posix_files import TemporaryFile
 
@@ -16,14 +17,22 @@ eight times as much of the processor and twice as long (docs/speed.md). What is 
 whoever reads next; small files, those of quick micro-batches, are.
 """
 
+_spare: list[memoryview] = []
+"""One piece at most, for the next file: that the system clears new memory takes longer than to fill it."""
+
+# Its memory is shared with whoever is forked from here (see `_new_piece`).
+os.register_at_fork(after_in_child=_spare.clear)
+
 
 class Pieces:
     """Gathers what is appended to ``file``. `finish` writes the rest; without it, the file is not whole."""
 
     def __init__(self, file: TemporaryFile) -> None:
         self._file = file
-        # Whole pages of memory, which a fork does not copy while the disk reads them (open(2), O_DIRECT).
-        self._piece = memoryview(mmap.mmap(-1, PIECE_BYTES))
+        try:
+            self._piece = _spare.pop()
+        except IndexError:
+            self._piece = _new_piece()
         self._filled = 0
 
     def write(self, view: memoryview) -> None:
@@ -41,4 +50,12 @@ class Pieces:
     def finish(self) -> None:
         """Append what has been gathered since."""
         self._file.write(self._piece[: self._filled])
-        self._filled = 0
+        # Not after an error: who knows what still reads it.
+        piece, self._piece = self._piece, memoryview(b"")
+        if not _spare:
+            _spare.append(piece)
+
+
+def _new_piece() -> memoryview:
+    """Whole pages of memory, which a fork does not copy while the disk reads them (open(2), O_DIRECT)."""
+    return memoryview(mmap.mmap(-1, PIECE_BYTES))

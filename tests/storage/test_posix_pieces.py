@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -30,6 +32,7 @@ def writes(monkeypatch):
     write.real = lambda descriptor, view, _: real(descriptor, view)
     monkeypatch.setattr(posix_files.os, "write", write)
     monkeypatch.setattr(posix_pieces, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(posix_pieces, "_spare", [])  # Pieces of another size.
     write.seen = seen
     return write
 
@@ -64,6 +67,63 @@ def test_whole_pieces_go_directly_and_the_rest_by_the_cache(tmp_path, writes):
 def test_less_than_a_piece_stays_in_the_cache(tmp_path, writes, size):
     upload(PosixStore(tmp_path), size)
     assert writes.seen == [(size, False)]
+
+
+@pytest.mark.usefixtures("writes")
+def test_files_under_way_at_once_have_memory_of_their_own(tmp_path):
+    store = PosixStore(tmp_path)
+    upload(store, 10)  # Leaves a piece behind.
+    with store.upload("b") as one, store.upload("c") as other:
+        one.write(b"b" * (MB + 5))
+        other.write(b"c" * (MB + 5))
+    assert bytes(store.read("b")) == b"b" * (MB + 5)
+    assert bytes(store.read("c")) == b"c" * (MB + 5)
+
+
+def test_the_memory_of_a_file_that_failed_is_not_used_again(tmp_path, writes):
+    store = PosixStore(tmp_path)
+    real = writes.real
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "full")
+
+    writes.real = full
+    with pytest.raises(StoreFullError), store.upload("b") as file:
+        file.write(bytes(MB))
+    writes.real = real
+    assert posix_pieces._spare == []
+    upload(store, 10)
+    assert len(posix_pieces._spare) == 1
+
+
+FORKS = """
+import os, sys
+from spark_eos.storage.posix import PosixStore
+
+store = PosixStore(sys.argv[1])
+with store.upload("first") as file:  # Leaves a piece behind.
+    file.write(b"x")
+one, other = os.pipe(), os.pipe()
+if os.fork():
+    os.read(one[0], 1)
+    with store.upload("ours") as file:
+        file.write(b"p" * 1_100_000)
+        os.write(other[1], b"x")
+        assert os.wait()[1] == 0
+else:
+    with store.upload("theirs") as file:
+        file.write(b"c" * 1_100_000)
+        os.write(one[1], b"x")
+        os.read(other[0], 1)
+"""
+
+
+def test_a_forked_process_has_memory_of_its_own(tmp_path):
+    """Spark's workers are forked, and whoever uses multiprocessing forks a process that has written before."""
+    subprocess.run([sys.executable, "-c", FORKS, str(tmp_path)], check=True, timeout=60)
+    store = PosixStore(tmp_path)
+    assert bytes(store.read("ours")) == b"p" * 1_100_000
+    assert bytes(store.read("theirs")) == b"c" * 1_100_000
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP])
