@@ -27,10 +27,11 @@ __all__ = ["TASK_BYTES", "ScanTask", "read_task", "split"]
 TASK_BYTES = (16 << 20, 256 << 20)
 """The fewest and the most bytes that a task is to read, unless there are fewer.
 
-Small partitions share a task, and large ones are cut, at what Spark's own file sources cut them at
-(``spark.sql.files.maxPartitionBytes``). A task costs Spark and its worker 10 to 20 ms of the processor, a MB one or
-two. Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task
-order.
+Small partitions share a task, and large ones are cut, at twice what Spark's own file sources cut them at
+(``spark.sql.files.maxPartitionBytes``): theirs are encoded and compressed, ours are not unless a topic asks for it, and
+a MB costs a millisecond or two. A task costs Spark and its worker 10 to 20 of the processor, and waits at its ends
+(docs/speed.md). Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task
+order. Who has more processors than the driver's machine asks for ``minPartitions``.
 """
 
 
