@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from operator import index
 
 from spark_eos.clients.records import Header
 from spark_eos.errors import InvalidRecordError
 
-__all__ = ["as_bytes", "check_headers", "check_timestamp"]
+__all__ = ["as_bytes", "as_timestamp", "check_headers"]
 
 _LATEST_MS = (1 << 63) - 1
 
@@ -33,14 +35,13 @@ def check_headers(headers: Sequence[Header]) -> None:
             raise InvalidRecordError(f"a header must be a pair of text and bytes (or None), not {header!r}")
 
 
-def check_timestamp(timestamp_ms: object) -> None:
-    """Raise `InvalidRecordError` unless it is a whole number of milliseconds, as Kafka: not below 0."""
-    if (
-        not isinstance(timestamp_ms, int)
-        or isinstance(timestamp_ms, bool)
-        or not 0 <= timestamp_ms <= _LATEST_MS
-    ):
-        raise InvalidRecordError(
-            f"timestamp_ms={timestamp_ms!r}: a record's timestamp is whole milliseconds since 1970, not below 0; None "
-            "is the time of the call"
-        )
+def as_timestamp(timestamp_ms: object) -> int:
+    """A timestamp as a number; NumPy's will do. Raises `InvalidRecordError` for all else, and, as Kafka, below 0."""
+    with suppress(TypeError):
+        number = index(timestamp_ms)  # type: ignore[arg-type]
+        if 0 <= number <= _LATEST_MS and not isinstance(timestamp_ms, bool):
+            return number
+    raise InvalidRecordError(
+        f"timestamp_ms={timestamp_ms!r}: a record's timestamp is whole milliseconds since 1970, not below 0; None is "
+        "the time of the call"
+    )

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_eos.clients.accumulator import Accumulator, TopicBuffer
-from spark_eos.clients.checks import as_bytes, check_headers, check_timestamp
+from spark_eos.clients.checks import as_bytes, as_timestamp, check_headers
 from spark_eos.clients.config import PRODUCER, producer_config, store_settings
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
 from spark_eos.clients.sender import Sender
@@ -108,7 +108,7 @@ class Producer:
         if headers:
             check_headers(headers)
         if timestamp_ms is not None:
-            check_timestamp(timestamp_ms)
+            timestamp_ms = as_timestamp(timestamp_ms)
         bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
         transactions = self._transactions
         with self._lock:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -641,6 +642,7 @@ def test_a_timestamp_is_whole_milliseconds(url, timestamp_ms):
         with pytest.raises(InvalidRecordError, match=re.escape(f"timestamp_ms={timestamp_ms!r}")):
             producer.send("t", b"refused", timestamp_ms=timestamp_ms)
         assert producer.send("t", b"x", timestamp_ms=(1 << 63) - 1).result(60).timestamp_ms == (1 << 63) - 1
+        assert producer.send("t", b"x", timestamp_ms=np.int64(5)).result(60).timestamp_ms == 5
         before = time.time_ns() // 1_000_000
         assert before <= producer.send("t", b"y").result(60).timestamp_ms <= time.time_ns() // 1_000_000
 
