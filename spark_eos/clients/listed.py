@@ -57,8 +57,11 @@ class Listed:
         try:
             values.append(value)
             self._times_ns.append(self._now_ns())
-            if key is not None or self._keys:
-                self._add_key(row, key)
+            keys = self._keys
+            if key is not None and not keys:
+                keys.extend([None] * row)
+            if key is not None or keys:
+                keys.append(key)
             if headers:
                 self._headers[row] = tuple(headers)
             if partition is not None:
@@ -72,11 +75,6 @@ class Listed:
         future = _new(SendFuture)
         future.outcome, future.row = self.outcome, row
         return future
-
-    def _add_key(self, row: int, key: bytes | None) -> None:
-        if not self._keys:
-            self._keys.extend([None] * row)
-        self._keys.append(key)
 
     def _keep(self, rows: int) -> None:
         """Forget the record behind so many: if an interrupt left half of it, the next one would get the rest."""

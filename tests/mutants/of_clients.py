@@ -181,8 +181,8 @@ MUTANTS = (
     Mutant(
         "keys-move-up",
         _LISTED,
-        "            self._keys.extend([None] * row)\n",
-        "            self._keys.extend([None] * (row - 1))\n",
+        "                keys.extend([None] * row)\n",
+        "                keys.extend([None] * (row - 1))\n",
         "the first key goes to the record before it, if that is not the first one",
         _OF_ORDER,
     ),
