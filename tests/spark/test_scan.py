@@ -57,8 +57,8 @@ def _two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
         ([4] * 10, [20, 20]),  # a task for each processor
         ([4] * 15, [32, 28]),
         ([4] * 60, [120, 120]),
-        ([4] * 80, [108, 104, 108]),  # not more than 128 MB, all alike
-        ([32] * 12, [128] * 3),
+        ([8] * 80, [216, 208, 216]),  # not more than 256 MB, all alike
+        ([64] * 12, [256] * 3),
         ([1, 1, 200, 1], [2, 201]),  # what cannot be cut by size is not cut
     ],
 )
