@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ class _Chunk(NamedTuple):
     """Kept only where they may have to be staged again."""
 
 
+@dataclass(frozen=True, eq=False)
 class _Places:
     """Where the rows of a chunk went: worked out when somebody asks, which most who send never do.
 
@@ -59,31 +61,28 @@ class _Places:
     rows of each partition came in earlier chunks.
     """
 
-    def __init__(
-        self, topic: str, targets: Partitions, timestamps: _Numbers, bases: _Numbers, before: _Numbers
-    ) -> None:
-        self._topic = topic
-        self._targets = targets
-        self._timestamps = timestamps
-        self._bases = bases
-        self._before = before
+    topic: str
+    targets: Partitions
+    timestamps: _Numbers
+    bases: _Numbers
+    before: _Numbers
 
     def of(self, row: int) -> RecordMetadata:
-        targets = self._targets
+        targets = self.targets
         partition = targets if isinstance(targets, int) else targets.item(row)
-        base = self._bases.item(partition)
-        offset = NO_OFFSET if base < 0 else base + self._before.item(partition) + self._rank(row)
-        return RecordMetadata(self._topic, partition, offset, self._timestamps.item(row))
+        base = self.bases.item(partition)
+        offset = NO_OFFSET if base < 0 else base + self.before.item(partition) + self._rank(row)
+        return RecordMetadata(self.topic, partition, offset, self.timestamps.item(row))
 
     def _rank(self, row: int) -> int:
         """How many rows of the chunk come before this one in its partition."""
-        return row if isinstance(self._targets, int) else int(self._ranks[row])
+        return row if isinstance(self.targets, int) else int(self._ranks[row])
 
     @cached_property
     def _ranks(self) -> _Numbers:
-        targets = self._targets
+        targets = self.targets
         assert not isinstance(targets, int)
-        counts = np.bincount(targets, minlength=len(self._bases))
+        counts = np.bincount(targets, minlength=len(self.bases))
         starts = np.cumsum(counts) - counts
         order = np.argsort(targets, kind="stable")
         ranks = np.empty(len(targets), np.int64)

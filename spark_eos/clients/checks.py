@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from operator import index
+from typing import SupportsIndex
 
 from spark_eos.clients.records import Header
 from spark_eos.errors import InvalidRecordError
@@ -35,10 +36,10 @@ def check_headers(headers: Sequence[Header]) -> None:
             raise InvalidRecordError(f"a header must be a pair of text and bytes (or None), not {header!r}")
 
 
-def as_timestamp(timestamp_ms: object) -> int:
+def as_timestamp(timestamp_ms: SupportsIndex) -> int:
     """A timestamp as a number; NumPy's will do. Raises `InvalidRecordError` for all else, and, as Kafka, below 0."""
     with suppress(TypeError):
-        number = index(timestamp_ms)  # type: ignore[arg-type]
+        number = index(timestamp_ms)
         if 0 <= number <= _LATEST_MS and not isinstance(timestamp_ms, bool):
             return number
     raise InvalidRecordError(

@@ -10,10 +10,10 @@ import pyarrow as pa
 from spark_eos.clients.futures import Outcome, SendFuture
 from spark_eos.clients.records import Header
 from spark_eos.log.arrays import numbers
+from spark_eos.log.layout import TIMESTAMP_TYPE
 
 __all__ = ["Listed"]
 
-_TIMESTAMP = pa.timestamp("ms", "UTC")
 _NS_PER_MS = 1_000_000
 _new = object.__new__
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -104,7 +104,7 @@ class Listed:
         times = np.array(self._times_ns, np.int64) // _NS_PER_MS
         for row, timestamp_ms in self._timestamps.items():
             times[row] = timestamp_ms
-        return numbers(times, _TIMESTAMP)
+        return numbers(times, TIMESTAMP_TYPE)
 
     def _column_of_headers(self) -> pa.Array:
         if not self._headers:

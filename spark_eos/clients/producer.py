@@ -98,8 +98,9 @@ class Producer:
 
         Text is stored as UTF-8. Without ``partition`` Kafka's hash of the key decides, without a key the
         records of a batch stay together. In a transaction the future is done by `commit_transaction` (or
-        `flush`), so do not wait for it before. Raises `UnknownTopicOrPartitionError`,
-        `InvalidRecordError` or `IllegalStateError`; other errors come with the future.
+        `flush`), so do not wait for it before. ``timestamp_ms`` is whole milliseconds since 1970, None the
+        time of the call. Raises `UnknownTopicOrPartitionError`, `InvalidRecordError` or
+        `IllegalStateError`; other errors come with the future.
         """
         if value is not None and not isinstance(value, bytes):
             value = as_bytes(value, "value")
