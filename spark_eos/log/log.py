@@ -265,6 +265,8 @@ class Log:
     ) -> SegmentWriter:
         """A writer for rows of the topic; what it finishes can be committed by `commit`.
 
+        For who makes the rows in this thread: another one writes large files meanwhile. Spark's tasks get their rows
+        from other processes, which work while a task writes (`spark_eos.log.stage.Stage`).
         Looks for news first if nothing was staged for a minute: the staging floor may have passed by a state so old.
         """
         now = self.clock.monotonic()
@@ -278,6 +280,7 @@ class Log:
             self.clock,
             compression=compression,
             buffer_bytes=buffer_bytes,
+            write_behind=True,
         )
 
     def check_visible(self, files: tuple[StagedFile, ...]) -> None:

@@ -53,7 +53,7 @@ class SegmentWriter:
     ``name`` is the object to create; in the rare case that another file is needed (a column turned out
     not to be empty after all, or ``file_bytes`` was reached), its name has ``-1``, ``-2``, … before the
     ending. ``now_ms`` is the timestamp of rows that have none. ``compression`` is as in
-    `spark_eos.log.compression`.
+    `spark_eos.log.compression`, ``write_behind`` as in `Store.upload`.
 
     Nothing is created before the first flush, nor if there are no rows. A context manager: leaving it
     without `finish` discards. Not for several threads at once.
@@ -72,6 +72,7 @@ class SegmentWriter:
         compression: str | None = None,
         max_message_bytes: int | None = None,
         file_bytes: int = FILE_BYTES,
+        write_behind: bool = False,
     ) -> None:
         if buffer_bytes < 1:
             raise ConfigError(
@@ -85,6 +86,7 @@ class SegmentWriter:
         self._now_ms = now_ms
         self._buffer_bytes = min(buffer_bytes, MAX_BUFFER_BYTES, RUN_BYTES * partitions)
         self._file_bytes = file_bytes
+        self._write_behind = write_behind
         self._options = write_options(compression)
         self._intake = Intake(topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes)
         self._pending: list[_Pending] = []
@@ -195,7 +197,14 @@ class SegmentWriter:
             self._close_file()
         if self._file is None:
             omitted = tuple(name for name in self._layout.omittable if name not in needed)
-            self._file = StagingFile(self._store, self._next_name(), self._layout, omitted, self._options)
+            self._file = StagingFile(
+                self._store,
+                self._next_name(),
+                self._layout,
+                omitted,
+                self._options,
+                write_behind=self._write_behind,
+            )
         return self._file
 
     def _next_name(self) -> str:

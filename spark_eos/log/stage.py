@@ -35,6 +35,7 @@ def stage_rows(
     *,
     compression: str | None = None,
     buffer_bytes: int = BUFFER_BYTES,
+    write_behind: bool = False,
 ) -> SegmentWriter:
     """A writer for rows of the topic. ``base_seq`` is the next free position of the log, as last seen."""
     return SegmentWriter(
@@ -47,6 +48,7 @@ def stage_rows(
         compression=compression,
         max_message_bytes=max_message_bytes(topic),
         buffer_bytes=buffer_bytes,
+        write_behind=write_behind,
     )
 
 

@@ -54,6 +54,7 @@ class StagingFile:
         options: pa.ipc.IpcWriteOptions,
         *,
         offsets: bool = False,
+        write_behind: bool = False,
     ) -> None:
         self.schema = layout.stored(omitted, offsets=offsets)
         self._store = store
@@ -65,7 +66,7 @@ class StagingFile:
         # Arrow writes the schema in front of the first record batch: its bytes are not part of that one.
         rows_start = _MAGIC_BYTES + self.schema.serialize().size
         with ExitStack() as stack:
-            self._sink = _Sink(stack.enter_context(store.upload(name)), rows_start)
+            self._sink = _Sink(stack.enter_context(store.upload(name, write_behind=write_behind)), rows_start)
             self._writer = pa.ipc.new_file(self._sink, self.schema, options=options)
             self._stack = stack.pop_all()
 

@@ -62,7 +62,7 @@ class MemoryStore(Store):
                 )
             self._space.objects[name] = body
 
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         check_name(name)
         return gathered(lambda body: self.create(name, body))
 

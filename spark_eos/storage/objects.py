@@ -112,7 +112,7 @@ class ObjectStore(Store):
             return False
         return True
 
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         """As `Store.upload`. A large one is no create at its end: see docs/design/0007.
 
         Its name is looked for just before the end, and it must be one that nobody else uses.

@@ -12,7 +12,7 @@ import stat
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 import pyarrow as pa
 
@@ -70,14 +70,13 @@ class PosixStore(Store):
                 temp.write(as_bytes_view(data))
             self._publish(temp, path)
 
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         """As `Store.upload`; a full disk may show as early as in ``write``. One upload is for one thread."""
-        return self._upload(self._path(name))
+        return self._upload(self._path(name), write_behind)
 
     @contextmanager
-    def _upload(self, path: str) -> Iterator[Upload]:
-        with self._temporary() as temp:
-            pieces = Pieces(temp)
+    def _upload(self, path: str, write_behind: bool) -> Iterator[Upload]:
+        with self._temporary() as temp, closing(Pieces(temp, write_behind=write_behind)) as pieces:
 
             def write(view: memoryview) -> None:
                 with _translated("write", path):

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 __all__ = [
     "WRITEBACK_BYTES",
+    "Appender",
     "TemporaryFile",
     "begin_writeback",
     "exists",
@@ -42,27 +43,20 @@ _NOT_DIRECTLY = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 """A file system that has no direct writes (tmpfs), or wants them in another form."""
 
 
-@final
-class TemporaryFile:
-    """A new file of a unique name in ``folder``; closed, and its name gone, when the context ends."""
+class Appender:
+    """Appends to an open file. Not for several threads at once."""
 
-    def __init__(self, folder: str) -> None:
-        self.path = os.path.join(folder, uuid.uuid4().hex)
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
         self._written = self._begun = 0
         self._takes_pages = hasattr(os, "O_DIRECT")
 
-    def __enter__(self) -> TemporaryFile:
-        return self
+    def twin(self) -> Appender:
+        """One more for the same file, which goes on where either stops, and is closed by itself.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # What counts is decided by now, and a leftover is in nobody's way: no error from here.
-        with suppress(OSError):
-            self._close()
-        with suppress(OSError):
-            os.unlink(self.path)
+        For another thread: if that is still in a call when this one is closed, its bytes go into no other file.
+        """
+        return Appender(os.dup(self._descriptor))
 
     def write(self, view: memoryview) -> None:
         """Append all of ``view``, in as many calls as the system likes."""
@@ -105,10 +99,37 @@ class TemporaryFile:
         self._takes_pages = written == pages.nbytes
         return written
 
+    def close(self) -> None:
+        """Nothing to do if it is closed."""
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
+            os.close(descriptor)
+
+
+@final
+class TemporaryFile(Appender):
+    """A new file of a unique name in ``folder``; closed, and its name gone, when the context ends."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, uuid.uuid4().hex)
+        super().__init__(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+
+    def __enter__(self) -> TemporaryFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # What counts is decided by now, and a leftover is in nobody's way: no error from here.
+        with suppress(OSError):
+            self.close()
+        with suppress(OSError):
+            os.unlink(self.path)
+
     def seal(self) -> None:
         """Make the bytes durable and close the file: an open one would outlive its name on NFS."""
         sync(self._descriptor)
-        self._close()
+        self.close()
 
     def share(self, path: str) -> None:
         """Make this one more name of the equal file at ``path``, or ``path`` one more name of this."""
@@ -120,11 +141,6 @@ class TemporaryFile:
             with suppress(OSError):
                 os.link(self.path, twin)
                 os.rename(twin, path)
-
-    def _close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, _CLOSED
-        if descriptor != _CLOSED:
-            os.close(descriptor)
 
 
 def begin_writeback(descriptor: int, offset: int, length: int) -> None:

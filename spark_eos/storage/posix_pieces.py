@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
 
-from spark_eos.storage.posix_files import TemporaryFile
+from spark_eos.storage.posix_files import Appender, TemporaryFile
 
 __all__ = ["PIECE_BYTES", "Pieces"]
 
@@ -17,26 +20,31 @@ eight times as much of the processor and twice as long (docs/speed.md). What is 
 whoever reads next; small files, those of quick micro-batches, are.
 """
 
-_spare: list[memoryview] = []
-"""One piece at most, for the next file: that the system clears new memory takes longer than to fill it."""
+_SPARES = 2
+"""What one file uses."""
 
-# Its memory is shared with whoever is forked from here (see `_new_piece`).
+_spare: list[memoryview] = []
+"""Pieces for the next file: that the system clears new memory takes longer than to fill it."""
+
+# Their memory is shared with whoever is forked from here (see `_take_piece`).
 os.register_at_fork(after_in_child=_spare.clear)
 
 
 class Pieces:
-    """Gathers what is appended to ``file``. `finish` writes the rest; without it, the file is not whole."""
+    """Gathers what is appended to ``file``. With ``write_behind`` one piece is written while the next one is filled.
 
-    def __init__(self, file: TemporaryFile) -> None:
+    `finish` writes the rest, without it the file is not whole; after an error of `write` it must not be called.
+    """
+
+    def __init__(self, file: TemporaryFile, *, write_behind: bool = False) -> None:
         self._file = file
-        try:
-            self._piece = _spare.pop()
-        except IndexError:
-            self._piece = _new_piece()
+        self._write_behind = write_behind
+        self._piece = _take_piece()
         self._filled = 0
+        self._behind: _Behind | None = None
 
     def write(self, view: memoryview) -> None:
-        """Append all of ``view``."""
+        """Append all of ``view``. The error may be that of an earlier piece."""
         while view.nbytes:
             end = min(self._filled + view.nbytes, PIECE_BYTES)
             taken = end - self._filled
@@ -44,18 +52,102 @@ class Pieces:
             view = view[taken:]
             self._filled = end
             if end == PIECE_BYTES:
-                self._file.write_directly(self._piece)
-                self._filled = 0
+                self._empty()
+
+    def _empty(self) -> None:
+        if self._write_behind and self._behind is None:
+            self._begin()
+        if self._behind is not None:
+            self._piece = self._behind.exchange(self._piece)
+        else:
+            self._file.write_directly(self._piece)
+        self._filled = 0
+
+    def _begin(self) -> None:
+        self._behind = _Behind(self._file.twin())
+        try:
+            self._behind.start()
+        except RuntimeError:  # The system has no thread for us, or the process is ending.
+            self._write_behind = False
+            self.close()
 
     def finish(self) -> None:
         """Append what has been gathered since."""
+        if self._behind is not None:
+            spare = self._behind.wait()
+            self.close()
+            _give_back(spare)
         self._file.write(self._piece[: self._filled])
         # Not after an error: who knows what still reads it.
         piece, self._piece = self._piece, memoryview(b"")
-        if not _spare:
-            _spare.append(piece)
+        _give_back(piece)
+
+    def close(self) -> None:
+        """End what is under way. Nothing to do after `finish`."""
+        behind, self._behind = self._behind, None
+        if behind is not None:
+            behind.close()
 
 
-def _new_piece() -> memoryview:
+class _Behind:
+    """A thread that writes whole pieces to ``file``, one at a time, while its user fills the next one.
+
+    The user may be interrupted anywhere: the memory and the descriptor that the thread uses are never given to
+    anybody else before it has ended, at worst they are lost.
+    """
+
+    def __init__(self, file: Appender) -> None:
+        self._file = file
+        self._full: SimpleQueue[memoryview | None] = SimpleQueue()
+        self._written: SimpleQueue[memoryview | BaseException] = SimpleQueue()
+        self._written.put(_take_piece())
+        # An upload that nobody ends must not keep the process from ending.
+        self._thread = Thread(target=self._run, name="eoslog-upload", daemon=True)
+
+    def start(self) -> None:
+        """Begin. Raises ``RuntimeError`` if the system has no thread."""
+        self._thread.start()
+
+    def exchange(self, piece: memoryview) -> memoryview:
+        """Have a full piece written, and get one that can be filled. Raises what writing the one before raised."""
+        free = self.wait()
+        self._full.put(piece)
+        return free
+
+    def wait(self) -> memoryview:
+        """The piece that is written now, or was never used. Raises what writing it raised."""
+        written = self._written.get()
+        if isinstance(written, BaseException):
+            raise written
+        return written
+
+    def close(self) -> None:
+        """End the thread, after the piece that it writes."""
+        self._full.put(None)
+        with suppress(
+            RuntimeError
+        ):  # If its start failed, or was interrupted, it was given nothing to write.
+            self._thread.join()
+        self._file.close()
+
+    def _run(self) -> None:
+        while (piece := self._full.get()) is not None:
+            try:
+                self._file.write_directly(piece)
+            except BaseException as error:  # noqa: BLE001  (for whoever waits)
+                self._written.put(error)
+            else:
+                self._written.put(piece)
+
+
+def _take_piece() -> memoryview:
     """Whole pages of memory, which a fork does not copy while the disk reads them (open(2), O_DIRECT)."""
-    return memoryview(mmap.mmap(-1, PIECE_BYTES))
+    try:
+        return _spare.pop()
+    except IndexError:
+        return memoryview(mmap.mmap(-1, PIECE_BYTES))
+
+
+def _give_back(piece: memoryview) -> None:
+    if len(_spare) < _SPARES:
+        _spare.append(piece)

@@ -80,10 +80,11 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         """`create` for large objects, written piece by piece; the errors of `create` come at the end.
 
-        Nothing is created if the context ends with an exception, or after a write that failed.
+        Nothing is created if the context ends with an exception, or after a write that failed. ``write_behind``: the
+        caller has much to do between writes, so another thread may do theirs meanwhile, where the store gains by it.
         """
 
     @abstractmethod

@@ -40,7 +40,7 @@ class WrappedStore(Store):
         body = bytes(memoryview(data))
         self._call("create", name, lambda: self.inner.create(name, body))
 
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         check_name(name)
         return gathered(lambda body: self._call("upload", name, lambda: self._upload(name, body)))
 

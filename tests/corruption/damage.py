@@ -81,7 +81,7 @@ class FilesStore(Store):
             raise ObjectExistsError(name)
         self._changed[name] = bytes(memoryview(data))
 
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         return self._upload(name)
 
     @contextmanager

@@ -618,8 +618,8 @@ class FullStore(MemoryStore):
         self.room = room
 
     @contextmanager
-    def upload(self, name):
-        with super().upload(name) as upload:
+    def upload(self, name, *, write_behind=False):
+        with super().upload(name, write_behind=write_behind) as upload:
             yield FullUpload(upload, self.room)
 
 

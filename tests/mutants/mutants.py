@@ -15,6 +15,7 @@ from tests.mutants import (
     of_protocol,
     of_retired,
     of_spark,
+    of_storage,
     of_topics,
 )
 from tests.mutants.mutant import Mutant
@@ -26,6 +27,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_topics.MUTANTS,
     *of_groups.MUTANTS,
     *of_log.MUTANTS,
+    *of_storage.MUTANTS,
     *of_company.MUTANTS,
     *of_growth.MUTANTS,
     *of_evidence.MUTANTS,

@@ -1,4 +1,4 @@
-"""Breaks of the commit loop, the tail, planning, reading and writing of rows, and the POSIX store."""
+"""Breaks of the commit loop, the tail, planning, and reading and writing of rows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ _COMMIT, _LOG, _PLAN = "spark_eos/log/commit.py", "spark_eos/log/log.py", "spark
 _READ, _SEGMENTS, _TAIL = "spark_eos/log/read.py", "spark_eos/log/segments.py", "spark_eos/log/tail.py"
 _DERIVED, _STAGING = "spark_eos/log/derived.py", "spark_eos/log/staging.py"
 _OF_REQUESTS = ("tests/spark/test_requests.py",)
-_POSIX, _POSIX_FILES = "spark_eos/storage/posix.py", "spark_eos/storage/posix_files.py"
 
 _OF_COMMIT = ("tests/log/test_commit.py",)
 _OF_EVIDENCE = ("tests/log/test_evidence.py",)
 _OF_PLAN = ("tests/log/test_plan.py",)
 _OF_SEGMENTS = ("tests/log/test_segments.py",)
 _OF_READING = ("tests/log/test_log.py", "tests/clients/test_consumer.py")
-_OF_DURABILITY = ("tests/storage/test_durability.py",)
-_OF_POSIX = ("tests/storage/test_posix.py", "tests/storage/test_posix_errors.py")
 
 MUTANTS = (
     # -- commit loop ------------------------------------------------------------------------------------
@@ -359,105 +356,5 @@ MUTANTS = (
         " if o.producer_id == s.producer_id) for s in seen}\n",
         "the time of a producer's earlier transactions counts for its newest",
         ("tests/log/test_sweep.py",),
-    ),
-    # -- POSIX ------------------------------------------------------------------------------------------
-    Mutant(
-        "data-not-synced",
-        _POSIX_FILES,
-        "        sync(self._descriptor)\n",
-        "",
-        "after a power cut an object is there and empty",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "link-not-synced",
-        _POSIX,
-        "                sync(folder)\n            except OSError as error:\n                self._doubt(path)\n",
-        "                pass\n            except OSError as error:\n                self._doubt(path)\n",
-        "after a power cut an object is gone whose create had returned",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "what-was-met-not-synced",
-        _POSIX,
-        "        try:\n            sync(folder)\n        except OSError as error:\n            self._doubt(path)\n",
-        "        try:\n            pass\n        except OSError as error:\n            self._doubt(path)\n",
-        "a slot counts as taken by what a power cut can still take away",
-        (*_OF_DURABILITY, "-k", "meets or refusal_that"),
-    ),
-    Mutant(
-        "read-in-doubt",
-        _POSIX,
-        '        self._settle_doubt(path)\n        with _translated("read", path',
-        '        with _translated("read", path',
-        "an object is read, and built on, whose sync had failed",
-        (*_OF_DURABILITY, "-k", "before_it_is_read"),
-    ),
-    Mutant(
-        "parent-not-synced",
-        _POSIX,
-        "                sync_folder(parent)",
-        "                pass",
-        "after a power cut a new folder is gone with all that is in it",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "link-before-sync",
-        _POSIX,
-        '        with _translated("sync", path):\n            temp.seal()\n'
-        "        # The folder is opened before the link, so that after it nothing is left to fail but one sync.\n"
-        "        with self._folder_of(path) as folder:\n            self._link(temp, path, folder)\n",
-        "        with self._folder_of(path) as folder:\n            self._link(temp, path, folder)\n"
-        '            with _translated("sync", path):\n                temp.seal()\n',
-        "an object is seen before its bytes are durable",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "rename-instead-of-link",
-        _POSIX,
-        "            os.link(temp.path, os.path.basename(path), dst_dir_fd=folder)",
-        "            os.rename(temp.path, os.path.basename(path), dst_dir_fd=folder)",
-        "a create replaces what is there",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "link-count-not-asked",
-        _POSIX,
-        "            if link_count(temp.path) == 2:",
-        "            if link_count(temp.path) > 2:",
-        "a link that was made, and whose reply was bad, counts as another's",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "failed-sync-is-no",
-        _POSIX,
-        '                raise outcome_unknown(error, "create", path) from error',
-        '                raise store_error(error, "create", path) from error',
-        "a create whose last sync failed is told as one that was not made",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "link-in-doubt-not-withdrawn",
-        _POSIX,
-        "            os.unlink(temp.path)\n            taken",
-        "            taken",
-        "a link in doubt lands after it was told as not made",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "short-write",
-        _POSIX_FILES,
-        "            view = view[written:]",
-        "            view = view[view.nbytes :]",
-        "what the system did not take at once is lost",
-        _OF_POSIX,
-    ),
-    Mutant(
-        "short-read",
-        _POSIX_FILES,
-        "        done += count\n",
-        "        done = length\n",
-        "what the system did not give at once is garbage",
-        _OF_POSIX,
     ),
 )

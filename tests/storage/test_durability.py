@@ -35,7 +35,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.actions import AppendBatches, CreateTopic
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
-from spark_eos.storage import PosixStore, posix, posix_files
+from spark_eos.storage import PosixStore, posix, posix_files, posix_pieces
 from spark_eos.testing.disk import Disk, PowerCut
 from tests.log.fakes import FakeClock
 
@@ -50,6 +50,7 @@ BODIES = {
     "deep/er/b": bytes(range(256)) * 8,
     "deep/c": b"",
     "deep/u": bytes(range(255, -1, -1)) * 9,
+    "deep/v": bytes(range(255, -1, -1)) * 11,
 }
 
 
@@ -58,10 +59,11 @@ def write_objects(disk: Disk, store: PosixStore) -> None:
     for name in ("a", "deep/er/b", "deep/c"):
         store.create(name, BODIES[name])
         disk.note(name)
-    with store.upload("deep/u") as file:
-        file.write(BODIES["deep/u"][:1000])
-        file.write(BODIES["deep/u"][1000:])
-    disk.note("deep/u")
+    for name, write_behind in ("deep/u", False), ("deep/v", True):
+        with store.upload(name, write_behind=write_behind) as file:
+            file.write(BODIES[name][:1000])
+            file.write(BODIES[name][1000:])
+        disk.note(name)
     with suppress(ObjectExistsError):
         store.create("a", b"second")
     for _ in range(2):  # the second time it shares the inode of the first
@@ -109,6 +111,13 @@ def _no_real_sync() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uploads have several: those that are written behind are by another thread."""
+    monkeypatch.setattr(posix_pieces, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(posix_pieces, "_spare", [])
+
+
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory where there is one: thousands of small files are written."""
@@ -133,7 +142,16 @@ def record(disk: Disk, store_class: type[PosixStore] = PosixStore) -> None:
 def test_what_was_created_survives_every_power_cut(disk: Disk, tmp_path: Path) -> None:
     record(disk)
     assert len(disk.cuts) > 100
-    assert {call for call, _ in disk.calls} >= {"open", "write", "fsync", "link", "unlink", "mkdir", "rename"}
+    assert {call for call, _ in disk.calls} >= {
+        "open",
+        "write",
+        "fsync",
+        "link",
+        "unlink",
+        "mkdir",
+        "rename",
+        "dup",
+    }
     assert problems(disk, tmp_path / "after", problems_of_objects) == []
 
 
@@ -173,7 +191,7 @@ class SyncsTheFolderFirst(PosixStore):
 
 
 def without_sync_of_files(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(posix_files.TemporaryFile, "seal", posix_files.TemporaryFile._close)
+    patch.setattr(posix_files.TemporaryFile, "seal", posix_files.TemporaryFile.close)
     return PosixStore
 
 
@@ -356,14 +374,14 @@ def write_one(store: PosixStore, how: str) -> None:
     if how == "create":
         store.create("deep/u", body)
     else:
-        with store.upload("deep/u") as file:
+        with store.upload("deep/u", write_behind=how == "write behind") as file:
             file.write(body[:700])
             file.write(body[700:])
 
 
 @pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("done", [False, True])
-@pytest.mark.parametrize("how", ["create", "upload"])
+@pytest.mark.parametrize("how", ["create", "upload", "write behind"])
 def test_every_call_fails_with_every_errno(tmp_path: Path, how: str, *, done: bool, settled: bool) -> None:
     outcomes = set()
     for number in range(60):

@@ -41,8 +41,8 @@ class Disk:
     what is not synced is there, all of it, all but one thing, one thing alone, and ``samples`` more, drawn with
     ``seed``; equal ones once. Things are the content of a file (torn, or zeros, too) and each name in a folder.
 
-    Recorded are open, write, pwrite, truncate, ftruncate, fsync, fdatasync, close, link, rename, replace,
-    unlink, remove, mkdir and rmdir of `os`, and ``F_FULLFSYNC``; syncs go no further than the model, which is
+    Recorded are open, write, pwrite, truncate, ftruncate, fsync, fdatasync, dup, close, link, rename, replace, unlink,
+    remove, mkdir and rmdir of `os`, and ``F_FULLFSYNC``; syncs go no further than the model, which is
     what counts. Whatever goes past them (the built-in ``open``,
     another process) is found out at the end of `recording`. Links that are symbolic are not known here.
     """
@@ -137,6 +137,14 @@ class Disk:
         place = self._place(path, dir_fd)
         call = self._bound("open", path, flags, mode, dir_fd=dir_fd)
         descriptor: int = self._run("open", place and self._relative(path, dir_fd), call, opened)
+        return descriptor
+
+    def _dup(self, fd: int) -> int:
+        def copied(descriptor: int) -> None:
+            self._descriptors[descriptor] = self._descriptors[fd]
+            self._paths[descriptor] = self._paths[fd]
+
+        descriptor: int = self._run("dup", self._paths.get(fd), self._bound("dup", fd), copied)
         return descriptor
 
     def _close(self, fd: int) -> None:
@@ -319,7 +327,7 @@ class Disk:
             self._cut()
             if failure is None:
                 return result
-            if name == "open":  # nobody else could close it
+            if name in {"open", "dup"}:  # nobody else could close it
                 self._descriptors.pop(result), self._paths.pop(result)
                 self._real["close"](result)
             raise OSError(failure.code, os.strerror(failure.code))
@@ -363,6 +371,6 @@ class Disk:
 
 
 _RECORDED = (
-    *("open", "write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "close"),
+    *("open", "write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "dup", "close"),
     *("link", "rename", "replace", "unlink", "remove", "mkdir", "rmdir"),
 )

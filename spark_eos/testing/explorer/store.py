@@ -90,7 +90,7 @@ class ExploredStore(Store):
         body = bytes(data)
         self._ask(Call.of("create", name, Object(pa.py_buffer(body), digest(body))))
 
-    def upload(self, name: str) -> AbstractContextManager[Upload]:
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         return gathered(lambda body: self.create(name, body))
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:

@@ -1,0 +1,164 @@
+"""Breaks of the store in a folder."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_POSIX, _POSIX_FILES = "spark_eos/storage/posix.py", "spark_eos/storage/posix_files.py"
+_PIECES = "spark_eos/storage/posix_pieces.py"
+
+_OF_DURABILITY = ("tests/storage/test_durability.py",)
+_OF_POSIX = ("tests/storage/test_posix.py", "tests/storage/test_posix_errors.py")
+_OF_PIECES = ("tests/storage/test_posix_pieces.py", "tests/storage/test_write_behind.py")
+
+MUTANTS = (
+    Mutant(
+        "data-not-synced",
+        _POSIX_FILES,
+        "        sync(self._descriptor)\n",
+        "",
+        "after a power cut an object is there and empty",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "link-not-synced",
+        _POSIX,
+        "                sync(folder)\n            except OSError as error:\n                self._doubt(path)\n",
+        "                pass\n            except OSError as error:\n                self._doubt(path)\n",
+        "after a power cut an object is gone whose create had returned",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "what-was-met-not-synced",
+        _POSIX,
+        "        try:\n            sync(folder)\n        except OSError as error:\n            self._doubt(path)\n",
+        "        try:\n            pass\n        except OSError as error:\n            self._doubt(path)\n",
+        "a slot counts as taken by what a power cut can still take away",
+        (*_OF_DURABILITY, "-k", "meets or refusal_that"),
+    ),
+    Mutant(
+        "read-in-doubt",
+        _POSIX,
+        '        self._settle_doubt(path)\n        with _translated("read", path',
+        '        with _translated("read", path',
+        "an object is read, and built on, whose sync had failed",
+        (*_OF_DURABILITY, "-k", "before_it_is_read"),
+    ),
+    Mutant(
+        "parent-not-synced",
+        _POSIX,
+        "                sync_folder(parent)",
+        "                pass",
+        "after a power cut a new folder is gone with all that is in it",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "link-before-sync",
+        _POSIX,
+        '        with _translated("sync", path):\n            temp.seal()\n'
+        "        # The folder is opened before the link, so that after it nothing is left to fail but one sync.\n"
+        "        with self._folder_of(path) as folder:\n            self._link(temp, path, folder)\n",
+        "        with self._folder_of(path) as folder:\n            self._link(temp, path, folder)\n"
+        '            with _translated("sync", path):\n                temp.seal()\n',
+        "an object is seen before its bytes are durable",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "rename-instead-of-link",
+        _POSIX,
+        "            os.link(temp.path, os.path.basename(path), dst_dir_fd=folder)",
+        "            os.rename(temp.path, os.path.basename(path), dst_dir_fd=folder)",
+        "a create replaces what is there",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "link-count-not-asked",
+        _POSIX,
+        "            if link_count(temp.path) == 2:",
+        "            if link_count(temp.path) > 2:",
+        "a link that was made, and whose reply was bad, counts as another's",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "failed-sync-is-no",
+        _POSIX,
+        '                raise outcome_unknown(error, "create", path) from error',
+        '                raise store_error(error, "create", path) from error',
+        "a create whose last sync failed is told as one that was not made",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "link-in-doubt-not-withdrawn",
+        _POSIX,
+        "            os.unlink(temp.path)\n            taken",
+        "            taken",
+        "a link in doubt lands after it was told as not made",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "short-write",
+        _POSIX_FILES,
+        "            view = view[written:]",
+        "            view = view[view.nbytes :]",
+        "what the system did not take at once is lost",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "short-read",
+        _POSIX_FILES,
+        "        done += count\n",
+        "        done = length\n",
+        "what the system did not give at once is garbage",
+        _OF_POSIX,
+    ),
+    Mutant(
+        "a-descriptor-of-two",
+        _POSIX_FILES,
+        "return Appender(os.dup(self._descriptor))",
+        "return Appender(self._descriptor)",
+        "bytes of an upload that was given up get into another file",
+        _OF_PIECES,
+    ),
+    Mutant(
+        "filled-while-it-is-written",
+        _PIECES,
+        "        return free\n",
+        "        return piece\n",
+        "what a client adds lies over what is on its way to the disk",
+        _OF_PIECES,
+    ),
+    Mutant(
+        "last-piece-not-asked-for",
+        _PIECES,
+        "            spare = self._behind.wait()\n",
+        "            spare = _take_piece()\n",
+        "a file is committed whose last piece the disk did not take",
+        _OF_PIECES,
+    ),
+    Mutant(
+        "errors-of-the-thread",
+        _PIECES,
+        "self._written.put(error)",
+        "self._written.put(piece)",
+        "a file is committed that has a hole where the disk was full",
+        _OF_PIECES,
+    ),
+    Mutant(
+        "a-piece-for-two",
+        _PIECES,
+        "return _spare.pop()",
+        "return _spare[0]",
+        "two files under way at once have each other's rows",
+        _OF_PIECES,
+    ),
+    Mutant(
+        "a-piece-of-the-parent",
+        _PIECES,
+        "os.register_at_fork(after_in_child=_spare.clear)\n",
+        "",
+        "a forked process writes its rows into the files of its parent",
+        _OF_PIECES,
+    ),
+)
