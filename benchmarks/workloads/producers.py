@@ -6,6 +6,8 @@ import re
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,10 @@ One producer without Spark, to one partition, 1 KB values, a transaction every 1
 `ProducerPerformance` with `acks=all`, by the rate that it reports behind 100,000 records to warm up; *Kafka,
 confluent-kafka* calls `produce` for each record. `send` and `produce` are called with the same value again and again,
 `send_arrow` with batches of 1,000 rows. eoslog's commits wait for `fsync`; Kafka's do not. *kept* is a method in Python
-that puts its value into a list, which becomes an Arrow file every 100 ms, the same way to the disk as eoslog's: no
-keys, partitions, checksums, transactions, threads. No producer in Python that keeps its records can do with less.
-*kept and promised* also does what Kafka's `send` promises: it may be called by several threads, notes the time, and
-gives every record an object that could tell where it went.
+that puts its value into a list, and every 1,000 of them into an Arrow file, a new one every 100 ms, the same way to
+the disk as eoslog's: no keys, partitions, checksums, transactions. No producer in Python that keeps its records can do
+with less. *kept and promised* also does what Kafka's `send` promises: it may be called by several threads, notes the
+time, and gives every record an object that could tell where it went.
 """
 
 SIZE = 1_000
@@ -89,29 +91,36 @@ def send(bench: Bench, seconds: float) -> Taken:
 
 
 class Kept:
-    """Values in a list, until they are written."""
+    """Values in a list, until there are as many as eoslog makes columns of: these go into an Arrow file."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    schema = pa.schema([("value", pa.binary())])
+
+    def __init__(self) -> None:
         self._values: list[bytes] = []
+        self._file: pa.RecordBatchFileWriter | None = None
+
+    @contextmanager
+    def file(self, store: Store) -> Iterator[None]:
+        """One that is durable when the block ends."""
+        name = f"{uuid.uuid4().hex}.arrow"
+        with store.upload(name, write_behind=True) as file, pa.ipc.new_file(file, self.schema) as self._file:
+            yield
+            self._hand_on()
 
     def send(self, topic: str, value: bytes) -> object:
         """Keep it."""
         self._values.append(value)
+        if len(self._values) >= _ROWS:
+            self._hand_on()
         return None
 
-    def _batch(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([pa.array(self._values, pa.binary())], names=["value"])
-
-    def write(self) -> None:
-        """An Arrow file of its own, durable."""
-        batch = self._batch()
-        with (
-            self._store.upload(f"{uuid.uuid4().hex}.arrow") as file,
-            pa.ipc.new_file(file, batch.schema) as writer,
-        ):
-            writer.write_batch(batch)
+    def _hand_on(self) -> None:
+        assert self._file is not None
+        self._file.write_batch(pa.RecordBatch.from_arrays(self._columns(), schema=self.schema))
         self._values = []
+
+    def _columns(self) -> list[pa.Array]:
+        return [pa.array(self._values, pa.binary())]
 
 
 class Receipt:
@@ -126,8 +135,10 @@ class Receipt:
 class Promised(Kept):
     """As safe and as telling as Kafka's."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
+    schema = Kept.schema.append(pa.field("timestamp", pa.int64()))
+
+    def __init__(self) -> None:
+        super().__init__()
         self._lock = threading.Lock()
         self._times: list[int] = []
 
@@ -136,29 +147,29 @@ class Promised(Kept):
         with self._lock:
             self._values.append(value)
             self._times.append(time.time_ns())
-            return Receipt(len(self._values))
+            receipt = Receipt(len(self._values))
+            if receipt.row >= _ROWS:
+                self._hand_on()
+            return receipt
 
-    def _batch(self) -> pa.RecordBatch:
-        times = pa.array(np.array(self._times) // 1_000_000)
-        self._times = []
-        return pa.RecordBatch.from_arrays(
-            [pa.array(self._values, pa.binary()), times], names=["value", "timestamp"]
-        )
+    def _columns(self) -> list[pa.Array]:
+        times, self._times = self._times, []
+        return [*super()._columns(), pa.array(np.array(times, np.int64) // 1_000_000)]
 
 
 def kept(bench: Bench, seconds: float, kind: type[Kept]) -> Taken:
     """Seconds per record."""
     value = b"x" * SIZE
     with bench.passing("kept") as path:
-        keeper = kind(open_store(str(path)))
+        keeper, store = kind(), open_store(str(path))
         sent = 0
         began = time.perf_counter()
         while (now := time.perf_counter()) < began + seconds:
-            while time.perf_counter() < now + SLICE_S:
-                for _ in range(50):
-                    keeper.send("t", value)
-                sent += 50
-            keeper.write()
+            with keeper.file(store):
+                while time.perf_counter() < now + SLICE_S:
+                    for _ in range(50):
+                        keeper.send("t", value)
+                    sent += 50
         return Taken((time.perf_counter() - began) / sent)
 
 
