@@ -141,7 +141,7 @@ ensure_java() {
 # half the time, one with a stream four fifths, and the demo and the tests start many. A JVM that it does not fit goes
 # without; so does everybody if it could not be made.
 ensure_archive() {
-  local archive="$venv/spark.jsa" mute="-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off" stamp options
+  local archive="$venv/spark.jsa" mute="-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off" stamp options submit daemon
   stamp="$root $JAVA_HOME $(cat "$JAVA_HOME/release" "$root/requirements.lock" 2>/dev/null | cksum)"
   if [ "$(cat "$archive.stamp" 2>/dev/null)" != "$stamp" ]; then
     rm -f "$archive"
@@ -151,7 +151,9 @@ ensure_archive() {
   options="$mute -XX:SharedArchiveFile=$archive"
   # shellcheck disable=SC2086 # Spark splits them at blanks, too: what a JVM does not take must not reach it.
   if [ -f "$archive" ] && "$JAVA_HOME/bin/java" $options -version >/dev/null 2>&1; then
-    export SPARK_SUBMIT_OPTS="$options" SPARK_DAEMON_JAVA_OPTS="$options"
+    # What somebody has set stays, and wins; a script that calls another one adds it once.
+    submit="${SPARK_SUBMIT_OPTS-}" daemon="${SPARK_DAEMON_JAVA_OPTS-}"
+    export SPARK_SUBMIT_OPTS="$options ${submit#"$options "}" SPARK_DAEMON_JAVA_OPTS="$options ${daemon#"$options "}"
   fi
 }
 
