@@ -34,6 +34,9 @@ BUFFER_BYTES = 32 << 20
 RUN_BYTES = 8 << 20
 """So many for each partition are enough: with few of them the disk begins earlier, while rows still come."""
 
+LARGE_BATCH_BYTES = 512 << 10
+"""A batch of as much, all for one partition, is written as it is: to wait for more of that partition gains nothing."""
+
 MAX_BUFFER_BYTES = 1 << 30
 """Arrow's offsets into text and bytes have 31 bits, and a flush gathers all its rows in one array."""
 
@@ -91,6 +94,8 @@ class SegmentWriter:
         self._intake = Intake(topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes)
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
+        self._all_stand_alone = True
+        """Whether none of what is pending gains by waiting for more."""
         self._file: StagingFile | None = None
         self._staged: list[StagedFile] = []
         self._state = "open"
@@ -125,10 +130,11 @@ class SegmentWriter:
                     accepted.append(_Pending(columns, part, count, size))
                 first += count
         for entry in accepted:
-            if self._pending and self._pending_bytes + entry.size > self._buffer_bytes:
+            if self._pending and self._pending_bytes + entry.size > self._room(entry):
                 self._flush()
             self._pending.append(entry)
             self._pending_bytes += entry.size
+            self._all_stand_alone = self._all_stand_alone and entry.stands_alone
 
     def finish(self) -> tuple[StagedFile, ...]:
         """Write what is left and make it durable. The files in order of append; none if there were no rows.
@@ -160,6 +166,12 @@ class SegmentWriter:
             with suppress(EosLogError):
                 self._store.delete(entry.file.name)
 
+    def _room(self, entry: _Pending) -> int:
+        """How many bytes may wait, with ``entry``, for the next flush."""
+        if self._all_stand_alone and entry.stands_alone:
+            return min(self._buffer_bytes, RUN_BYTES)
+        return self._buffer_bytes
+
     def _check_open(self) -> None:
         if self._state != "open":
             raise IllegalStateError(f"the writer of {self._name!r} is {self._state}; make a new one")
@@ -174,6 +186,7 @@ class SegmentWriter:
 
     def _flush(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
+        self._all_stand_alone = True
         self._or_abandon(lambda: self._write(pending))
 
     def _write(self, pending: list[_Pending]) -> None:
@@ -276,6 +289,10 @@ class _Pending(NamedTuple):
     partition: Partitions
     rows: int
     size: int
+
+    @property
+    def stands_alone(self) -> bool:
+        return isinstance(self.partition, int) and self.size >= LARGE_BATCH_BYTES
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -137,6 +137,40 @@ def test_rows_of_few_partitions_are_written_sooner(store):
     assert [batch.count for batch in many.batches] == [20]
 
 
+def appended(store, *appends):
+    """A writer for 64 partitions that was given as much and has not finished."""
+    segment = SegmentWriter(store, "t", "n", KAFKA, 64, now_ms=NOW)
+    for values, target in appends:
+        segment.append(pa.table({"value": values}), target)
+    return segment
+
+
+MB = [b"x" * (1 << 20)]
+
+
+def test_large_batches_of_one_partition_each_wait_for_no_others(store):
+    """As unkeyed rows come from Spark: gathered they would be no larger, and memory is used again sooner."""
+    with appended(store, *((MB, number) for number in range(7))) as segment:
+        assert segment._file is None
+        segment.append(pa.table({"value": MB}), 7)
+        assert segment._file is not None
+        (staged,) = segment.finish()
+    assert [(batch.partition, batch.count) for batch in staged.batches] == [(n, 1) for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    "other", [(MB * 2, np.arange(2)), ([b"x"], 0)], ids=["of several partitions", "small"]
+)
+@pytest.mark.parametrize("before", [0, 6])
+def test_they_wait_with_those_that_gain_by_it(store, other, before):
+    large = [(MB, number) for number in range(10)]
+    with appended(store, *large[:before], other, *large[before:]) as segment:
+        assert segment._file is None
+        segment.append(pa.table({"value": MB * 30}), np.arange(30))
+        assert segment._file is not None
+        segment.finish()
+
+
 def test_an_unknown_compression(store):
     with pytest.raises(ConfigError, match="'snappy'"):
         writer(store, compression="snappy")
