@@ -52,9 +52,9 @@ class Pieces:
             view = view[taken:]
             self._filled = end
             if end == PIECE_BYTES:
-                self._empty()
+                self._write_piece()
 
-    def _empty(self) -> None:
+    def _write_piece(self) -> None:
         if self._write_behind and self._behind is None:
             self._begin()
         if self._behind is not None:
@@ -75,7 +75,8 @@ class Pieces:
         """Append what has been gathered since."""
         if self._behind is not None:
             spare = self._behind.wait()
-            self.close()
+            self._behind.close()
+            self._behind = None
             _give_back(spare)
         self._file.write(self._piece[: self._filled])
         # Not after an error: who knows what still reads it.
@@ -83,10 +84,11 @@ class Pieces:
         _give_back(piece)
 
     def close(self) -> None:
-        """End what is under way. Nothing to do after `finish`."""
+        """End what is under way, whose errors count no more. Nothing to do after `finish`."""
         behind, self._behind = self._behind, None
         if behind is not None:
-            behind.close()
+            with suppress(OSError):
+                behind.close()
 
 
 class _Behind:
@@ -122,11 +124,10 @@ class _Behind:
         return written
 
     def close(self) -> None:
-        """End the thread, after the piece that it writes."""
+        """End the thread, after the piece that it writes. The system may tell of an error only here (NFS)."""
         self._full.put(None)
-        with suppress(
-            RuntimeError
-        ):  # If its start failed, or was interrupted, it was given nothing to write.
+        # It cannot be joined if its start failed or was interrupted: then it was given nothing to write.
+        with suppress(RuntimeError):
             self._thread.join()
         self._file.close()
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
-from spark_eos.errors import StoreFullError
+from spark_eos.errors import StoreFullError, StoreUnavailableError
 from spark_eos.log.log import Log
 from spark_eos.storage import posix_files, posix_pieces
 from spark_eos.storage.posix import PosixStore
@@ -159,6 +159,27 @@ def test_an_upload_that_is_discarded_waits_for_its_thread(store):
         raise KeyboardInterrupt
     assert writers() == []
     assert descriptors() == before
+
+
+@pytest.mark.parametrize("discarded", [True, False])
+def test_an_error_that_only_a_close_tells(store, writes, monkeypatch, discarded):
+    """As on NFS. It is the upload's if that comes to its end, and hides no other one."""
+    real = os.close
+
+    def close(descriptor):
+        real(descriptor)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    raised = KeyboardInterrupt if discarded else StoreUnavailableError
+    with pytest.raises(raised), store.upload("a", write_behind=True) as file:
+        write(file)
+        monkeypatch.setattr(posix_files.os, "close", close)
+        if discarded:
+            raise KeyboardInterrupt
+    monkeypatch.undo()
+    assert writes.reached.is_set()
+    assert writers() == []
+    assert [found.name for found in store.list("")] == ["first"]
 
 
 def test_bytes_of_a_discarded_upload_get_into_no_other(store, writes, monkeypatch):
