@@ -62,7 +62,7 @@ class Consumer:
         self._settings = consumer_config(config)
         self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(config))
         if not self._settings["log.upkeep.enable"]:
-            self._log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
+            self._log = self._log.without_upkeep()
         self._isolation = Isolation(self._settings["isolation.level"])
         self._assigned: OrderedDict[TopicPartition, Assigned] = OrderedDict()
         """In the order in which they take their turns."""

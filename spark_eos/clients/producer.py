@@ -270,8 +270,8 @@ class Producer:
                     self._opened = open_(
                         self._url, retry=Retry(deadline_s=block_ms / 1000), settings=self._store_settings
                     )
-            if not self._settings["log.upkeep.enable"]:
-                self._opened.upkeep.enabled = False  # For this process, whoever else in it uses the log.
+            if self._opened.does_upkeep and not self._settings["log.upkeep.enable"]:
+                self._opened = self._opened.without_upkeep()
             return self._opened
 
     def _need(self, call: str) -> Transactions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Mapping
@@ -62,6 +63,8 @@ class Log:
         self._tail = Tail(store, state, snapshots.passed, clock)
         self._committer = Committer(store, self._tail, clock, retry or Retry())
         self.upkeep = Upkeep(store, snapshots, clock, self.is_same)
+        self.does_upkeep = True
+        """Whether a commit by this handle is followed by a share of the log's upkeep."""
         self._sweeper = Sweeper(self._committer.commit, clock)
         self._staged_s = clock.monotonic()
         self._believed_until = clock.monotonic() + _BELIEVED_S
@@ -154,11 +157,12 @@ class Log:
         *,
         create: bool = False,
         max_age_s: float = 0.0,
+        upkeep: bool = True,
     ) -> Log:
         """The handle that everybody in this process uses for the log: what it has read is read once.
 
         Everybody with the same ``settings``: others may be somebody else. Looks for news, as `follow` says of
-        ``max_age_s``.
+        ``max_age_s``. With ``upkeep`` False the handle is one `without_upkeep`, for this caller alone.
         """
         store = shared_store(url, settings)
         key = (store.url, settings) if settings else store.url
@@ -166,9 +170,15 @@ class Log:
             log = _SHARED.get(key)
             if log is None or not log.is_believed():
                 log = _SHARED[key] = (cls.open_or_create if create else cls.open)(store)
-                return log
+                return log if upkeep else log.without_upkeep()
         log.follow(max_age_s)
-        return log
+        return log if upkeep else log.without_upkeep()
+
+    def without_upkeep(self) -> Log:
+        """A handle on the same log, with all that is known of it, whose commits leave upkeep to others."""
+        twin = copy.copy(self)
+        twin.does_upkeep = False
+        return twin
 
     # -- state --------------------------------------------------------------------------------------
 
@@ -226,9 +236,10 @@ class Log:
     # -- write --------------------------------------------------------------------------------------
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
-        """See `spark_eos.log.commit.Committer.commit`. A share of the log's upkeep may follow (`upkeep`)."""
+        """See `spark_eos.log.commit.Committer.commit`. A share of the log's upkeep may follow (`does_upkeep`)."""
         committed = self._committer.commit(propose, writer=writer, request_id=request_id)
-        self.upkeep.share(committed.state)
+        if self.does_upkeep:
+            self.upkeep.share(committed.state)
         return committed
 
     def sweep(self, *, everything: bool = False) -> tuple[Action, ...]:

@@ -108,11 +108,10 @@ class Upkeep:
         self._seen_s = clock.monotonic()
         self._saved_s = 0.0
         self._rest_until = 0.0
-        self.enabled = True
 
     def share(self, state: State) -> None:
         """Do something if there is time for it; to be called after a commit. Raises nothing."""
-        if not self.enabled or not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
             return
         try:
             now = self._clock.monotonic()

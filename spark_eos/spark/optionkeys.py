@@ -66,7 +66,7 @@ _OPTIONS: dict[str, _Option] = {
     "compression.lz4.level": _Option(_SINKS, kafkas_own=True),
     "compression.zstd.level": _Option(_SINKS, kafkas_own=True),
     "partitioner.class": _Option(_SINKS, kafkas_own=True),
-    "log.upkeep.enable": _Option(_STREAM_SOURCE | _STREAM_SINK),
+    "log.upkeep.enable": _Option(_SINKS),
     "checkpointLocation": _Option(_STREAM_SINK),
     "queryName": _Option(_STREAM_SINK),
 }

@@ -55,7 +55,6 @@ class SourceOptions:
     include_metadata: bool = False
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     group_id: str | None = None
-    upkeep: bool = True
     version_as_of: int | None = None
     timestamp_as_of_ms: int | None = None
     settings: Settings = NO_SETTINGS
@@ -122,7 +121,6 @@ def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> Sourc
         max_records_per_partition=given.integer("maxRecordsPerPartition"),
         isolation_level="read_uncommitted" if isolation == "read_uncommitted" else "read_committed",
         group_id=group_id,
-        upkeep=given.boolean("log.upkeep.enable", default=True),
         version_as_of=version,
         timestamp_as_of_ms=moment,
     )

@@ -55,11 +55,10 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the micro-batch visible, once: rows, source offsets and COMMIT in one entry."""
         topics, files = collect(messages)
+        # The commit looks for news if it has to.
         log = Log.shared(
-            self._options.path, self._options.settings, max_age_s=math.inf
-        )  # The commit looks for news if it has to.
-        if not self._options.upkeep:
-            log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
+            self._options.path, self._options.settings, max_age_s=math.inf, upkeep=self._options.upkeep
+        )
         try:
             log.check_visible(files)
             if self._options.guarantee == "at_least_once":

@@ -170,10 +170,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- details ------------------------------------------------------------------------------------
 
     def _log(self, max_age_s: float = 0.0) -> Log:
-        log = Log.shared(self._options.path, self._options.settings, max_age_s=max_age_s)
-        if not self._options.upkeep:
-            log.upkeep.enabled = False  # For this process, whoever else in it uses the log.
-        return log
+        return Log.shared(self._options.path, self._options.settings, max_age_s=max_age_s)
 
     def _look(self, log: Log) -> None:
         """Look for news where that is a request; after looks in vain not at once, as Spark asks again after 10 ms."""

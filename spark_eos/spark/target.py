@@ -63,7 +63,7 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         typed = False
         check_sink_schema(frame, typed=schema_of(topic), topic_option=options.topic)
     if log is None:
-        log = Log.shared(options.path, options.settings, create=True)
+        log = Log.shared(options.path, options.settings, create=True, upkeep=options.upkeep)
     if options.topic is not None and topic is None:
         topic = log.ensure_topic(
             options.topic, options.num_partitions, schema=topic_schema(frame) if typed else None
@@ -86,7 +86,7 @@ def truncation(state: State, topic: str) -> tuple[Action, ...]:
 
 def _existing(options: SinkOptions, max_age_s: float) -> Log | None:
     try:
-        return Log.shared(options.path, options.settings, max_age_s=max_age_s)
+        return Log.shared(options.path, options.settings, max_age_s=max_age_s, upkeep=options.upkeep)
     except NotALogError:
         if not options.auto_create:
             raise

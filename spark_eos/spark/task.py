@@ -144,9 +144,8 @@ class TaskWriter:
         options = self._options
         topic = self._topic
         if topic is None:
-            topic = Log.shared(options.path, options.settings, max_age_s=METADATA_AGE_S).ensure_topic(
-                name, options.num_partitions, auto_create=options.auto_create
-            )
+            log = Log.shared(options.path, options.settings, max_age_s=METADATA_AGE_S, upkeep=options.upkeep)
+            topic = log.ensure_topic(name, options.num_partitions, auto_create=options.auto_create)
         writer = self._stage.writer(topic, compression=options.compression)
         self._writers[name] = (topic, writer, self._partitioner(topic, task))
         return self._writers[name]

@@ -5,33 +5,55 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from spark_eos import Admin, Consumer, Producer
+from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
+from spark_eos.log.upkeep import Upkeep
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.storage import MemoryStore
 from tests.maintenance.world import another, append, created, left_behind
 
 
+@pytest.fixture
+def shares(monkeypatch):
+    """The entries behind which a share of upkeep was done by this process."""
+    seen = []
+    monkeypatch.setattr(Upkeep, "share", lambda _, state: seen.append(state.seq))
+    return seen
+
+
 @pytest.mark.parametrize("given", [{}, {"max.block.ms": 1000}])
-def test_a_producers_share_can_be_switched_off(log_url, given):
+def test_a_producer_that_leaves_upkeep_to_others_decides_for_itself_alone(log_url, shares, given):
     Admin(log_url).create_topic("t")
-    with Producer(log_url, given) as producer:
-        producer.send("t", b"x")
-        producer.flush()
-        assert producer._log().upkeep.enabled
-    with Producer(log_url, {"log.upkeep.enable": "false", **given}) as producer:
-        producer.send("t", b"x")
-        producer.flush()
-        assert not producer._log().upkeep.enabled
+    with Producer(log_url, {"log.upkeep.enable": "false", **given}) as silent, Producer(log_url) as other:
+        shares.clear()
+        silent.send("t", b"x").result(timeout=60)
+        assert shares == []
+        seq = other.send("t", b"x").result(timeout=60) and other._log().state.seq
+        assert seq in shares
 
 
-def test_a_consumers_share_can_be_switched_off(log_url):
+def test_a_consumer_that_leaves_upkeep_to_others_decides_for_itself_alone(log_url, shares):
     Admin(log_url).create_topic("t")
-    Consumer(log_url).close()
-    assert Log.shared(log_url).upkeep.enabled
-    Consumer(log_url, {"log.upkeep.enable": False}).close()
-    Consumer(log_url).close()
-    assert not Log.shared(log_url).upkeep.enabled, "off as soon as one of those who share it says so"
+    at = TopicPartition("t", 0)
+    with (
+        Consumer(log_url, {"group.id": "a", "log.upkeep.enable": False}) as silent,
+        Consumer(log_url, {"group.id": "b"}) as other,
+    ):
+        shares.clear()
+        silent.assign([at])
+        silent.commit({at: 0})
+        assert shares == []
+        other.assign([at])
+        other.commit({at: 0})
+        assert shares == [Log.shared(log_url).state.seq]
+
+
+def test_an_open_log_that_leaves_upkeep_to_others_stays_so(shares):
+    log = created(MemoryStore()).without_upkeep()
+    shares.clear()
+    with Producer(log) as producer:
+        producer.send("t", b"x").result(timeout=60)
+    assert shares == []
 
 
 def test_who_was_idle_while_the_floor_rose_is_not_refused():

@@ -46,7 +46,7 @@ class Process:
         self.store = FaultyStore(PosixStore(folder))
         self.clock = Clock(name)
         self.log = Log.open_or_create(self.store, self.clock, Retry(deadline_s=10))
-        self.log.upkeep.enabled = False
+        self.log.does_upkeep = False
         self.company = self.log._committer._company
         self.waits = []
         self.clock.on_sleep = self.wait

@@ -112,7 +112,7 @@ def retired(store):
 
 
 def test_entries_lie_in_folders(log, store):
-    log.upkeep.enabled = False
+    log.does_upkeep = False
     append(log, *range(14))
     assert store.size("_log/00000000000000000006.avro")
     assert store.size("_log/000000000001/00000000000000000007.avro")
@@ -571,16 +571,16 @@ def test_upkeep_never_fails_a_commit(log, store, caplog):
 
 
 @pytest.mark.parametrize("due", ["entries", "snapshot"])
-def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, monkeypatch, due):
+def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, due):
     """A process sleeps between its commit and its upkeep, and finds a folder in which another log is by now."""
     if due == "entries":
         append(log, *range(20))
-        monkeypatch.setattr(log.upkeep, "enabled", False)
+        log.does_upkeep = False
         append(log, *range(6))
         log.upkeep.snapshot()
         assert log.upkeep.look(log.state)[1], "there is something to be retired"
     else:
-        monkeypatch.setattr(log.upkeep, "enabled", False)
+        log.does_upkeep = False
         append(log, *range(20))
         assert log.upkeep.look(log.state)[0], "there is a snapshot to be stored"
     for info in list(store.inner.list("")):
@@ -588,7 +588,6 @@ def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, m
     append(created(store.inner, b"z"), *range(40))
     before = {info.name: store.inner.read(info.name) for info in store.inner.list("")}
     log.clock.now += 2
-    monkeypatch.setattr(log.upkeep, "enabled", True)
     log.upkeep.share(log.state)
     for asked in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 9)):
         with pytest.raises(NotALogError, match="not there any more: open it again"):
@@ -609,7 +608,7 @@ def test_the_entry_is_durable_before_the_snapshot_of_it(log, store):
 
 
 def test_who_finds_that_the_last_one_did_not_stores_the_next(log, store):
-    log.upkeep.enabled = False
+    log.does_upkeep = False
     reader = another(store)
     append(log, *range(5))
     reader.follow()
@@ -638,7 +637,7 @@ def test_nothing_is_done_without_time_to_do_it(store):
 
 
 def test_it_can_be_switched_off(log, store):
-    log.upkeep.enabled = False
+    log.does_upkeep = False
     append(log, *range(20))
     assert listed(store, names.SNAPSHOTS) == retired(store) == []
 
@@ -677,7 +676,7 @@ def test_the_log_is_the_same_with_and_without():
     states = []
     for number, store in enumerate(stores):
         log = created(store)
-        log.upkeep.enabled = number == 0
+        log.does_upkeep = number == 0
         append(log, *range(33))
         states.append(log.state)
     assert states[0] == states[1]

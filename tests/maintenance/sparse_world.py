@@ -48,7 +48,7 @@ class World:
     def __init__(self, store, *, config=None, schema=None, partitions=1, interval=4, upkeep=True):
         self.store = store
         self.log = Log.create(store, Clock(), Retry(deadline_s=0), snapshot_interval=interval)
-        self.log.upkeep.enabled = upkeep
+        self.log.does_upkeep = upkeep
         self.log.ensure_topic("t", partitions, config, schema)
         self.numbers = {}
         self.sequences = {}

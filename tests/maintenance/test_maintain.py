@@ -30,7 +30,7 @@ def _small(monkeypatch):
 def log():
     """A log of whose upkeep nobody has done anything."""
     log = created(MemoryStore())
-    log.upkeep.enabled = False
+    log.does_upkeep = False
     return log
 
 
@@ -52,7 +52,7 @@ def told(**steps):
 def maintained(log, **options):
     """A pass of another process, to which everything is old enough."""
     other = another(log, b"m")
-    other.upkeep.enabled = False
+    other.does_upkeep = False
     given = {"min_age_s": 0, "more": told()[1], **options}
     return {done.step: done for done in Maintainer(other, **given).run()}
 

@@ -369,7 +369,7 @@ def test_pieces_that_are_stored_while_they_are_listed_stay(log):
     """Another process passes a boundary, and stores pieces, of which the state at hand knows nothing yet."""
     append(log, *range(20))
     other = another(log)
-    other.upkeep.enabled = False
+    other.does_upkeep = False
 
     def go_on():
         append(other, *range(20, 60))

@@ -207,7 +207,7 @@ def test_files_that_nobody_refers_to_are_counted(log, store):
 
 def test_a_snapshot_that_is_not_there_yet(store):
     log = created(store)
-    log.upkeep.enabled = False
+    log.does_upkeep = False
     append(log, *range(10))
     assert only(store)[:2] == (Verdict.NOTE, names.snapshot(10))
     assert only(store, repair=True)[0] is Verdict.REPAIRED
@@ -513,7 +513,7 @@ def test_every_piece(store, gone):
 
 def test_pieces_that_were_joined_since(whole, store):
     """The newest snapshot refers to them, and the log by now only to the piece that they are in."""
-    whole.upkeep.enabled = False
+    whole.does_upkeep = False
     append(whole, *range(43, 80))
     (then,) = decode_snapshot(store.read(newest(store)), 40, "").partitions.values()
     (now,) = whole.state.partitions.values()

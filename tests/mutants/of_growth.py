@@ -282,4 +282,12 @@ MUTANTS = (
         "a writer does upkeep in place of its commits",
         _OF_SNAPSHOTS,
     ),
+    Mutant(
+        "upkeep-off-for-all",
+        "spark_eos/log/log.py",
+        "        twin = copy.copy(self)\n",
+        "        twin = self\n",
+        "one client that leaves upkeep to others switches it off for all that share the handle",
+        ("tests/clients/test_upkeep.py",),
+    ),
 )

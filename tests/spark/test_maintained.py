@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin
-from spark_eos.errors import ObjectNotFoundError, OffsetOutOfRangeError
-from spark_eos.log.log import Log
+from spark_eos.errors import ConfigError, ObjectNotFoundError, OffsetOutOfRangeError
+from spark_eos.log.upkeep import Upkeep
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.spark.options import parse_source
@@ -89,15 +89,26 @@ def test_a_task_whose_file_is_gone_says_what_to_do(read, bench):
         [*source.read(task)]
 
 
-@pytest.mark.parametrize(("given", "does"), [({}, True), ({"log_upkeep_enable": "false"}, False)])
-def test_the_sinks_share_can_be_switched_off(bench, driver, given, does):
-    driver(**given).run(0, "a")
-    assert Log.shared(bench.url).upkeep.enabled is does
+def test_a_query_that_leaves_upkeep_to_others_decides_for_itself_alone(bench, driver, monkeypatch):
+    bench.topic("out")
+    seen = []
+    monkeypatch.setattr(Upkeep, "share", lambda _, state: seen.append(state.seq))
+    driver(log_upkeep_enable="false").run(0, "a")
+    assert seen == []
+    bench.produce("src", ["by another in the same process"])
+    assert seen == [bench.state.seq]
+    driver(log_upkeep_enable="true").run(1, "b")
+    assert seen[-1] == bench.state.seq > seen[0]
 
 
-@pytest.mark.parametrize(("given", "does"), [({}, True), ({"log.upkeep.enable": "false"}, False)])
-def test_the_sources_share_can_be_switched_off(read, bench, given, does):
-    read(**given).initialOffset()
-    assert Log.shared(bench.url).upkeep.enabled is does
-    read().initialOffset()
-    assert Log.shared(bench.url).upkeep.enabled is does, "once off, off for the process"
+def test_a_query_that_leaves_upkeep_to_others_does_none_for_a_topic_it_creates(bench, driver, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Upkeep, "share", lambda _, state: seen.append(state.seq))
+    driver(log_upkeep_enable="false", topic="new").run(0, "a")
+    assert bench.count("new") == 1
+    assert seen == []
+
+
+def test_a_source_commits_nothing_and_has_no_upkeep_to_leave_to_others(read):
+    with pytest.raises(ConfigError, match=r"log.upkeep.enable belongs to df.writeStream and df.write"):
+        read(**{"log.upkeep.enable": "false"})

@@ -57,7 +57,6 @@ def test_every_source_option_is_read():
         includeMetadata="true",
         isolation_level="read_uncommitted",
         group_id="g",
-        log_upkeep_enable="false",
     )
     assert found == SourceOptions(
         path="/log",
@@ -71,7 +70,6 @@ def test_every_source_option_is_read():
         include_metadata=True,
         isolation_level="read_uncommitted",
         group_id="g",
-        upkeep=False,
     )
 
 
