@@ -25,6 +25,8 @@ __all__ = [
     "SourceOffset",
     "Start",
     "Strategy",
+    "beginning",
+    "is_beginning",
     "loads",
     "parse_offsets_json",
     "parse_timestamps_json",
@@ -34,8 +36,11 @@ __all__ = [
 META_KEY = "@eoslog"
 """The key beside the topics; ``@`` is not legal in a topic's name."""
 
-FORMAT_VERSION = 1
-"""Version of the streaming offset that this code writes, and the newest it reads."""
+FORMAT_VERSION = 2
+"""Version of the streaming offset that this code writes, and the newest it reads.
+
+Version 2 has ``begins``, the starting option with which the query began, and knows `beginning`.
+"""
 
 EARLIEST = -2
 """In a user's offsets: where the partition starts now."""
@@ -50,7 +55,7 @@ _EXAMPLE = '{"flights": {"0": 23, "1": -2}}'
 _TIMES_EXAMPLE = '{"flights": {"0": 1700000000000, "1": 1700000000000}}'
 _MAX_INT = 2**63 - 1
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
-_META_KEYS = {"version", "log", "topics", "initial", "group"}
+_META_KEYS = {"version", "log", "topics", "initial", "group", "begins"}
 
 
 @dataclass(frozen=True)
@@ -70,14 +75,24 @@ class Start:
     timestamps_ms: dict[TopicPartition, int] = field(default_factory=dict)
     strategy: Strategy = "error"
 
+    @property
+    def text(self) -> str:
+        """The same text for the same start, however the user wrote it."""
+        if self.kind == "specific":
+            return json.dumps(_nested(self.offsets))
+        if self.kind == "timestamp":
+            times = self.timestamp_ms if self.timestamps_ms == {} else _nested(self.timestamps_ms)
+            return json.dumps({"strategy": self.strategy, "timestamp": times})
+        return self.kind
+
 
 @dataclass(frozen=True)
 class SourceOffset:
     """A position of the streaming source in a log.
 
     ``topic_ids`` are the incarnations of the topics by name, ``positions`` the next offset to read of each
-    partition. ``initial`` is where each partition that the query started with was first read; ``group`` is
-    the consumer group, None without one.
+    partition. ``initial`` is where each partition was first read; ``group`` is the consumer group, None without
+    one. ``begins`` is the starting option with which the query began (`Start.text`), None in version 1.
     """
 
     log_id: str
@@ -85,6 +100,7 @@ class SourceOffset:
     positions: dict[TopicPartition, int]
     initial: dict[TopicPartition, int]
     group: str | None = None
+    begins: str | None = None
 
     def to_json_dict(self) -> dict[str, Any]:
         """What Spark is given. Keys are sorted as text, because Spark compares offsets as JSON text."""
@@ -95,8 +111,10 @@ class SourceOffset:
             "version": FORMAT_VERSION,
         }
         if self.group is not None:
-            meta = {"group": self.group, **meta}
-        return dict(sorted({META_KEY: meta, **_nested(self.positions)}.items()))
+            meta["group"] = self.group
+        if self.begins is not None:
+            meta["begins"] = self.begins
+        return dict(sorted({META_KEY: dict(sorted(meta.items())), **_nested(self.positions)}.items()))
 
     @staticmethod
     def from_json_dict(obj: object) -> SourceOffset:
@@ -114,13 +132,14 @@ class SourceOffset:
         topic_ids = _object(meta.get("topics"), f"'topics' of {META_KEY!r}")
         for topic, topic_id in topic_ids.items():
             _string(topic_id, f"the id of topic {topic!r}")
-        group = meta.get("group")
+        group, begins = meta.get("group"), meta.get("begins")
         offset = SourceOffset(
             log_id=_string(meta.get("log"), f"'log' of {META_KEY!r}"),
             topic_ids=dict(topic_ids),
             positions=_flat({key: value for key, value in whole.items() if key != META_KEY}),
             initial=_flat(_object(meta.get("initial"), f"'initial' of {META_KEY!r}")),
             group=None if group is None else _string(group, f"'group' of {META_KEY!r}"),
+            begins=None if begins is None else _string(begins, f"'begins' of {META_KEY!r}"),
         )
         nameless = sorted({at.topic for at in (*offset.positions, *offset.initial)} - set(topic_ids))
         if nameless:
@@ -137,6 +156,23 @@ class SourceOffset:
         except (ValueError, RecursionError):
             return False
         return isinstance(found, dict) and isinstance(found.get(META_KEY), dict)
+
+
+def beginning(start: Start) -> dict[str, Any]:
+    """What the source answers to Spark's question where a query begins: that it is not decided yet.
+
+    Spark asks when the first micro-batch is prepared, again when that is planned, and again after every restart
+    until that is done, and writes down none of the answers. A position would move from one answer to the next. So
+    this names the starting option alone, and the end of the first micro-batch, which Spark does write down, says
+    where the query began.
+    """
+    return {META_KEY: {"begins": start.text, "version": FORMAT_VERSION}}
+
+
+def is_beginning(obj: object) -> bool:
+    """Whether ``obj`` is what `beginning` gave."""
+    meta = obj.get(META_KEY) if isinstance(obj, dict) and len(obj) == 1 else None
+    return isinstance(meta, dict) and set(meta) == {"begins", "version"}
 
 
 def parse_offsets_json(

@@ -38,7 +38,8 @@ class SourceOptions:
     """What to read, checked. ``ending``, ``version_as_of`` (an entry) and ``timestamp_as_of_ms`` are for batches.
 
     Exactly one of ``subscribe`` (topics), ``subscribe_pattern`` (a regular expression for whole names) and
-    ``assign`` (partitions by topic, in order) is not None.
+    ``assign`` (partitions by topic, in order) is not None. ``starting_option`` is the option that ``starting`` was
+    given by, None where it is the default.
     """
 
     path: str
@@ -46,6 +47,7 @@ class SourceOptions:
     subscribe_pattern: str | None = None
     assign: dict[str, tuple[int, ...]] | None = None
     starting: Start = _LATEST
+    starting_option: str | None = None
     ending: Start = _LATEST
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
@@ -58,6 +60,11 @@ class SourceOptions:
     version_as_of: int | None = None
     timestamp_as_of_ms: int | None = None
     settings: Settings = NO_SETTINGS
+
+    @property
+    def named_topics(self) -> frozenset[str]:
+        """The topics that ``subscribe`` or ``assign`` names."""
+        return frozenset(self.subscribe or self.assign or ())
 
 
 @dataclass(frozen=True)
@@ -114,8 +121,8 @@ def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> Sourc
     return replace(
         selection,
         starting=starting,
+        starting_option=option if (option := _option_of(given, "starting")) in given else None,
         ending=ending,
-        fail_on_data_loss=given.boolean("failOnDataLoss", default=True),
         max_offsets_per_trigger=given.integer("maxOffsetsPerTrigger"),
         min_partitions=given.integer("minPartitions", highest=_MAX_INT32),
         max_records_per_partition=given.integer("maxRecordsPerPartition"),
@@ -177,6 +184,7 @@ def _selection(given: Given) -> SourceOptions:
         assign=_assign(given.text("assign")),
         include_headers=given.boolean("includeHeaders", default=False),
         include_metadata=given.boolean("includeMetadata", default=False),
+        fail_on_data_loss=given.boolean("failOnDataLoss", default=True),
     )
 
 

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from spark_eos.protocol.actions import PartitionOffset, SourceProgress
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.offsets import SourceOffset
+from spark_eos.spark.proof import Plan
 
-__all__ = ["source_progress"]
+__all__ = ["plans", "source_progress"]
 
 
 def source_progress(
-    checkpoint: Checkpoint, batch_id: int, *, log_id: str, group: str | None, default_group: str
+    sources: Sequence[tuple[str | None, str | None]], *, log_id: str, group: str | None, default_group: str
 ) -> tuple[SourceProgress, ...]:
-    """Start and end of every source of the batch, in plan order.
+    """Start and end of every source of a batch, in plan order, of their offsets in the checkpoint (``sources``).
 
     Offsets of sources that read this log are committed for a consumer group: the source's own
     ``group.id``, else the sink's ``group``, else ``default_group``. Offsets of all others (another log of
     ours among them) are kept as they are.
     """
-    return tuple(
-        _progress(start, end, log_id, group, default_group)
-        for start, end in sources_of_batch(checkpoint, batch_id)
-    )
+    return tuple(_progress(start, end, log_id, group, default_group) for start, end in sources)
+
+
+def plans(sources: Sequence[tuple[str | None, str | None]]) -> tuple[Plan, ...]:
+    """What the sources of a batch have to have planned, given their offsets in the checkpoint.
+
+    Sources that are not ours say nothing about that. Those that have not moved are not planned by Spark.
+    """
+    found = []
+    for start, end in sources:
+        if end is None or start == end or not SourceOffset.is_ours(end):
+            continue
+        ours = start is not None and SourceOffset.is_ours(start)
+        begin = SourceOffset.from_json_dict(json.loads(start or "")).positions if ours else {}
+        found.append(Plan.between(begin, SourceOffset.from_json_dict(json.loads(end))))
+    return tuple(found)
 
 
 def _progress(

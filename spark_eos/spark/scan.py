@@ -6,23 +6,26 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import ObjectNotFoundError, SchemaMismatchError
 from spark_eos.log.arrays import numbers, repeated
+from spark_eos.log.layout import normalise_type
 from spark_eos.log.plan import Fetch
 from spark_eos.log.read import Records
 from spark_eos.log.stage import Stage
 from spark_eos.protocol.state import Topic
+from spark_eos.spark.proof import Part, Plan, Read, note_read
 from spark_eos.spark.workers import spare_imports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["TASK_BYTES", "ScanTask", "read_task", "split"]
+__all__ = ["TASK_BYTES", "ScanTask", "of_plan", "read_task", "split"]
 
 TASK_BYTES = (16 << 20, 256 << 20)
 """The fewest and the most bytes that a task is to read, unless there are fewer.
@@ -42,6 +45,8 @@ class ScanTask(InputPartition):
     stage: Stage
     topics: dict[str, Topic]
     fetches: tuple[Fetch, ...]
+    read: Read | None = None
+    """What it has read of a streaming source's plan when it has come to its end."""
 
     def __repr__(self) -> str:
         rows = sum(fetch.records for fetch in self.fetches)
@@ -90,6 +95,34 @@ def split(
     return [_task(stage, topics, task) for task in tasks]
 
 
+def of_plan(tasks: Sequence[ScanTask], plan: Plan, stage: Stage) -> list[ScanTask]:
+    """The tasks, each with its part of the plan: together exactly the plan; offsets without a record go with others.
+
+    At least one: a plan that no task carries out could not be proved to have been carried out.
+    """
+    carried = list(tasks) or [ScanTask(stage, {}, ())]
+    ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for number, task in enumerate(carried):
+        for fetch, following in zip_longest(task.fetches, task.fetches[1:]):
+            if following is None or (following.topic, following.partition) != (fetch.topic, fetch.partition):
+                ends.setdefault((fetch.topic, fetch.partition), []).append((number, fetch.next_offset))
+    parts: list[list[Part]] = [[] for _ in carried]
+    for whole in plan.parts:
+        reached = whole.start
+        # The last task with records of the partition reads it to its end. Tasks that share a batch with holes cannot
+        # say at which offset one leaves it to the next: the last one of them has it.
+        leaving = ends.get((whole.topic, whole.partition), [(0, 0)])
+        for number, end in leaving[:-1]:
+            if reached < end < whole.end and not _goes_on(carried, number, whole, end):
+                parts[number].append(whole._replace(start=reached, end=end))
+                reached = end
+        if reached < whole.end:
+            parts[leaving[-1][0]].append(whole._replace(start=reached))
+    for number, task in enumerate(carried):
+        task.read = Read(plan.digest, number, len(carried), tuple(parts[number]))
+    return carried
+
+
 def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects)."""
     if not isinstance(task, ScanTask):
@@ -106,8 +139,10 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
                     "since, and it went when file.delete.delay.ms of its topic was over. Start the query again, which "
                     "plans anew; if tasks take that long, raise file.delete.delay.ms"
                 ) from error
-            arrays = [_column(records, fetch, field) for field in columns]
+            arrays = [_column(records, topic, fetch, field) for field in columns]
             yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()
+    if task.read is not None:
+        note_read(task.read)
 
 
 def _bytes(fetch: Fetch, records: int) -> float:
@@ -121,14 +156,43 @@ def _task(stage: Stage, topics: dict[str, Topic], fetches: list[Fetch]) -> ScanT
     )
 
 
-def _column(records: Records, fetch: Fetch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+def _goes_on(tasks: Sequence[ScanTask], number: int, part: Part, end: int) -> bool:
+    """Whether a later task reads further records of the batch that ends at ``end``."""
+    return any(
+        (fetch.topic, fetch.partition, fetch.next_offset) == (part.topic, part.partition, end)
+        for task in tasks[number + 1 : number + 2]
+        for fetch in task.fetches
+    )
+
+
+def _column(records: Records, topic: Topic, fetch: Fetch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    """A column as Spark wants it: stored, or one of those that every record has. Never one that is made up."""
     name, count = field.name, records.num_rows
     if name in records.table.schema.names:
-        return records.column(name).cast(field.type)
-    if name in {"topic", "_topic"}:
+        stored = records.table.schema.field(name).type
+        if stored == field.type or _same_type(name, stored, field.type):
+            return records.column(name).cast(field.type)
+        raise SchemaMismatchError(
+            f"column {name!r} of topic {fetch.topic!r} is {stored}, but the query was planned with {field.type}: "
+            "start it again, or read this topic with a source of its own"
+        )
+    prefix = "_" if topic.schemas else ""
+    if name == f"{prefix}topic":
         return repeated(fetch.topic, field.type, count)
-    if name in {"partition", "_partition"}:
+    if name == f"{prefix}partition":
         return repeated(fetch.partition, field.type, count)
-    if name in {"offset", "_offset"}:
+    if name == f"{prefix}offset":
         return numbers(records.offsets, field.type)
-    return repeated(0, field.type, count)  # timestampType: CreateTime
+    if name == "timestampType" and not topic.schemas:
+        return repeated(0, field.type, count)  # CreateTime
+    raise SchemaMismatchError(
+        f"topic {fetch.topic!r} has no column {name!r}, which the query was planned with: start it again, or read this "
+        "topic with a source of its own"
+    )
+
+
+def _same_type(name: str, stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Spark's type is the stored one in another spelling, or in a finer unit of time."""
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
+        return bool(stored.tz == wanted.tz)
+    return bool(normalise_type(wanted, name) == normalise_type(stored, name))

@@ -18,8 +18,9 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, AppendBatches
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, StagedFile
-from spark_eos.spark.checkpoint import Checkpoint
-from spark_eos.spark.progress import source_progress
+from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.progress import plans, source_progress
+from spark_eos.spark.proof import require_proof
 from spark_eos.spark.target import METADATA_AGE_S, prepare, truncation
 from spark_eos.spark.task import TaskMessage, TaskWriter, collect, discard_refused, was_appended
 
@@ -124,9 +125,11 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
                 f"{told and told.query_id}: checkpointLocation must be this query's own"
             )
         transactional_id = self._options.transactional_id or query_id
+        offsets = sources_of_batch(checkpoint, batch_id)
+        reads = [read for message in messages if isinstance(message, TaskMessage) for read in message.reads]
+        require_proof(plans(offsets), reads, batch_id=batch_id)
         sources = source_progress(
-            checkpoint,
-            batch_id,
+            offsets,
             log_id=log.log_id,
             group=self._options.group_id,
             default_group=transactional_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,28 +16,26 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_eos.errors import (
-    CheckpointMismatchError,
-    OffsetOutOfRangeError,
-    UnknownTopicOrPartitionError,
-)
+from spark_eos.errors import ConfigError, OffsetOutOfRangeError
 from spark_eos.log.idle import Idle
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch, Isolation, end_offset, plan
 from spark_eos.log.stage import Stage
+from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.admission import admit
-from spark_eos.spark.offsets import SourceOffset
+from spark_eos.spark.continuity import check_continues
+from spark_eos.spark.offsets import SourceOffset, beginning, is_beginning
 from spark_eos.spark.positions import starting_positions
-from spark_eos.spark.scan import read_task, split
+from spark_eos.spark.proof import Plan, PlanNotes
+from spark_eos.spark.scan import of_plan, read_task, split
 from spark_eos.spark.schema import arrow_schema
-from spark_eos.spark.topics import check_columns, selected_partitions
+from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from spark_eos.protocol.state import Partition, State
-    from spark_eos.protocol.types import TopicPartition
     from spark_eos.spark.options import SourceOptions
 
 __all__ = ["EosLogStreamReader"]
@@ -60,6 +58,8 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         check_columns(options, schema)
         self._columns = arrow_schema(schema)
+        self._shapes = ColumnCheck(options, schema)
+        self._notes = PlanNotes()
         self._isolation = Isolation.parse(options.isolation_level)
         self._bounded = False
         self._target: dict[TopicPartition, int] | None = None
@@ -69,26 +69,19 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- what Spark asks of the driver's copy -------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a query without a checkpoint begins (``startingOffsets``)."""
-        log = self._log()
-        state = log.state
-        positions = starting_positions(self._options, log, selected_partitions(self._options, state))
-        return SourceOffset(
-            log_id=log.log_id,
-            topic_ids={at.topic: state.topics[at.topic].topic_id for at in positions},
-            positions=positions,
-            initial=positions,
-            group=self._options.group_id,
-        ).to_json_dict()
+        """That where a query without a checkpoint begins is decided with its first micro-batch (`beginning`)."""
+        return beginning(self._options.starting)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next micro-batch: at most ``limit``, and never past an AvailableNow target."""
+        """The end of the next micro-batch: at most ``limit``, and never past an AvailableNow target.
+
+        The first micro-batch may be without rows: it writes down where the query begins (``startingOffsets``).
+        """
         log = self._log(math.inf)
         self._look(log)
         log.sweep()  # This query waits for open transactions: it may as well end those that nobody will.
         state = log.state
-        begin = self._check(SourceOffset.from_json_dict(start), log, state)
-        begin = self._join_new_partitions(begin, state)
+        begin = self._begin(log) if is_beginning(start) else self._go_on(start, log, state)
         ends = self._ends(begin, state)
         if self._bounded:
             if self._target is None:
@@ -111,8 +104,9 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The ends of the partitions, for the query's progress (lag), as `latestOffset` has seen them."""
         state = self._log(math.inf).state
+        gone = () if self._options.fail_on_data_loss else self._options.named_topics
         ends: dict[str, Any] = {}
-        for at in selected_partitions(self._options, state):
+        for at in selected_partitions(self._options, state, gone):
             ends.setdefault(at.topic, {})[str(at.partition)] = end_offset(
                 _partition(state, at), self._isolation
             )
@@ -123,7 +117,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._bounded = True
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks that read from ``start`` to ``end``: a pure function of the two.
+        """The tasks that read from ``start`` to ``end``: a pure function of what Spark has written down.
 
         After a restart this is the first call, for the offsets that Spark wrote before the crash.
         """
@@ -132,28 +126,38 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not _reaches(log.state, finish):
             log.follow()
         state = log.state
-        begin = self._check(SourceOffset.from_json_dict(start), log, state)
-        self._check(finish, log, state)
+        begin: Mapping[TopicPartition, int] = {}  # Of a first micro-batch: where `finish` says that it began.
+        if not is_beginning(start):
+            offset = SourceOffset.from_json_dict(start)
+            check_continues(offset, self._options, log, state)
+            begin = offset.positions
+        check_continues(finish, self._options, log, state)
+        planned = Plan.between(begin, finish)
+        self._check_columns(finish, state)
         fetches: list[Fetch] = []
-        for at, stop in sorted(finish.positions.items()):
+        for part in planned.parts:
+            at = TopicPartition(part.topic, part.partition)
             partition = state.partitions.get((finish.topic_ids[at.topic], at.partition))
             if partition is None:
                 _LOG.warning(
                     "the records of %s up to offset %d are gone with their topic: this query goes on without them "
                     "(failOnDataLoss=false)",
                     at,
-                    stop,
+                    part.end,
                 )
                 continue
-            first = begin.positions.get(at, finish.initial.get(at, partition.start))
-            fetches += plan(state, at, *self._range(at, first, stop, partition), self._isolation, log.load)
-        return split(
-            Stage(self._options.path, state.seq + 1, self._options.settings),
+            first, stop = self._range(at, part.start, part.end, partition)
+            fetches += plan(state, at, first, stop, self._isolation, log.load)
+        stage = Stage(self._options.path, state.seq + 1, self._options.settings)
+        tasks = split(
+            stage,
             dict(state.topics),
             fetches,
             at_least=self._options.min_partitions,
             records=self._options.max_records_per_partition,
         )
+        self._notes.note(planned)
+        return of_plan(tasks, planned, stage)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: offsets are committed with the output, by the sink."""
@@ -190,36 +194,45 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             self._not_before_s = log.clock.monotonic() + self._idle.wait_s()
 
-    def _check(self, offset: SourceOffset, log: Log, state: State) -> SourceOffset:
-        """The offset belongs to this log and to the topics that are there now."""
-        if offset.log_id != log.log_id:
-            raise CheckpointMismatchError(
-                f"the checkpoint belongs to log {offset.log_id}, but {log.url} is log {log.log_id}: the checkpoint "
-                "was pointed at another log, or the log was replaced. Use the right path, or a new checkpoint"
-            )
-        for name, topic_id in offset.topic_ids.items():
-            topic = state.topics.get(name)
-            if topic is not None and topic.topic_id != topic_id:
-                raise CheckpointMismatchError(
-                    f"topic {name!r} was deleted and created again since this checkpoint was written: its offsets "
-                    "mean other records now. Start from a new checkpoint to read the new topic"
-                )
-            if topic is None and self._options.fail_on_data_loss:
-                raise UnknownTopicOrPartitionError(
-                    f"topic {name!r} of the checkpoint is no longer in the log {log.url}: records may be lost. Set "
-                    "failOnDataLoss=false to go on without it"
-                )
+    def _begin(self, log: Log) -> SourceOffset:
+        """Where the query begins, as of now."""
+        state = log.state
+        positions = starting_positions(self._options, log, selected_partitions(self._options, state))
+        offset = SourceOffset(
+            log_id=log.log_id,
+            topic_ids={at.topic: state.topics[at.topic].topic_id for at in positions},
+            positions=positions,
+            initial=positions,
+            group=self._options.group_id,
+            begins=self._options.starting.text,
+        )
+        self._check_columns(offset, state)
         return offset
 
+    def _go_on(self, start: dict[str, Any], log: Log, state: State) -> SourceOffset:
+        """Where the last micro-batch ended, and partitions found since from their beginning."""
+        begin = SourceOffset.from_json_dict(start)
+        check_continues(begin, self._options, log, state)
+        begin = replace(self._join_new_partitions(begin, state), group=self._options.group_id)
+        self._check_columns(begin, state)
+        return begin
+
+    def _check_columns(self, offset: SourceOffset, state: State) -> None:
+        self._shapes.check([state.topics[name] for name in offset.topic_ids if name in state.topics])
+
     def _join_new_partitions(self, begin: SourceOffset, state: State) -> SourceOffset:
-        """Partitions found since the last batch are read from their beginning."""
+        gone = () if self._options.fail_on_data_loss else begin.topic_ids
         fresh = {
             at: _partition(state, at).start
-            for at in selected_partitions(self._options, state)
+            for at in selected_partitions(self._options, state, gone)
             if at not in begin.positions
         }
         if not fresh:
             return begin
+        for at, first in fresh.items():
+            # Its records were never out of this query's reach, as those of a topic that it did not read may have been.
+            if first and at.topic in begin.topic_ids and self._options.fail_on_data_loss:
+                raise _gone(at, 0, first)
         return replace(
             begin,
             positions={**begin.positions, **fresh},
@@ -232,23 +245,26 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for at, position in begin.positions.items():
             partition = state.partitions.get((begin.topic_ids[at.topic], at.partition))
             stop = position if partition is None else end_offset(partition, self._isolation)
-            if stop < position:
-                raise _lost(at, position, stop, "ahead of the log")
-            ends[at] = stop
+            if partition is not None and partition.end < position:
+                raise _lost(at, position, partition.end)
+            ends[at] = max(stop, position)  # Behind the last stable offset: it was read uncommitted before.
         return ends
 
     def _range(self, at: TopicPartition, start: int, stop: int, partition: Partition) -> tuple[int, int]:
         """The offsets to read; records that retention removed are an error, or skipped if that is allowed."""
-        end = end_offset(partition, self._isolation)
-        if stop > end:
-            raise _lost(at, stop, end, "ahead of the log")
+        if stop > partition.end:
+            raise _lost(at, stop, partition.end)
+        if stop > end_offset(partition, self._isolation):
+            raise ConfigError(
+                f"option isolation.level was read_uncommitted when this micro-batch was begun: it reads {at} up to "
+                f"offset {stop}, but a transaction is open at offset {partition.last_stable_offset}, which "
+                "read_committed does not read past. Set isolation.level=read_uncommitted again, or start the query "
+                "when the transaction has ended"
+            )
         if start >= partition.start:
             return start, stop
         if self._options.fail_on_data_loss:
-            raise OffsetOutOfRangeError(
-                f"the records of {at} from offset {start} to {partition.start - 1} are gone (retention, or "
-                "overwritten): this query has not read them. Set failOnDataLoss=false to go on without them"
-            )
+            raise _gone(at, start, partition.start)
         _LOG.warning(
             "the records of %s from offset %d to %d are gone: this query goes on without them (failOnDataLoss=false)",
             at,
@@ -271,8 +287,15 @@ def _partition(state: State, at: TopicPartition) -> Partition:
     return state.partitions[state.topics[at.topic].topic_id, at.partition]
 
 
-def _lost(at: TopicPartition, wanted: int, end: int, how: str) -> OffsetOutOfRangeError:
+def _lost(at: TopicPartition, wanted: int, end: int) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
-        f"the checkpoint is {how}: it has read {at} up to offset {wanted}, but the log ends at {end}. The log was "
-        "put back from a backup, or the checkpoint belongs to another one. Start from a new checkpoint"
+        f"the checkpoint is ahead of the log: it has read {at} up to offset {wanted}, but the log ends at {end}. The "
+        "log was put back from a backup, or the checkpoint belongs to another one. Start from a new checkpoint"
+    )
+
+
+def _gone(at: TopicPartition, first: int, start: int) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(
+        f"the records of {at} from offset {first} to {start - 1} are gone (retention, or "
+        "overwritten): this query has not read them. Set failOnDataLoss=false to go on without them"
     )

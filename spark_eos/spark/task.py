@@ -23,6 +23,7 @@ from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.options import SinkOptions
+from spark_eos.spark.proof import Read, reads_of_task
 from spark_eos.spark.target import METADATA_AGE_S
 from spark_eos.spark.workers import spare_imports
 
@@ -31,12 +32,13 @@ __all__ = ["TaskMessage", "TaskWriter", "collect", "discard_refused", "was_appen
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What a task tells the driver: the files it staged, for which topics, and whose task it was."""
+    """What a task tells the driver: the files it staged, for which topics, whose task it was, and what was read."""
 
     topics: dict[str, str] = field(default_factory=dict)
     files: tuple[StagedFile, ...] = ()
     query_id: str | None = None
     run_id: str | None = None
+    reads: tuple[Read, ...] = ()
 
 
 def collect(
@@ -112,6 +114,7 @@ class TaskWriter:
         if context is not None:
             message.query_id = context.getLocalProperty("sql.streaming.queryId")
             message.run_id = context.getLocalProperty("spark.jobGroup.id")
+            message.reads = reads_of_task()
         return message
 
     def _append(self, batch: pa.RecordBatch, task: int) -> None:

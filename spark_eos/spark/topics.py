@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_eos.errors import ConfigError, SchemaMismatchError, UnknownTopicOrPartitionError
+from spark_eos.log.layout import deserialise_schema
 from spark_eos.log.log import Log
 from spark_eos.log.topics import missing_topic, schema_of
 from spark_eos.protocol.types import TopicPartition
@@ -14,20 +17,25 @@ from spark_eos.spark.schema import kafka_schema, typed_schema
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from spark_eos.protocol.state import State
+    from spark_eos.protocol.state import State, Topic
     from spark_eos.spark.options import SourceOptions
 
-__all__ = ["check_columns", "selected_partitions", "source_schema"]
+__all__ = ["ColumnCheck", "check_columns", "selected_partitions", "source_schema"]
 
 
-def selected_partitions(options: SourceOptions, state: State) -> list[TopicPartition]:
+def selected_partitions(
+    options: SourceOptions, state: State, gone: Collection[str] = ()
+) -> list[TopicPartition]:
     """The partitions that ``subscribe``, ``subscribePattern`` or ``assign`` mean now, in order.
 
-    Raises `UnknownTopicOrPartitionError` for a topic or partition that is named and not there.
+    Raises `UnknownTopicOrPartitionError` for a topic or partition that is named and not there, unless it is one of
+    the topics ``gone``.
     """
     if options.assign is not None:
         wanted = []
         for name, numbers in options.assign.items():
+            if name in gone and name not in state.topics:
+                continue
             partitions = _partitions(options, state, name)
             for number in numbers:
                 if number >= partitions:
@@ -42,6 +50,7 @@ def selected_partitions(options: SourceOptions, state: State) -> list[TopicParti
     else:
         pattern = re.compile(options.subscribe_pattern or "")
         names = [name for name in state.topics if pattern.fullmatch(name)]
+    names = [name for name in names if name in state.topics or name not in gone]
     return [
         TopicPartition(name, number)
         for name in sorted(names)
@@ -52,7 +61,9 @@ def selected_partitions(options: SourceOptions, state: State) -> list[TopicParti
 def source_schema(options: SourceOptions) -> StructType:
     """The columns of the rows; all topics of one source must have the same ones."""
     state = Log.shared(options.path, options.settings).state
-    names = sorted({at.topic for at in selected_partitions(options, state)})
+    # A query that may go on without a deleted topic has to know its columns first.
+    gone = () if options.fail_on_data_loss else options.named_topics
+    names = sorted({at.topic for at in selected_partitions(options, state, gone)})
     schemas = {name: schema_of(state.topics[name]) for name in names}
     for name in names[1:]:
         if schemas[name] != schemas[names[0]]:
@@ -60,17 +71,16 @@ def source_schema(options: SourceOptions) -> StructType:
                 f"topics {names[0]!r} and {name!r} have different columns and cannot be read by one source: read each "
                 "with its own, or choose topics of one schema"
             )
-    schema = schemas[names[0]] if names else None
-    if schema is None and options.include_metadata:
+    if not names:
+        return kafka_schema(include_headers=options.include_headers)
+    if schemas[names[0]] is None and options.include_metadata:
         raise ConfigError(
             "option includeMetadata is for topics with a schema: a Kafka-shaped one returns topic, partition, offset "
             "and timestamp anyway. Leave it out"
         )
-    if schema is not None and options.include_headers:
+    if schemas[names[0]] is not None and options.include_headers:
         raise ConfigError("option includeHeaders: a topic with a schema has no headers. Leave it out")
-    if schema is None:
-        return kafka_schema(include_headers=options.include_headers)
-    return typed_schema(schema, include_metadata=options.include_metadata)
+    return _columns(options, state.topics[names[0]])
 
 
 def check_columns(options: SourceOptions, wanted: StructType) -> None:
@@ -87,6 +97,76 @@ def check_columns(options: SourceOptions, wanted: StructType) -> None:
                 f"the schema that was given says column {field.name!r} is {field.dataType.simpleString()}, but it is "
                 f"{known[field.name].simpleString()}. Leave .schema(...) out and cast afterwards"
             )
+
+
+class ColumnCheck:
+    """Holds the columns that a query reads against those of its topics, which change while it runs.
+
+    If the query reads all columns of a topic, as of any version of its schema, it was meant to read all, and each
+    topic must have exactly these now. Otherwise the user chose them with ``.schema(...)``: then each topic must have
+    at least these.
+    """
+
+    def __init__(self, options: SourceOptions, wanted: StructType) -> None:
+        self._options = options
+        self._wanted = wanted
+        self._seen: frozenset[tuple[str, int]] = frozenset()
+
+    def check(self, topics: Collection[Topic]) -> None:
+        """Raise `SchemaMismatchError`, naming topic and columns, if a topic does not fit."""
+        now = frozenset((topic.topic_id, len(topic.schemas)) for topic in topics)
+        if now == self._seen:
+            return  # Spark asks every few milliseconds.
+        whole = any(
+            _columns(self._options, topic, version) == self._wanted
+            for topic in topics
+            for version in range(min(1, len(topic.schemas)), len(topic.schemas) + 1)
+        )
+        for topic in sorted(topics, key=lambda topic: topic.name):
+            self._check(topic, whole=whole)
+        self._seen = now
+
+    def _check(self, topic: Topic, *, whole: bool) -> None:
+        columns = _columns(self._options, topic)
+        own = {field.name: field.dataType for field in columns}
+        wanted = {field.name: field.dataType for field in self._wanted}
+        found = [f"it has no column {name!r}" for name in wanted if name not in own]
+        found += [
+            f"its column {name!r} is {own[name].simpleString()}, not {type_.simpleString()}"
+            for name, type_ in wanted.items()
+            if name in own and own[name] != type_
+        ]
+        if whole:
+            found += [f"its column {name!r} would be dropped" for name in own if name not in wanted]
+        if not found:
+            return
+        changed = any(
+            _columns(self._options, topic, version) == self._wanted
+            for version in range(1, len(topic.schemas))
+        )
+        remedy = (
+            "Its schema was changed since the DataFrame was made. Make the DataFrame anew and start the query again "
+            "with the same checkpoint: it goes on with the new columns, and records from before have null there"
+            if changed
+            else "All topics of one source need the same columns: leave this topic out of the source, and read it with "
+            "a source of its own"
+        )
+        raise SchemaMismatchError(
+            f"the query cannot read topic {topic.name!r}: {'; '.join(found)}. {remedy}. No record of it was passed over"
+        )
+
+
+def _columns(options: SourceOptions, topic: Topic, version: int | None = None) -> StructType:
+    """The columns of the rows of a topic, in a version of its schema (default: the newest)."""
+    schemas = topic.schemas[:version]
+    return _columns_of(schemas[-1] if schemas else None, options.include_headers, options.include_metadata)
+
+
+@lru_cache(maxsize=64)
+def _columns_of(stored: bytes | None, headers: bool, metadata: bool) -> StructType:
+    if stored is None:
+        return kafka_schema(include_headers=headers)
+    return typed_schema(deserialise_schema(stored), include_metadata=metadata)
 
 
 def _partitions(options: SourceOptions, state: State, name: str) -> int:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from spark_eos.errors import EosLogError
 from spark_eos.log import log as log_module
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
+from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.options import parse_sink
+from spark_eos.spark.progress import plans
+from spark_eos.spark.proof import PlanNotes
 from spark_eos.spark.sink import EosLogStreamWriter
 from spark_eos.spark.start import start_query
 from spark_eos.storage import NO_SETTINGS, open_store
@@ -170,7 +175,14 @@ class Driver:
         return messages
 
     def commit(self, messages, batch_id):
+        self.plan(batch_id)
         self.writer.commit(messages, batch_id)
+
+    def plan(self, batch_id):
+        """As the source notes it in the driver, which is not here: just what the checkpoint says."""
+        with suppress(EosLogError):  # What is wrong with the checkpoint is for the sink to say.
+            for plan in plans(sources_of_batch(Checkpoint(str(self._checkpoint.path)), batch_id)):
+                PlanNotes().note(plan)
 
     def abort(self, messages, batch_id):
         self.writer.abort(messages, batch_id)

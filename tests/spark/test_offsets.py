@@ -16,7 +16,7 @@ A0, A2, A10 = (TopicPartition("a", number) for number in (0, 2, 10))
 OFFSET = SourceOffset("L", {"a": "id-a"}, {A10: 5, A2: 7}, {A2: 1}, "g")
 TEXT = (
     '{"@eoslog": {"group": "g", "initial": {"a": {"2": 1}}, "log": "L", "topics": {"a": "id-a"}, '
-    '"version": 1}, '
+    '"version": 2}, '
     '"a": {"10": 5, "2": 7}}'
 )
 
@@ -60,8 +60,8 @@ def test_partitions_are_in_numeric_order_in_memory():
 
 
 def test_newer_version_is_refused_by_name():
-    with pytest.raises(UnsupportedVersionError, match=r"format version 2, .* up to 1"):
-        SourceOffset.from_json_dict(changed(version=2, log=None))
+    with pytest.raises(UnsupportedVersionError, match=r"format version 3, .* up to 2"):
+        SourceOffset.from_json_dict(changed(version=3, log=None))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_malformed_user_offsets_show_a_right_one(text):
 
 def test_pasted_offset_of_a_stream_is_checked():
     with pytest.raises(UnsupportedVersionError):
-        parse_offsets_json("startingOffsets", json.dumps(changed(version=2)))
+        parse_offsets_json("startingOffsets", json.dumps(changed(version=3)))
     with pytest.raises(ConfigError, match=r"option startingOffsets: .*'log'"):
         parse_offsets_json("startingOffsets", json.dumps(changed(log=1)))
 

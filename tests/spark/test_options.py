@@ -62,6 +62,7 @@ def test_every_source_option_is_read():
         path="/log",
         subscribe=("flights",),
         starting=Start("committed"),
+        starting_option="startingOffsets",
         fail_on_data_loss=False,
         max_offsets_per_trigger=100,
         min_partitions=4,

@@ -168,7 +168,8 @@ def source(remote):
     given = {"path": remote.url, "subscribe": "src", "startingOffsets": "earliest"}
     with remote.process("source"):
         source = EosLogStreamReader(parse_source(given, streaming=True), kafka_schema())
-        start = source.initialOffset()
+        start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+        start = {**start, **start["@eoslog"]["initial"]}
     remote.clear()
     return source, start
 

@@ -28,6 +28,12 @@ def read(bench):
     return make
 
 
+def began(source, limit=ALL):
+    """Where a new query of the source begins, as an offset."""
+    end = source.latestOffset(source.initialOffset(), limit)
+    return {**end, **end["@eoslog"]["initial"]}
+
+
 def rows(source, start, end):
     """(partition, offset, value) of all rows from start to end, task by task."""
     return [
@@ -49,7 +55,7 @@ def move(offset, to):
 
 def test_what_is_there_is_read_once(read):
     source = read()
-    start = source.initialOffset()
+    start = began(source)
     end = source.latestOffset(start, ALL)
     assert rows(source, start, end) == expected(0, 10)
     assert source.latestOffset(end, ALL) == end
@@ -58,7 +64,7 @@ def test_what_is_there_is_read_once(read):
 
 def test_a_checkpoint_of_another_log(read):
     source = read()
-    start = source.initialOffset()
+    start = began(source)
     other = {**start, "@eoslog": {**start["@eoslog"], "log": "another"}}
     for call in (
         lambda: source.latestOffset(other, ALL),
@@ -71,7 +77,7 @@ def test_a_checkpoint_of_another_log(read):
 
 def test_a_topic_that_was_created_again(read, bench):
     source = read()
-    start = source.initialOffset()
+    start = began(source)
     Admin(bench.log).delete_topic("src")
     bench.topic("src")
     bench.produce("src", range(100))
@@ -83,7 +89,7 @@ def test_a_topic_that_was_created_again(read, bench):
 
 def test_a_topic_that_is_gone(read, bench):
     source, brave = read(), read(failOnDataLoss="false")
-    start = source.initialOffset()
+    start = began(source)
     bench.topic("other")
     Admin(bench.log).delete_topic("src")
     with pytest.raises(UnknownTopicOrPartitionError, match="'src'"):
@@ -95,7 +101,7 @@ def test_a_topic_that_is_gone(read, bench):
 
 def test_a_checkpoint_ahead_of_the_log(read):
     source = read()
-    start = source.initialOffset()
+    start = began(source)
     with pytest.raises(OffsetOutOfRangeError, match="src-0 up to offset 11, but the log ends at 10"):
         source.latestOffset(move(start, 11), ALL)
     with pytest.raises(OffsetOutOfRangeError, match="src-0 up to offset 11, but the log ends at 10"):
@@ -104,7 +110,7 @@ def test_a_checkpoint_ahead_of_the_log(read):
 
 def test_records_that_are_gone(read, bench):
     source, brave = read(), read(failOnDataLoss="false")
-    start = source.initialOffset()
+    start = began(source)
     topic = bench.topic("src")
     bench.log.commit(lambda _: (AdvanceLogStart((PartitionOffset("src", topic.topic_id, 0, 4),)),))
     with pytest.raises(OffsetOutOfRangeError, match="from offset 0 to 3 are gone"):
@@ -130,7 +136,7 @@ def test_new_partitions_are_read_from_their_beginning(read, bench):
 
 def test_available_now_ends_at_what_was_there(read, bench):
     source = read()
-    start = source.initialOffset()
+    start = began(source)
     source.prepareForTriggerAvailableNow()
     limit = ReadMaxRows(6)
     middle = source.latestOffset(start, limit)
@@ -142,7 +148,7 @@ def test_available_now_ends_at_what_was_there(read, bench):
 
 def test_open_transactions_are_waited_for(read, bench):
     source = read()
-    start = source.initialOffset()
+    start = began(source)
     producer = Producer(bench.log, {"transactional.id": "tx"})
     producer.init_transactions()
     for end in (producer.abort_transaction, producer.commit_transaction):
@@ -162,7 +168,7 @@ def test_open_transactions_are_waited_for(read, bench):
 
 def test_tasks_that_cut_a_batch(read):
     source = read(maxRecordsPerPartition="3")
-    start = source.initialOffset()
+    start = began(source)
     end = source.latestOffset(start, ALL)
     assert [task.fetches[0].count for task in source.partitions(start, end)] == [3, 3, 3, 1]
     assert rows(source, start, end) == expected(0, 10)
@@ -171,7 +177,7 @@ def test_tasks_that_cut_a_batch(read):
 def test_a_small_partition_beside_a_large_one_is_not_starved(read, bench):
     source = read()
     Admin(bench.log).alter_topic("src", partitions=2)
-    start = source.initialOffset()
+    start = began(source)
     producer = Producer(bench.log)
     for number in range(101):
         producer.send("src", str(number), partition=int(number == 7))

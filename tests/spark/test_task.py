@@ -11,7 +11,7 @@ import pytest
 from spark_eos.errors import InvalidRecordError, StoreFullError
 from spark_eos.log.log import Log
 from spark_eos.log.stage import stage_rows
-from spark_eos.spark.checkpoint import Checkpoint
+from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.options import parse_sink
 from spark_eos.spark.progress import source_progress
 from spark_eos.spark.task import TaskWriter
@@ -65,12 +65,12 @@ def test_a_file_that_cannot_be_finished_says_so_itself(bench):
 def test_offsets_of_another_log_are_not_committed_in_this_one(bench, checkpoint):
     log_id = bench.log.log_id
     (ours,) = source_progress(
-        Checkpoint(str(checkpoint.path)), 1, log_id=log_id, group=None, default_group="q"
+        sources_of_batch(Checkpoint(str(checkpoint.path)), 1), log_id=log_id, group=None, default_group="q"
     )
     assert ours.group == "q"
     assert [at.offset for at in (*ours.start_offsets, *ours.end_offsets)] == [10, 20]
     (theirs,) = source_progress(
-        Checkpoint(str(checkpoint.path)), 1, log_id="x", group=None, default_group="q"
+        sources_of_batch(Checkpoint(str(checkpoint.path)), 1), log_id="x", group=None, default_group="q"
     )
     assert (theirs.start, theirs.end) == (ours.start, ours.end)
     assert (theirs.group, theirs.start_offsets, theirs.end_offsets) == (None, (), ())
@@ -78,7 +78,10 @@ def test_offsets_of_another_log_are_not_committed_in_this_one(bench, checkpoint)
 
 def test_the_first_batch_begins_where_the_source_says(bench, checkpoint):
     (first,) = source_progress(
-        Checkpoint(str(checkpoint.path)), 0, log_id=bench.log.log_id, group="g", default_group="q"
+        sources_of_batch(Checkpoint(str(checkpoint.path)), 0),
+        log_id=bench.log.log_id,
+        group="g",
+        default_group="q",
     )
     assert first.group == "g"
     assert [at.offset for at in (*first.start_offsets, *first.end_offsets)] == [0, 10]

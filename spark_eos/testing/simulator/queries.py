@@ -6,6 +6,7 @@ Source and sink are the real ones. The checkpoint is a dict of files that appear
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -32,7 +33,7 @@ from spark_eos.log.read import Records, read
 from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.stage import stage_rows
 from spark_eos.protocol.state import Topic
-from spark_eos.spark import checkpoint
+from spark_eos.spark import checkpoint, proof
 from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.scan import ScanTask
@@ -123,7 +124,12 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
         files: Files = world.current().query.files
         return files.files.get(path.relative_to(LOCATION).as_posix())
 
+    def folder() -> Path:
+        return Path(notes, world.current().name)
+
     with (
+        tempfile.TemporaryDirectory() as notes,
+        mock.patch.object(proof, "_folder", folder),
         mock.patch.object(Log, "shared", shared),
         mock.patch.object(checkpoint, "_read", text),
         mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
