@@ -26,7 +26,7 @@ from spark_eos.spark.scan import read_task, split
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.target import prepare, truncation
 from spark_eos.spark.task import TaskWriter, collect, discard_refused
-from spark_eos.spark.topics import check_columns, selected_partitions
+from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +66,7 @@ class EosLogBatchReader(DataSourceReader):
         self._options = options
         check_columns(options, schema)
         self._columns = arrow_schema(schema)
+        self._shapes = ColumnCheck(options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks; what is appended after this call is not read."""
@@ -76,6 +77,9 @@ class EosLogBatchReader(DataSourceReader):
         shown = log if past is None else past
         starts = starting_positions(
             options, shown, selected_partitions(options, shown.state), default=EARLIEST
+        )
+        self._shapes.check(
+            [state.topics[name] for name in {at.topic for at in starts} if name in state.topics]
         )
         ends = ending_positions(options, shown, starts)
         isolation = Isolation.parse(options.isolation_level)
