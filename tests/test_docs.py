@@ -10,6 +10,8 @@ from pathlib import Path
 
 from spark_eos.clients.config import CONSUMER, PRODUCER
 from spark_eos.clients.transactions import ClientState
+from spark_eos.log.settings import LOG_CONFIGS
+from spark_eos.log.topics import TOPIC_CONFIGS
 from spark_eos.storage.settings import SETTINGS
 
 CLIENTS = (Path(__file__).parent.parent / "docs/clients.md").read_text(encoding="utf-8")
@@ -36,6 +38,12 @@ def test_the_settings():
     expected = {name: written(key.default) for name, key in CONSUMER.items()}
     expected["enable.auto.commit"] = "`true` with a `group.id`, else `false`"
     assert table("Consumer") == expected
+
+
+def test_the_settings_of_topics_and_logs():
+    for title, settings in (("Topic", TOPIC_CONFIGS), ("Log", LOG_CONFIGS)):
+        told = {name: cells.split(" | ")[0] for name, cells in table(title).items()}
+        assert told == {name: written(default) for name, default in settings.items()}
 
 
 def test_the_states():

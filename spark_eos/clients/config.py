@@ -17,6 +17,7 @@ __all__ = [
     "CONSUMER",
     "PRODUCER",
     "Key",
+    "check_open_log",
     "consumer_config",
     "producer_config",
     "store_settings",
@@ -74,6 +75,14 @@ def _acks(name: str, value: object) -> str:
             f"{name}={value!r}: an append is acknowledged when it is durable in the store, so acks is always all"
         )
     return "all"
+
+
+def _one_request(name: str, value: object) -> int:
+    if str(value) != "1":
+        raise ConfigError(
+            f"{name}={value!r}: a producer has one request at a time under way, so this is always 1; leave it out"
+        )
+    return 1
 
 
 def _crcs(name: str, value: object) -> bool:
@@ -136,7 +145,7 @@ PRODUCER: dict[str, Key] = {
     "linger.ms": Key(5, _integer(0)),
     "log.upkeep.enable": Key(True, _boolean),
     "max.block.ms": Key(60_000, _integer(0)),
-    "max.in.flight.requests.per.connection": Key(5, _integer(1, 5)),
+    "max.in.flight.requests.per.connection": Key(1, _one_request),
     "max.request.size": Key(1_048_576, _integer(1, _INT)),
     "num.partitions": Key(1, _integer(1, 100_000)),
     "partitioner.class": Key(None, _text),
@@ -199,6 +208,16 @@ def consumer_config(config: Mapping[str, object] | None) -> dict[str, Any]:
 def store_settings(config: Mapping[str, object] | None) -> Settings:
     """The settings of an object store (``s3.…``, ``adls.…``, ``gcs.…``) among those of a client."""
     return split_settings(config or {})[1]
+
+
+def check_open_log(config: Mapping[str, object] | None) -> None:
+    """Raise `ConfigError` for settings of how a log is opened: the client was given one that is open."""
+    given = [name for name in config or {} if name == "max.block.ms" or is_setting(str(name))]
+    if given:
+        raise ConfigError(
+            f"{given[0]} says how a log is opened, but this client was given an open Log: leave it out, or give "
+            "the URL in place of the Log"
+        )
 
 
 def _parse(client: str, config: Mapping[str, object], keys: Mapping[str, Key]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from spark_eos.clients.assigned import Assigned
-from spark_eos.clients.config import consumer_config, store_settings
+from spark_eos.clients.config import check_open_log, consumer_config, store_settings
 from spark_eos.clients.fetcher import NO_LIMIT, Fetcher
 from spark_eos.clients.offsets import Offsets
 from spark_eos.clients.rebalance import Rebalance
@@ -60,6 +60,8 @@ class Consumer:
 
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         self._settings = consumer_config(config)
+        if isinstance(url, Log):
+            check_open_log(config)
         self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(config))
         if not self._settings["log.upkeep.enable"]:
             self._log = self._log.without_upkeep()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_eos.clients.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.checks import as_bytes, as_timestamp, check_headers
-from spark_eos.clients.config import PRODUCER, producer_config, store_settings
+from spark_eos.clients.config import PRODUCER, check_open_log, producer_config, store_settings
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
 from spark_eos.clients.sender import Sender
 from spark_eos.clients.transactions import ClientState, Transactions, no_transactions
@@ -59,6 +59,8 @@ class Producer:
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         self._settings = producer_config(config)
         self._store_settings = store_settings(config)
+        if isinstance(url, Log):
+            check_open_log(config)
         self._url = url
         self._opened: Log | None = url if isinstance(url, Log) else None
         self._opening = threading.Lock()

@@ -17,7 +17,7 @@ from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.plan import Fetch
 from spark_eos.log.read import Records, read
 from spark_eos.log.segments import SegmentWriter
-from spark_eos.log.topics import layout_of, max_message_bytes
+from spark_eos.log.topics import codec_of_topic, layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
 
@@ -37,7 +37,10 @@ def stage_rows(
     buffer_bytes: int = BUFFER_BYTES,
     write_behind: bool = False,
 ) -> SegmentWriter:
-    """A writer for rows of the topic. ``base_seq`` is the next free position of the log, as last seen."""
+    """A writer for rows of the topic. ``base_seq`` is the next free position of the log, as last seen.
+
+    ``compression`` is what the producer chose; the topic's ``compression.type`` goes before it.
+    """
     return SegmentWriter(
         store,
         topic.name,
@@ -45,7 +48,7 @@ def stage_rows(
         layout_of(topic),
         topic.partitions,
         now_ms=clock.now_ms(),
-        compression=compression,
+        compression=codec_of_topic(topic, compression),
         max_message_bytes=max_message_bytes(topic),
         buffer_bytes=buffer_bytes,
         write_behind=write_behind,

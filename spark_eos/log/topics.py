@@ -10,7 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, UnknownTopicOrPartitionError
-from spark_eos.log.compression import LEVELS, Levels, level_setting
+from spark_eos.log.compression import LEVELS, Levels, chosen, level_setting
 from spark_eos.log.layout import (
     Layout,
     check_topic_schema,
@@ -24,6 +24,7 @@ from spark_eos.protocol.state import State, Topic
 __all__ = [
     "TOPIC_CONFIGS",
     "check_config",
+    "codec_of_topic",
     "config_value",
     "key_columns",
     "layout_of",
@@ -115,6 +116,15 @@ def check_config(config: Mapping[str, object]) -> dict[str, str]:
 def config_value(topic: Topic, name: str) -> str:
     """A setting of the topic, or its default."""
     return topic.config.get(name, TOPIC_CONFIGS[name])
+
+
+def codec_of_topic(topic: Topic, producers: str | None) -> str | None:
+    """How new records of the topic are compressed, as `spark_eos.log.compression` has it.
+
+    As its ``compression.type`` says, at its own level; with ``producer`` as the producer chose, at the producer's.
+    """
+    codec = config_value(topic, "compression.type")
+    return producers if codec == "producer" else chosen(codec, {**TOPIC_CONFIGS, **topic.config})
 
 
 def key_columns(topic: Topic) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from spark_eos.log.read import Records
 from spark_eos.log.topics import config_value, key_columns, layout_of
 from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
 from spark_eos.maintenance.rewrite import CLEAN, SMALL_BYTES, Rewriter, form_of, has_moved, read_row
+from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
 from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
 from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
@@ -108,6 +109,7 @@ class Compactor:
         self._log = log
         self._topics = None if topics is None else frozenset(topics)
         self._keys = keys
+        self._views = SealedViews()
         self._sums: dict[Piece, _Sum] = {}
         self._pass: _Pass | None = None
 
@@ -169,7 +171,8 @@ class Compactor:
             if not is_compacted(topic) or (self._topics is not None and name not in self._topics):
                 continue
             for number in range(topic.partitions):
-                gain = self._gain(topic, state.partitions[topic.topic_id, number], now_ms)
+                partition = self._view(topic, number, state.partitions[topic.topic_id, number], now_ms)
+                gain = self._gain(topic, partition, now_ms)
                 if gain:
                     yield gain, topic, number
 
@@ -177,6 +180,7 @@ class Compactor:
         """A pass, with the keys of what is new."""
         newest = KeyMap(self._keys)
         partition = self._log.state.partitions[topic.topic_id, number]
+        partition = self._view(topic, number, partition, now_ms)
         expired_ms = now_ms - int(config_value(topic, "delete.retention.ms"))
         end = self._read_keys(topic, number, partition, newest, now_ms)
         return _Pass(topic, number, newest, end, now_ms, expired_ms)
@@ -245,7 +249,16 @@ class Compactor:
     # -- One step ---------------------------------------------------------------------------------------
 
     def _partition(self, under_way: _Pass) -> Partition | None:
-        return self._log.state.partitions.get((under_way.topic.topic_id, under_way.number))
+        partition = self._log.state.partitions.get((under_way.topic.topic_id, under_way.number))
+        if partition is None:
+            return None
+        return self._view(under_way.topic, under_way.number, partition, under_way.now_ms)
+
+    def _view(self, topic: Topic, number: int, partition: Partition, now_ms: int) -> Partition:
+        """The partition as it is, or with the tail sealed if that is past ``segment.ms``."""
+        if not is_past_segment_ms(topic, partition, now_ms):
+            return partition
+        return self._views((topic.topic_id, number), partition)
 
     def _step(self, under_way: _Pass) -> Compacted | None:
         """Write the next stretch anew, if anything changes in it. Keeps the pass if there are more."""

@@ -24,9 +24,10 @@ from spark_eos.maintenance.rewrite import (
     is_rewritten,
     read_row,
 )
+from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
 from spark_eos.protocol.index import Index, IndexRow, Piece
-from spark_eos.protocol.rules.sealing import ready, sealed_to
-from spark_eos.protocol.state import Partition, PartitionKey, Topic
+from spark_eos.protocol.rules.sealing import ready
+from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["GROWTH", "ROWS", "TAIL_ROWS", "Rolled", "Roller", "plan_roll", "rows_after"]
@@ -38,7 +39,10 @@ ROWS = 32 * 1024
 """Rows of the index that one step takes at most, unless one piece has more: what is lost if it is killed."""
 
 TAIL_ROWS = 64
-"""Stable rows that are not sealed yet are rolled if there are so many of them: fewer do not slow down a reader."""
+"""Stable rows that are not sealed yet are rolled if there are so many of them, or past ``segment.ms``.
+
+Fewer do not slow down a reader.
+"""
 
 _OVERHEAD_BYTES = 256
 """What a batch of one row takes in a file, beyond its row."""
@@ -173,7 +177,7 @@ class Roller:
         self._topics = None if topics is None else frozenset(topics)
         self._tail_rows = tail_rows
         self._after: dict[tuple[Piece, int], int] = {}
-        self._views: dict[PartitionKey, tuple[Partition, Partition]] = {}
+        self._views = SealedViews()
 
     def run(self, progress: Callable[[Rolled], None] | None = None) -> list[Rolled]:
         """All steps that pay, one after the other; ``progress`` is called behind each."""
@@ -218,23 +222,21 @@ class Roller:
     def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[Piece, ...]]]:
         file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
         for number in range(topic.partitions):
-            partition = self._view((topic.topic_id, number))
+            partition = self._view(topic, number)
             pieces = partition.index.pieces
             span = plan_roll(pieces, partial(self._rows_after, partition.start), file_bytes)
             if span is not None:
                 yield topic, number, partition, pieces[span[0] : span[1]]
 
-    def _view(self, key: PartitionKey) -> Partition:
-        """The partition as it is, or with the tail sealed if that is long."""
+    def _view(self, topic: Topic, number: int) -> Partition:
+        """The partition as it is, or with the tail sealed if that is long, or past ``segment.ms``."""
+        key = topic.topic_id, number
         partition = self._log.state.partitions[key]
-        if ready(partition) < self._tail_rows:
-            return partition
-        known = self._views.get(key)
-        if known is None or known[0] is not partition:
-            if len(self._views) >= _REMEMBERED:
-                self._views.clear()
-            known = self._views[key] = partition, sealed_to(key, partition, partition.last_stable_offset)
-        return known[1]
+        if ready(partition) >= self._tail_rows:
+            return self._views(key, partition)
+        if is_past_segment_ms(topic, partition, self._log.clock.now_ms()):
+            return self._views(key, partition)
+        return partition
 
     def _rows_after(self, start: int, piece: Piece) -> int:
         key = piece, max(start, piece.base_offset)

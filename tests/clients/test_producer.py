@@ -843,7 +843,7 @@ def test_values_are_bytes_or_text(url, bad):
         ({"acks": "1"}, "always all"),
         ({"acks": 0}, "always all"),
         ({"retries": 0}, "retries"),
-        ({"max.in.flight.requests.per.connection": 6}, "from 1 to 5"),
+        ({"max.in.flight.requests.per.connection": 5}, "one request at a time"),
         ({"enable.idempotence": False}, "enable.idempotence"),
         ({"enable.idempotence": "false", "transactional.id": "x"}, "transactional.id"),
         ({"transaction.timeout.ms": 900_001}, "from 1 to 900000"),

@@ -290,4 +290,29 @@ MUTANTS = (
         "one client that leaves upkeep to others switches it off for all that share the handle",
         ("tests/clients/test_upkeep.py",),
     ),
+    # -- settings ---------------------------------------------------------------------------------------
+    Mutant(
+        "compression-of-a-topic-ignored",
+        "spark_eos/log/stage.py",
+        "compression=codec_of_topic(topic, compression),",
+        "compression=compression,",
+        "compression.type of a topic is for rolling alone",
+        ("tests/test_settings.py",),
+    ),
+    Mutant(
+        "segment-ms-ignored",
+        "spark_eos/maintenance/tails.py",
+        "    return now_ms - partition.index.tail[0].max_timestamp_ms > longest_ms",
+        "    return False",
+        "the newest records of a quiet topic are never compacted",
+        ("tests/test_settings.py",),
+    ),
+    Mutant(
+        "retries-without-end",
+        "spark_eos/clients/sender.py",
+        ' or attempt >= self._settings["retries"]',
+        "",
+        "a producer that is to try twice tries for delivery.timeout.ms",
+        ("tests/test_settings.py",),
+    ),
 )

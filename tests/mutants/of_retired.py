@@ -75,8 +75,8 @@ MUTANTS = (
     Mutant(
         "tail-not-rolled",
         _ROLLING,
-        "        if ready(partition) < self._tail_rows:",
-        "        if True:",
+        "        if ready(partition) >= self._tail_rows:",
+        "        if False:",
         "the newest batches are never rolled, however many",
         _OF_ROLLING,
     ),

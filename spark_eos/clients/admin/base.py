@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from spark_eos.clients.config import check_open_log
 from spark_eos.log.log import Log
 from spark_eos.log.stores import Settings
 from spark_eos.protocol.actions import PartitionOffset
@@ -22,6 +23,8 @@ class AdminBase:
     """
 
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
+        if isinstance(url, Log):
+            check_open_log(config)
         self._url = url
         self._settings = Settings(config or {})
 
