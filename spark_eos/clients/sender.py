@@ -32,8 +32,8 @@ class Sender:
     """Puts what has gathered into the log: one file for each topic and one entry, however many partitions.
 
     ``drain`` puts what waits into ``taken``. A request that fails for the time being is repeated, the very same one,
-    for ``delivery.timeout.ms``, and ``retries`` times at most; after an outcome that stayed unknown the producer goes on
-    under a new id.
+    for ``delivery.timeout.ms``, and ``retries`` times at most; after an outcome that stayed unknown the producer goes
+    on under a new id.
     """
 
     def __init__(self, log: Callable[[], Log], drain: Callable[[], None], settings: dict[str, Any]) -> None:
