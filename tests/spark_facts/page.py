@@ -1,0 +1,54 @@
+"""docs/spark-facts.md: what the tests of this folder say of Spark. ``python tests/spark_facts/page.py`` writes it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "spark-facts.md"
+_RESTS = "Rests on it: "
+_HEAD = """# What Spark does
+
+The source and the sink rest on what Spark does and mostly does not promise. Each statement below is a test on a real
+Spark, with a source and a sink that do nothing but write down how they are called
+([`tests/spark_facts`](../tests/spark_facts)). `python tests/spark_facts/page.py` makes this page from the tests, and a
+test compares the two. With another version of Spark: `pytest tests/spark_facts`.
+"""
+
+
+def facts(path):
+    """(test, statement, modules that rest on it) for each test of a file; every test has all three."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            statement, rests = (ast.get_docstring(node) or "").split("\n\n")
+            if not rests.startswith(_RESTS):
+                raise ValueError(f"{path.name}::{node.name} does not say which module rests on it")
+            modules = re.findall(r"`([^`]+)`", rests)
+            yield node.name, " ".join(statement.split()), modules
+
+
+def files():
+    """The files of tests, in the order of the page."""
+    found = [Path(__file__).parent / f"test_{name}.py" for name in ("streams", "batches", "applications")]
+    assert {*found} == {*Path(__file__).parent.glob("test_*.py")} - {Path(__file__).parent / "test_page.py"}
+    return found
+
+
+def page():
+    """The text of the page."""
+    parts = [_HEAD]
+    for path in files():
+        title = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines()[0]
+        rows = [
+            f"| {statement.replace('|', chr(92) + '|')} | `{name}` | {', '.join(f'`{one}`' for one in modules)} |"
+            for name, statement, modules in facts(path)
+        ]
+        parts.append(f"## {title}\n`{path.relative_to(ROOT)}`\n")
+        parts.append("| Spark | test | what rests on it |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

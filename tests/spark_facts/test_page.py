@@ -1,0 +1,17 @@
+"""The page in docs/ is what the tests say, and what rests on Spark is there."""
+
+from __future__ import annotations
+
+from tests.spark_facts.page import PAGE, ROOT, facts, files, page
+
+
+def test_the_page_is_what_the_tests_say():
+    assert PAGE.read_text("utf-8") == page(), "run: python tests/spark_facts/page.py"
+
+
+def test_what_rests_on_it_is_there():
+    for path in files():
+        for name, statement, modules in facts(path):
+            assert statement, name
+            assert modules, name
+            assert all((ROOT / module).exists() for module in modules), f"{name}: {modules}"
