@@ -221,12 +221,17 @@ class _Writer(Noted):
         types = {field.name: str(field.type) for batch in batches[:1] for field in batch.schema}
         self.note_in_task("write", task=task, rows=rows, types=types)
         if self.recording.get("slow task") == str(task):
-            time.sleep(0.5)  # So that the other task ends first.
+            self._wait_for_the_other_task()
         self.note("written", task=task)
         fails = self.recording.get("writer")
         if fails == "fails" and task == 1:
             raise RuntimeError("the task fails")
         return None if fails == "no message" else Message(sum(rows), task)
+
+    def _wait_for_the_other_task(self):
+        end = time.monotonic() + 120
+        while not self.recording.calls("written", copy=self.copy) and time.monotonic() < end:
+            time.sleep(0.02)
 
     def commit(self, messages, batchId=None):
         self.note("commit", messages=[repr(message) for message in messages], batch=batchId)

@@ -227,6 +227,18 @@ def test_filters_are_handed_to_batch_reads_while_the_setting_is_on(queries, sett
     ]
 
 
+def test_a_reader_that_takes_no_filters_works_under_either_setting(queries, setting):
+    """A batch reader without `pushFilters` is used under both values of `spark.sql.python.filterPushdown.enabled`;
+    Spark filters the rows itself.
+
+    Rests on it: `spark_eos/spark/batch.py`.
+    """
+    made = queries("neither")
+    for value in ("false", "true"):
+        setting(PUSHDOWN, value)
+        assert [row.id for row in made.batch().where("id > 1").collect()] == [2]
+
+
 def test_a_worker_collects_garbage_after_each_task():
     """`pyspark.daemon` calls `gc.collect()` between the tasks of a worker.
 

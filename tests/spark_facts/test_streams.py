@@ -109,7 +109,7 @@ def test_initial_offset_is_asked_again_after_a_restart_until_batch_0_is_done(lif
     """Nothing in the checkpoint says where batch 0 began: a restart calls `initialOffset` again and plans batch 0
     from that answer. Once batch 0 is done it is not called any more.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source.py`, `spark_eos/spark/offsets.py`.
     """
     _, second, third = life.runs
     assert one(second, "initialOffset")["answer"] == 2
@@ -282,7 +282,7 @@ def test_a_source_without_news_is_not_planned(union):
     """Where only other sources of a query have something new, a source is asked for its latest offset, and told of the
     last batch, but `partitions` is not called and no task reads it.
 
-    Rests on it: `spark_eos/spark/source.py`, `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/progress.py`, `spark_eos/spark/proof.py`.
     """
     second = [call for call in union.runs[1] if call.get("who") == "b"]
     assert called(second, "latestOffset", "commit offsets", "partitions", "read") == [
@@ -295,7 +295,7 @@ def test_a_source_without_news_is_not_planned(union):
 def test_a_stream_behind_a_filter_that_nothing_passes_is_read_all_the_same(union):
     """A filter that is constantly false takes no stream out of the plan (it takes a batch read out of it).
 
-    Rests on it: `spark_eos/spark/source.py`, `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/progress.py`, `spark_eos/spark/proof.py`.
     """
     filtered = [call for call in union.recording.calls(who="c") if call["call"] in {"partitions", "read"}]
     assert called(filtered) == ["partitions", "read", "read"] * 2
@@ -305,7 +305,7 @@ def test_a_stream_cut_to_no_rows_is_not_planned_though_its_offsets_go_on(union):
     """`limit(0)` takes a stream out of the plan: `partitions` is never called and no task reads it, but its offsets go
     on in the checkpoint with each batch.
 
-    Rests on it: `spark_eos/spark/source.py`, `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/progress.py`, `spark_eos/spark/proof.py`.
     """
     assert {"partitions", "read"}.isdisjoint(called(union.recording.calls(who="d")))
     lines = [(union.checkpoint / "offsets" / batch).read_text().split("\n")[5] for batch in "01"]
