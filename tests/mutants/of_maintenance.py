@@ -335,8 +335,8 @@ MUTANTS = (
     Mutant(
         "stream-skips-silently",
         "spark_eos/spark/source.py",
-        "        if self._options.fail_on_data_loss:\n            raise OffsetOutOfRangeError(",
-        "        if False:\n            raise OffsetOutOfRangeError(",
+        "        if self._options.fail_on_data_loss:\n            raise _gone(at, start",
+        "        if False:\n            raise _gone(at, start",
         "a query goes on behind records that it has not read",
         ("tests/spark/test_maintained.py", "-k", "outrun"),
     ),

@@ -8,6 +8,7 @@ __all__ = ["MUTANTS"]
 
 _SINK, _SOURCE, _TASK = "spark_eos/spark/sink.py", "spark_eos/spark/source.py", "spark_eos/spark/task.py"
 _OFFSETS, _CHECKPOINT = "spark_eos/spark/offsets.py", "spark_eos/spark/checkpoint.py"
+_PROOF, _CONTINUITY, _TOPICS = (f"spark_eos/spark/{name}.py" for name in ("proof", "continuity", "topics"))
 _PROGRESS, _SCAN = "spark_eos/spark/progress.py", "spark_eos/spark/scan.py"
 
 # No test that is named here starts Spark.
@@ -19,6 +20,8 @@ _OF_SINK = (
 )
 _OF_SINKS_COMMIT = ("tests/spark/test_sink.py",)
 _OF_SOURCE = ("tests/spark/test_source.py",)
+_OF_CONTINUITY = ("tests/spark/test_continuity.py", "-k", "not (runs or chosen or frame or union)")
+_OF_PROOF = ("tests/spark/test_proof.py", "-k", "not (otherwise or makes)")
 _OF_TASKS = ("tests/spark/test_task.py",)
 _OF_CHECKPOINT = ("tests/spark/test_checkpoint.py",)
 _OF_REQUESTS = ("tests/spark/test_requests.py",)
@@ -188,43 +191,173 @@ MUTANTS = (
         "an offset is taken that does not say which incarnation of a topic it means",
         _OF_OFFSETS,
     ),
+    # -- where a query begins, and what it may go on from -------------------------------------------------
+    Mutant(
+        "the-beginning-moves",
+        _SOURCE,
+        "        begin: Mapping[TopicPartition, int] = {}  # Of",
+        "        begin: Mapping[TopicPartition, int] = self._begin(log).positions  # Of",
+        "a repeated first micro-batch begins where the topics end by then",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "changed-start-is-ignored",
+        _CONTINUITY,
+        "    if None not in (options.starting_option, offset.begins) and",
+        "    if False and",
+        "another startingOffsets on restart has no effect",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "reads-what-is-not-selected",
+        _CONTINUITY,
+        "        if at.topic in state.topics and not _selects(options, at):",
+        "        if False:",
+        "a topic that is taken out of subscribe is read on, and so are sources that change places",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "end-is-not-checked",
+        _SOURCE,
+        "        check_continues(finish, self._options, log, state)\n",
+        "",
+        "a repeated first micro-batch is not held against the options",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "a-group-stays",
+        _SOURCE,
+        ", group=self._options.group_id)\n        self._check",
+        ")\n        self._check",
+        "another group.id on restart has no effect",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "a-new-partition-loses-its-first-records",
+        _SOURCE,
+        "            if first and at.topic",
+        "            if False and at.topic",
+        "records of a new partition that retention removed before they were seen are passed over",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "uncommitted-is-taken-for-a-backup",
+        _SOURCE,
+        "            ends[at] = max(stop, position)",
+        "            ends[at] = stop",
+        "a query whose isolation.level becomes stricter goes back",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "joining-topics-of-any-columns",
+        _SOURCE,
+        "        self._check_columns(begin, state)\n",
+        "",
+        "a topic of other columns joins a running query",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "plans-topics-of-any-columns",
+        _SOURCE,
+        "        self._check_columns(finish, state)\n",
+        "",
+        "a plan has topics of other columns",
+        _OF_CONTINUITY,
+    ),
+    Mutant(
+        "drops-new-columns",
+        _TOPICS,
+        "        if whole:\n",
+        "        if False:\n",
+        "columns that the query does not know are dropped",
+        _OF_CONTINUITY,
+    ),
+    # -- rows and offsets belong together -----------------------------------------------------------------
+    Mutant(
+        "other-plans-pass",
+        _PROOF,
+        "        if digest not in known:",
+        "        if False:",
+        "rows of another plan are committed",
+        _OF_PROOF,
+    ),
+    Mutant(
+        "unproved-passes",
+        _PROOF,
+        "        elif plan.digest not in noted:",
+        "        elif False:",
+        "offsets are committed that were never planned",
+        _OF_PROOF,
+    ),
+    Mutant(
+        "torn-reads-pass",
+        _PROOF,
+        "            if not _tile(plan, parts):",
+        "            if False:",
+        "offsets are committed that no task has read",
+        _OF_PROOF,
+    ),
+    Mutant(
+        "no-task-without-records",
+        _SCAN,
+        "    carried = list(tasks) or [ScanTask(stage, {}, ())]",
+        "    carried = list(tasks)",
+        "a plan without records has no task that could tell of it",
+        _OF_PROOF,
+    ),
+    Mutant(
+        "shuffled-reads-told-twice",
+        _PROOF,
+        "            path.rename(told)\n            taken.append(_read(told))",
+        "            taken.append(_read(path))",
+        "each task behind a shuffle tells of all that was read",
+        _OF_PROOF,
+    ),
+    Mutant(
+        "initial-not-asked",
+        _PROOF,
+        "begin.get(at, finish.initial.get(at, 0))",
+        "begin.get(at, 0)",
+        "a replay begins at the first offset instead of where the query began",
+        _OF_PROOF,
+    ),
     # -- source -----------------------------------------------------------------------------------------
     Mutant(
         "log-id-not-compared",
-        _SOURCE,
-        "        if offset.log_id != log.log_id:",
-        "        if not offset.log_id:",
+        _CONTINUITY,
+        "    if offset.log_id != log.log_id:",
+        "    if not offset.log_id:",
         "a checkpoint that is pointed at another log skips or repeats rows",
         _OF_SOURCE,
     ),
     Mutant(
         "old-checkpoint-reads-a-new-topic",
-        _SOURCE,
-        "            if topic is not None and topic.topic_id != topic_id:",
-        "            if topic is not None and not topic.topic_id:",
+        _CONTINUITY,
+        "        if topic is not None and topic.topic_id != topic_id:",
+        "        if topic is not None and not topic.topic_id:",
         "a topic that was created again is read from where the old one ended",
         _OF_SOURCE,
     ),
     Mutant(
         "deleted-topic-passed-over",
-        _SOURCE,
-        "            if topic is None and self._options.fail_on_data_loss:",
-        "            if topic is None and not self._options.fail_on_data_loss:",
+        _CONTINUITY,
+        "        if topic is None and options.fail_on_data_loss:",
+        "        if topic is None and not options.fail_on_data_loss:",
         "a topic that is gone is silently left out",
         _OF_SOURCE,
     ),
     Mutant(
         "ahead-of-the-log",
         _SOURCE,
-        "            if stop < position:",
-        "            if stop < 0:",
+        "            if partition is not None and partition.end < position:",
+        "            if partition is not None and partition.end < 0:",
         "a query that is ahead of a log that was put back goes on, and skips what is written next",
         _OF_SOURCE,
     ),
     Mutant(
         "batch-ahead-of-the-log",
         _SOURCE,
-        "        if stop > end:",
+        "        if stop > partition.end:",
         "        if stop < 0:",
         "a batch is replayed with fewer rows than it had",
         _OF_SOURCE,
@@ -232,8 +365,8 @@ MUTANTS = (
     Mutant(
         "lost-records-passed-over",
         _SOURCE,
-        "        if self._options.fail_on_data_loss:\n            raise OffsetOutOfRangeError",
-        "        if not self._options.fail_on_data_loss:\n            raise OffsetOutOfRangeError",
+        "        if self._options.fail_on_data_loss:\n            raise _gone(at, start",
+        "        if not self._options.fail_on_data_loss:\n            raise _gone(at, start",
         "records that retention removed before they were read are silently left out",
         _OF_SOURCE,
     ),
@@ -243,14 +376,6 @@ MUTANTS = (
         "            at: _partition(state, at).start\n",
         "            at: _partition(state, at).end\n",
         "what was written to a new partition before it was found is never read",
-        _OF_SOURCE,
-    ),
-    Mutant(
-        "initial-not-asked",
-        _SOURCE,
-        "begin.positions.get(at, finish.initial.get(at, partition.start))",
-        "begin.positions.get(at, partition.start)",
-        "a replay begins at the log's start instead of where the batch began",
         _OF_SOURCE,
     ),
     Mutant(
