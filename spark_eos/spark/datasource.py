@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_eos.spark.batch import EosLogBatchReader, EosLogBatchWriter
+    from spark_eos.spark.refused import RefusedStreamReader
     from spark_eos.spark.sink import EosLogStreamWriter
     from spark_eos.spark.source import EosLogStreamReader
 
@@ -35,10 +36,10 @@ class EosLogDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Kafka's columns, or the columns of the topics' own schema."""
-        from spark_eos.spark.options import parse_source
+        from spark_eos.spark.options import parse_any_source
         from spark_eos.spark.topics import source_schema
 
-        return source_schema(parse_source(self.options, streaming=None))
+        return source_schema(parse_any_source(self.options))
 
     def reader(self, schema: StructType) -> EosLogBatchReader:
         """A batch read: one consistent range of offsets, fixed when the query is planned."""
@@ -47,12 +48,16 @@ class EosLogDataSource(DataSource):
 
         return EosLogBatchReader(parse_source(self.options, streaming=False), schema)
 
-    def streamReader(self, schema: StructType) -> EosLogStreamReader:
+    def streamReader(self, schema: StructType) -> EosLogStreamReader | RefusedStreamReader:
         """A streaming read."""
         from spark_eos.spark.options import parse_source
+        from spark_eos.spark.refused import RefusedStreamReader
         from spark_eos.spark.source import EosLogStreamReader
 
-        return EosLogStreamReader(parse_source(self.options, streaming=True), schema)
+        try:
+            return EosLogStreamReader(parse_source(self.options, streaming=True), schema)
+        except Exception as error:  # noqa: BLE001  (whatever it is, `RefusedStreamReader` raises it)
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> EosLogBatchWriter:
         """A batch write: all rows in one entry, or none."""

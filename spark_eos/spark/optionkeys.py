@@ -12,14 +12,15 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from spark_eos.errors import ConfigError
 
-__all__ = ["SPELLINGS", "Given", "Use", "expected"]
+__all__ = ["SPELLINGS", "Given", "Use", "expected", "is_known_to", "of_table"]
 
-Use: TypeAlias = Literal["stream source", "batch source", "stream sink", "batch sink"]
+Use: TypeAlias = Literal["source", "stream source", "batch source", "stream sink", "batch sink"]
+"""A ``source`` is a stream's or a batch's: which, is not known yet."""
 
-_SOURCES: frozenset[Use] = frozenset({"stream source", "batch source"})
+_SOURCES: frozenset[Use] = frozenset({"source", "stream source", "batch source"})
 _SINKS: frozenset[Use] = frozenset({"stream sink", "batch sink"})
-_STREAM_SOURCE: frozenset[Use] = frozenset({"stream source"})
-_BATCH_SOURCE: frozenset[Use] = frozenset({"batch source"})
+_STREAM_SOURCE: frozenset[Use] = frozenset({"source", "stream source"})
+_BATCH_SOURCE: frozenset[Use] = frozenset({"source", "batch source"})
 _STREAM_SINK: frozenset[Use] = frozenset({"stream sink"})
 
 _HOME: dict[Use, str] = {
@@ -28,6 +29,7 @@ _HOME: dict[Use, str] = {
     "stream sink": "df.writeStream",
     "batch sink": "df.write",
 }
+_ANY_HOME = "a source"
 
 
 class _Option(NamedTuple):
@@ -75,6 +77,7 @@ SPELLINGS: dict[str, str] = {name.lower(): name for name in _OPTIONS}
 """The proper spelling of every option by its lower-cased name."""
 
 _PREFIX = "kafka."
+_TABLES = "option."
 
 _EXPLAINED = {
     "bootstrap.servers": "there is no broker: the path is the log; leave it out and give .load(url), "
@@ -102,10 +105,10 @@ class Given:
     """The options that were given for a ``use``, checked by name.
 
     Raises `ConfigError` for a name that is unknown or belongs to another use, and for one that is given
-    twice, with and without ``kafka.``, with different values. With ``use`` None, options of any use pass.
+    twice, with and without ``kafka.``, with different values.
     """
 
-    def __init__(self, options: Mapping[str, str], use: Use | None) -> None:
+    def __init__(self, options: Mapping[str, str], use: Use) -> None:
         self._values: dict[str, str] = {}
         for key, value in options.items():
             name = _resolve(key, use)
@@ -165,7 +168,29 @@ def expected(name: str, value: str, what: str) -> ConfigError:
     return ConfigError(f"option {name}={value!r}: expected {what}")
 
 
-def _resolve(key: str, use: Use | None) -> str:
+def is_known_to(options: Mapping[str, str], use: Use) -> bool:
+    """Whether a ``use`` has options of all these names."""
+    try:
+        Given(options, use)
+    except ConfigError:
+        return False
+    return True
+
+
+def of_table(options: Mapping[str, str]) -> dict[str, str]:
+    """The options alone of what Spark asks with after the columns of ``CREATE TABLE ... USING eoslog OPTIONS (...)``.
+
+    It then hands over the table's properties: its own, such as ``owner``, those of the statement, and each option
+    twice, under its name and under ``option.`` with its name; the path as ``location``, too. All else is as it was.
+    """
+    if "provider" not in options:
+        return dict(options)
+    found = {key.removeprefix(_TABLES): value for key, value in options.items() if key.startswith(_TABLES)}
+    path = options.get("path", options.get("location"))
+    return found if path is None else {**found, "path": path}
+
+
+def _resolve(key: str, use: Use) -> str:
     """The proper spelling of an option that may be used here."""
     lowered = key.lower()
     plain = lowered.removeprefix(_PREFIX)
@@ -173,19 +198,19 @@ def _resolve(key: str, use: Use | None) -> str:
     if name is None or (plain != lowered and not _OPTIONS[name].kafkas_own):
         raise _unknown(key, plain, name, use)
     uses = _OPTIONS[name].uses
-    if use is not None and use not in uses:
+    if use not in uses:
         homes = " and ".join(home for other, home in _HOME.items() if other in uses)
         instead = "; a source names its topics with subscribe" if name == "topic" else ""
         raise ConfigError(
-            f"option {name} belongs to {homes}, not to {_HOME[use]}: leave it out here{instead}"
+            f"option {name} belongs to {homes}, not to {_HOME.get(use, _ANY_HOME)}: leave it out here{instead}"
         )
     return name
 
 
-def _unknown(key: str, plain: str, name: str | None, use: Use | None) -> ConfigError:
+def _unknown(key: str, plain: str, name: str | None, use: Use) -> ConfigError:
     if plain in _EXPLAINED:
         return ConfigError(f"option {key} is not one of eoslog: {_EXPLAINED[plain]}")
-    here = {low: spelt for low, spelt in SPELLINGS.items() if use is None or use in _OPTIONS[spelt].uses}
+    here = {low: spelt for low, spelt in SPELLINGS.items() if use in _OPTIONS[spelt].uses}
     near = (
         [name]
         if name
@@ -198,5 +223,5 @@ def _unknown(key: str, plain: str, name: str | None, use: Use | None) -> ConfigE
     if near:
         return ConfigError(f"unknown option {key!r}; did you mean {near[0]}?")
     return ConfigError(
-        f"unknown option {key!r}; {_HOME[use] if use else 'eoslog'} knows {', '.join(here.values())}"
+        f"unknown option {key!r}; {_HOME.get(use, _ANY_HOME)} knows {', '.join(here.values())}"
     )

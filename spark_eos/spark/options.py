@@ -23,13 +23,17 @@ from spark_eos.spark.offsets import (
     parse_offsets_json,
     parse_timestamps_json,
 )
-from spark_eos.spark.optionkeys import Given, Use, expected
+from spark_eos.spark.optionkeys import Given, expected, is_known_to, of_table
 
-__all__ = ["SinkOptions", "SourceOptions", "parse_sink", "parse_source"]
+__all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source"]
 
 _MAX_INT32 = 2**31 - 1
 _EARLIEST = Start("earliest")
 _LATEST = Start("latest")
+_NO_OPTIONS = (
+    "no path is given: it is the log, a folder or URL; give .load(url), .start(url) or .save(url). Spark hands a "
+    "Python data source no option of a catalog's table; they are given with each statement: {}"
+)
 _ASSIGN_EXAMPLE = '{"flights": [0, 1]}'
 
 
@@ -91,18 +95,30 @@ class SinkOptions:
     checkpoint_settings: Settings = NO_SETTINGS
 
 
-def parse_source(options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
-    """The options of a source. Raises `ConfigError`, naming the option, its value and what is expected.
+def parse_any_source(options: Mapping[str, str]) -> SourceOptions:
+    """The options of a stream or a batch, for Spark's question after the columns, which does not say whose they are.
 
-    ``streaming`` None is for Spark's question after the columns, which does not tell a stream from a batch:
-    then only what decides on the columns is looked at, all else has its default.
+    Raises `ConfigError` for what neither could take: this is the earliest call that can tell, at ``load()``.
     """
-    use: Use | None = None if streaming is None else "stream source" if streaming else "batch source"
+    options = of_table(options)
+    rest, _ = split_settings(options)
+    Given(rest, "source")
+    refused: ConfigError | None = None
+    for streaming in (True, False):
+        try:
+            return parse_source(options, streaming=streaming)
+        except ConfigError as error:
+            if refused is None or not is_known_to(rest, "stream source"):
+                refused = error  # What is wrong is told of the use whose options these are.
+    assert refused is not None
+    raise refused
+
+
+def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """The options of a source. Raises `ConfigError`, naming the option, its value and what is expected."""
     rest, settings = split_settings(options)
-    given = Given(rest, use)
+    given = Given(rest, "stream source" if streaming else "batch source")
     selection = replace(_selection(given), settings=settings)
-    if streaming is None:
-        return selection
     starting = _starting(given, streaming=streaming)
     ending = _LATEST if streaming else _ending(given)
     for bound, wanted in (("starting", starting), ("ending", ending)):
@@ -174,6 +190,8 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
 def _selection(given: Given) -> SourceOptions:
     """What decides on the rows' columns and is the same in streams and batches."""
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
+    if not chosen and "path" not in given:
+        raise ConfigError(_NO_OPTIONS.format("SELECT ... FROM t WITH (path = '...', subscribe = '...')"))
     if len(chosen) != 1:
         found = f"options {' and '.join(chosen)} are given" if chosen else "a source has to say what it reads"
         raise ConfigError(f"{found}; give exactly one of subscribe, subscribePattern and assign")
@@ -191,9 +209,7 @@ def _selection(given: Given) -> SourceOptions:
 def _path(given: Given) -> str:
     path = given.verbatim("path")
     if path is None:
-        raise ConfigError(
-            "no path is given: it is the log, a folder or URL; give .load(url), .start(url) or .save(url)"
-        )
+        raise ConfigError(_NO_OPTIONS.format("INSERT INTO t WITH (path = '...', topic = '...') ..."))
     return path
 
 

@@ -135,9 +135,10 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
                 records = read(topic, fetch)
             except ObjectNotFoundError as error:
                 raise ObjectNotFoundError(
-                    f"{error}. It was there when this query was planned: its records were deleted or written anew "
-                    "since, and it went when file.delete.delay.ms of its topic was over. Start the query again, which "
-                    "plans anew; if tasks take that long, raise file.delete.delay.ms"
+                    f"{error}. It was there when this read was planned: its records were deleted or written anew "
+                    "since, and it went when file.delete.delay.ms of its topic was over. A stream plans anew when it "
+                    "is started again. A DataFrame or view does not, whatever is called on it: make it again, with "
+                    "spark.read...load(). If tasks take that long, raise file.delete.delay.ms"
                 ) from error
             arrays = [_column(records, topic, fetch, field) for field in columns]
             yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()

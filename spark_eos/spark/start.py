@@ -1,4 +1,4 @@
-"""Starting a streaming query where Spark gives up too early."""
+"""Starting a streaming query where Spark gives up too early, or looks for the sink in the wrong place."""
 
 from __future__ import annotations
 
@@ -8,18 +8,39 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["start_query"]
+__all__ = ["prepare_thread", "start_query"]
 
 _LOG = logging.getLogger(__name__)
 _GAVE_UP = "Python worker failed to connect back"
+_NOT_FOUND = "DATA_SOURCE_NOT_FOUND"
 _POLL_S = 0.02
 
 
+def prepare_thread(session: SparkSession | None = None) -> None:
+    """Let Spark find ``format("eoslog")`` in this thread.
+
+    A writer asks for a Python data source in the active session of its thread alone (``DataSource.lookupDataSource``),
+    and a thread that Python has started has none: ``start()`` and ``save()`` fail there with DATA_SOURCE_NOT_FOUND. So
+    they do in a whole session if its one look-up of Python data sources failed; hence the source is registered, too.
+
+    Args:
+        session: the one to be used; by default that of the thread, or else the program's.
+    """
+    from spark_eos.spark.datasource import EosLogDataSource
+
+    session = session or SparkSession.active()
+    session.dataSource.register(EosLogDataSource)
+    # Of all that can be called on a session, this makes it the thread's active one; `SparkSession.sql` does not.
+    session.createDataFrame([], "nothing int")
+
+
 def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> StreamingQuery:
-    """Start a streaming query, and again if Spark gave up on the Python process of a source.
+    """Start a streaming query, from any thread, and again if Spark gave up on the Python process of a source.
 
     Spark allows that process ten seconds to start, and has no setting for it (``PythonWorkerFactory``). Where the
     processor is busy, most of all when several queries start at once, the query then ends with "Python worker failed
@@ -34,7 +55,7 @@ def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> Strea
         ever. Every try in vain is logged as a warning.
     """
     for _ in range(tries - 1):
-        query = start()
+        query = _found(start)
         while query.isActive and query.status["message"].startswith("Initializing"):
             time.sleep(_POLL_S)
         error = query.exception()
@@ -43,4 +64,14 @@ def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> Strea
         _LOG.warning("Spark gave up on a Python process that was slow to start; the query is started again")
         with suppress(type(error)):
             query.awaitTermination()  # Until then Spark holds its name and its checkpoint.
+    return _found(start)
+
+
+def _found(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    try:
+        return start()
+    except Exception as error:
+        if _NOT_FOUND not in str(error):
+            raise
+    prepare_thread()
     return start()

@@ -85,7 +85,7 @@ def test_a_task_whose_file_is_gone_says_what_to_do(read, bench):
     start = source.initialOffset()
     (task,) = source.partitions(start, source.latestOffset(start, ALL))
     cut(bench)
-    with pytest.raises(ObjectNotFoundError, match=r"Start the query again.*raise file.delete.delay.ms"):
+    with pytest.raises(ObjectNotFoundError, match=r"started again.*raise file.delete.delay.ms"):
         [*source.read(task)]
 
 

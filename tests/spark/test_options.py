@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from spark_eos.errors import ConfigError
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.offsets import Start
 from spark_eos.spark.optionkeys import SPELLINGS
-from spark_eos.spark.options import SinkOptions, SourceOptions, parse_sink, parse_source
+from spark_eos.spark.options import SinkOptions, SourceOptions, parse_any_source, parse_sink, parse_source
 
 BASE = {"path": "/log", "subscribe": "flights"}
 AT = TopicPartition("flights", 0)
@@ -126,10 +128,37 @@ def test_levels_that_are_not_there_are_named(name, value, wanted):
         parse_sink({"path": "/log", name: value}, streaming=False)
 
 
-def test_columns_do_not_depend_on_stream_or_batch():
-    options = {**BASE, "includeHeaders": "true", "endingOffsets": "nonsense", "maxOffsetsPerTrigger": "1"}
-    found = parse_source(options, streaming=None)
-    assert found == SourceOptions(path="/log", subscribe=("flights",), include_headers=True)
+@pytest.mark.parametrize("given", [{"endingOffsets": "latest"}, {"maxOffsetsPerTrigger": "1"}, {}])
+def test_columns_do_not_depend_on_stream_or_batch(given):
+    found = parse_any_source({**BASE, **given, "includeHeaders": "true"})
+    assert (found.path, found.subscribe, found.include_headers) == ("/log", ("flights",), True)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger='many': expected a whole number"),
+        ({"endingOffsets": "soon"}, "endingOffsets='soon': expected latest or"),
+        ({"startingOffsets": "soon"}, "startingOffsets='soon': expected earliest, latest, committed or"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss='maybe': expected true or false"),
+        ({"endingOffsets": "latest", "maxOffsetsPerTrigger": "1"}, "belongs to spark.readStream, not"),
+        ({"topic": "out"}, "topic belongs to df.writeStream and df.write, not to a source"),
+        ({"group.ids": "g"}, "did you mean group.id"),
+    ],
+)
+def test_what_neither_a_stream_nor_a_batch_can_take_is_refused_with_the_columns(given, told):
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        parse_any_source({**BASE, **given})
+
+
+def test_options_of_a_table_are_found_among_its_properties():
+    properties = {"owner": "me", "provider": "eoslog", "comment": "c", "location": "file:/log"}
+    own = {"subscribe": "flights", "option.subscribe": "flights", "path": "file:/log"}
+    assert parse_any_source({**properties, **own}) == parse_any_source(
+        {"path": "file:/log", "subscribe": "flights"}
+    )
+    with pytest.raises(ConfigError, match=r"WITH \(path = '...', subscribe = '...'\)"):
+        parse_any_source({"owner": "me", "provider": "eoslog"})
 
 
 @pytest.mark.parametrize("key", ["subscribe", "SUBSCRIBE", "Subscribe"])
