@@ -86,7 +86,6 @@ class SinkOptions:
     num_partitions: int = 1
     auto_create: bool = True
     checkpoint_location: str | None = None
-    query_name: str | None = None
     compression: str | None = None
     partitioner: str | None = None
     include_headers: bool = True
@@ -130,6 +129,11 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
             "option startingOffsets='committed' needs option group.id: the offsets committed by that group; "
             "a sink commits under its own group.id, or else under its transactional.id"
         )
+    if group_id is not None and starting.kind != "committed" and not streaming:
+        raise ConfigError(
+            f"option group.id={group_id!r} has no effect: a batch read commits no offsets, and reads those of a group "
+            "with startingOffsets=committed alone. Leave it out, or set that"
+        )
     version, moment = given.integer("versionAsOf", lowest=0), _moment(given)
     if version is not None and moment is not None:
         raise ConfigError("options versionAsOf and timestampAsOf contradict each other; keep one of them")
@@ -167,6 +171,12 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         name: given.integer(name, lowest=bounds.lowest, highest=bounds.highest)
         for name, bounds in ((level_setting(codec), bounds) for codec, bounds in LEVELS.items())
     }
+    for codec in LEVELS:
+        if level_setting(codec) in given and codec != compression:
+            raise ConfigError(
+                f"option {level_setting(codec)} has no effect without compression.type={codec}: set that, or leave "
+                "the level out"
+            )
     return SinkOptions(
         path=path,
         topic=given.text("topic"),
@@ -175,9 +185,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         guarantee="at_least_once" if guarantee == "at_least_once" else "exactly_once",
         num_partitions=given.integer("num.partitions", highest=_MAX_INT32) or 1,
         auto_create=given.boolean("auto.create.topics.enable", default=True),
-        # These two as they are: Spark does not strip them either.
-        checkpoint_location=checkpoint,
-        query_name=given.verbatim("queryName"),
+        checkpoint_location=checkpoint,  # As it is: Spark does not strip it either.
         compression=chosen(compression, levels),
         partitioner=given.text("partitioner.class"),
         include_headers=given.boolean("includeHeaders", default=True),

@@ -62,6 +62,7 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
     else:
         typed = False
         check_sink_schema(frame, typed=schema_of(topic), topic_option=options.topic)
+        _check_topic(options, topic)
     if log is None:
         log = Log.shared(options.path, options.settings, create=True, upkeep=options.upkeep)
     if options.topic is not None and topic is None:
@@ -82,6 +83,20 @@ def truncation(state: State, topic: str) -> tuple[Action, ...]:
             )
         ),
     )
+
+
+def _check_topic(options: SinkOptions, topic: Topic) -> None:
+    """Refuse what has no effect on a topic that is there."""
+    if options.num_partitions > topic.partitions:
+        raise ConfigError(
+            f"option num.partitions={options.num_partitions}: topic {topic.name!r} is there, and has "
+            f"{topic.partitions}. It is how many a topic is created with, and the least that one must have: leave it "
+            "out, or add partitions with Admin.alter_topic"
+        )
+    if not options.include_headers and topic.schemas:
+        raise ConfigError(
+            f"option includeHeaders=false: topic {topic.name!r} has a schema, and no headers. Leave it out"
+        )
 
 
 def _existing(options: SinkOptions, max_age_s: float) -> Log | None:

@@ -93,7 +93,7 @@ def test_every_sink_option_is_read():
         "log.upkeep.enable": "false",
     }
     assert parse_sink(options, streaming=True) == SinkOptions(
-        "/log", "out", "t", "g", "at_least_once", 3, False, "/ck ", "q", "zstd", "a:b", False, False
+        "/log", "out", "t", "g", "at_least_once", 3, False, "/ck ", "zstd", "a:b", False, False
     )
     assert sink(compression_type="none").compression is None
 
@@ -101,15 +101,31 @@ def test_every_sink_option_is_read():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"compression.zstd.level": "3"}, None),
-        ({"compression.type": "none", "compression.zstd.level": "3"}, None),
-        ({"compression.type": "zstd", "compression.lz4.level": "9"}, "zstd"),
         ({"compression.type": "zstd", "kafka.compression.zstd.level": "-5"}, "zstd:-5"),
-        ({"compression.type": "lz4", "compression.lz4.level": "17", "compression.zstd.level": "1"}, "lz4:17"),
+        ({"compression.type": "LZ4", "compression.lz4.level": "17"}, "lz4:17"),
     ],
 )
-def test_the_level_of_the_codec_that_is_chosen_counts(given, expected):
+def test_the_level_of_the_codec(given, expected):
     assert parse_sink({"path": "/log", **given}, streaming=False).compression == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"compression.zstd.level": "3"},
+        {"compression.type": "none", "compression.zstd.level": "3"},
+        {"compression.type": "lz4", "compression.zstd.level": "3"},
+    ],
+)
+def test_the_level_of_a_codec_that_is_not_chosen(given):
+    with pytest.raises(ConfigError, match=r"no effect without compression.type=zstd"):
+        parse_sink({"path": "/log", **given}, streaming=False)
+
+
+def test_a_group_that_a_batch_read_does_not_look_at():
+    with pytest.raises(ConfigError, match=r"group.id='g' has no effect: a batch read commits no offsets"):
+        batch(group_id="g")
+    assert batch(group_id="g", startingOffsets="committed").group_id == "g"
 
 
 @pytest.mark.parametrize(

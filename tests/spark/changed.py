@@ -1,0 +1,695 @@
+"""The rows of docs/options.md: see `tests.spark.changes`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_eos import Admin, Producer, TopicPartition
+from spark_eos.log.upkeep import Upkeep
+from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
+from tests.spark.changes import Change, Engine
+
+CHANGES: list[Change] = []
+
+
+def change(use, option, changed, outcome):
+    """The function is a row."""
+
+    def keep(run):
+        CHANGES.append(Change(use, option, changed, outcome, run))
+        return run
+
+    return keep
+
+
+TEN, TWENTY = [*range(10)], [*range(20)]
+PATTERN = {"subscribe": None, "subscribePattern": "src"}
+WHERE = '{"src": [0]}'
+ASSIGN = {"subscribe": None, "assign": WHERE}
+TYPED = pa.schema([("n", pa.int64())])
+
+
+def first_and_more(q, source=None, sink=None):
+    """A first run, and ten more rows."""
+    q.run(source, sink)
+    q.fill(10, 20)
+
+
+def more_topics(q):
+    q.fill(100, 102, topic="src-2")
+
+
+def an_open_transaction(q):
+    producer = Producer(q.bench.log, {"transactional.id": "open", "transaction.timeout.ms": 900_000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("src", "99", partition=0)
+    producer.flush()
+
+
+def truncate(q, end=TO_THE_END):
+    topic = q.bench.topic("src")
+    q.bench.log.commit(lambda _: (AdvanceLogStart((PartitionOffset("src", topic.topic_id, 0, end),)),))
+
+
+def typed(q, *numbers):
+    if "typed" not in q.bench.state.topics:
+        Admin(q.bench.log).create_topic("typed", schema=TYPED)
+    with Producer(q.bench.log) as producer:
+        producer.send_arrow("typed", pa.table({"n": pa.array(numbers, pa.int64())})).result(timeout=60)
+
+
+def to_second(rows, _partitions):
+    """A partitioner."""
+    return np.full(rows.num_rows, 1, np.int32)
+
+
+SECOND = f"{__name__}:to_second"
+
+
+# -- spark.readStream --------------------------------------------------------------------------------------
+
+STREAM = "stream source"
+
+
+@change(STREAM, "path", "another log", "refused: the checkpoint belongs to the first log")
+def _(q: Engine):
+    first_and_more(q)
+    other = q.benches("other")
+    other.topic("src")
+    with q.refuses("CheckpointMismatch|belongs to log"):
+        q.run({"path": other.url})
+
+
+@change(STREAM, "subscribe", "a topic is added", "the new topic is read from its beginning")
+def _(q):
+    first_and_more(q)
+    more_topics(q)
+    q.run({"subscribe": "src,src-2"})
+    assert q.out() == [*TWENTY, 100, 101]
+
+
+@change(STREAM, "subscribe", "a topic is taken away", "refused: the checkpoint reads it")
+def _(q):
+    more_topics(q)
+    q.run({"subscribe": "src,src-2"})
+    q.fill(10, 20)
+    with q.refuses("option subscribe leaves out now"):
+        q.run()
+
+
+@change(STREAM, "subscribePattern", "it matches more", "the new topics are read from their beginning")
+def _(q):
+    more_topics(q)
+    first_and_more(q, PATTERN)
+    q.run({**PATTERN, "subscribePattern": "src.*"})
+    assert q.out() == [*TWENTY, 100, 101]
+
+
+@change(STREAM, "subscribePattern", "it matches less", "refused: the checkpoint reads what it leaves out")
+def _(q):
+    more_topics(q)
+    first_and_more(q, {**PATTERN, "subscribePattern": "src.*"})
+    with q.refuses("option subscribePattern leaves out now"):
+        q.run(PATTERN)
+
+
+@change(STREAM, "assign", "a partition is added", "it is read from its beginning")
+def _(q):
+    more_topics(q)
+    first_and_more(q, ASSIGN)
+    q.run({**ASSIGN, "assign": '{"src": [0], "src-2": [0]}'})
+    assert q.out() == [*TWENTY, 100, 101]
+
+
+@change(STREAM, "assign", "a partition is taken away", "refused: the checkpoint reads it")
+def _(q):
+    more_topics(q)
+    first_and_more(q, {**ASSIGN, "assign": '{"src": [0], "src-2": [0]}'})
+    with q.refuses("option assign leaves out now"):
+        q.run(ASSIGN)
+
+
+@change(STREAM, "startingOffsets", "another value", "refused: the query goes on where it stands")
+def _(q):
+    first_and_more(q)
+    with q.refuses("startingOffsets says latest, but the query of this checkpoint began with earliest"):
+        q.run({"startingOffsets": "latest"})
+
+
+@change(STREAM, "startingOffsets", "dropped", "the query goes on where it stands")
+def _(q):
+    first_and_more(q)
+    q.run({"startingOffsets": None})
+    assert q.out() == TWENTY
+
+
+def begun_by(**option):
+    return {"startingOffsets": None, **option}
+
+
+@change(STREAM, "startingTimestamp", "another value, or added", "refused: the query goes on where it stands")
+def _(q):
+    first_and_more(q, begun_by(startingTimestamp=0))
+    with q.refuses("option startingTimestamp says"):
+        q.run(begun_by(startingTimestamp=1))
+    q.run(begun_by(startingTimestamp=0))
+    assert q.out() == TWENTY
+
+
+@change(STREAM, "startingOffsetsByTimestamp", "another value", "refused: the query goes on where it stands")
+def _(q):
+    first_and_more(q, begun_by(startingOffsetsByTimestamp='{"src": {"0": 0}}'))
+    with q.refuses("option startingOffsetsByTimestamp says"):
+        q.run(begun_by(startingOffsetsByTimestamp='{"src": {"0": 1}}'))
+
+
+@change(
+    STREAM,
+    "startingOffsetsByTimestampStrategy",
+    "another value",
+    "refused: the query goes on where it stands",
+)
+def _(q):
+    first_and_more(q, begun_by(startingTimestamp=0, startingOffsetsByTimestampStrategy="latest"))
+    with q.refuses("option startingTimestamp says"):
+        q.run(begun_by(startingTimestamp=0, startingOffsetsByTimestampStrategy="error"))
+
+
+@change(STREAM, "failOnDataLoss", "true → false", "the query goes on without records that are gone")
+def _(q):
+    first_and_more(q)
+    truncate(q, 12)
+    q.run({"failOnDataLoss": "false"})
+    assert q.out() == [*TEN, *range(12, 20)]
+
+
+@change(STREAM, "failOnDataLoss", "false → true", "records that are gone are an error")
+def _(q):
+    first_and_more(q, {"failOnDataLoss": "false"})
+    truncate(q, 12)
+    with q.refuses("offset 10 to 11 are gone"):
+        q.run({"failOnDataLoss": "true"})
+
+
+@change(STREAM, "maxOffsetsPerTrigger", "10 → 5", "the next micro-batches have at most 5 offsets")
+def _(q):
+    first_and_more(q, {"maxOffsetsPerTrigger": 10})
+    q.run({"maxOffsetsPerTrigger": 5})
+    assert q.ends() == [10, 15, 20]
+
+
+@change(STREAM, "minPartitions", "added", "the next micro-batches have more tasks")
+def _(q):
+    first_and_more(q)
+    assert q.tasks_of(lambda: q.run({"minPartitions": 5})) == 5
+
+
+@change(STREAM, "maxRecordsPerPartition", "added", "the next micro-batches have smaller tasks")
+def _(q):
+    first_and_more(q)
+    assert q.tasks_of(lambda: q.run({"maxRecordsPerPartition": 4})) == 3
+
+
+@change(STREAM, "includeHeaders", "false → true", "rows of the next micro-batches have the column `headers`")
+def _(q):
+    q.write([50], topic="src")
+    q.run()
+    q.write([51], topic="src")
+    q.run({"includeHeaders": "true"})
+    assert q.headers()[-2:] == [None, [{"key": "h", "value": b"x"}]]
+
+
+@change(
+    STREAM,
+    "includeMetadata",
+    "false → true",
+    "the rows have the columns `_topic` and so on (rename them: the sink refuses these names)",
+)
+def _(q):
+    typed(q, 1, 2)
+    q.run({"subscribe": "typed"})
+    typed(q, 3)
+    with q.refuses("'_topic'|_topic"):
+        q.run({"subscribe": "typed", "includeMetadata": "true"})
+
+
+@change(
+    STREAM, "isolation.level", "read_committed → read_uncommitted", "records of open transactions are read"
+)
+def _(q):
+    first_and_more(q)
+    an_open_transaction(q)
+    q.run({"isolation.level": "read_uncommitted"})
+    assert q.out() == [*TWENTY, 99]
+
+
+@change(
+    STREAM,
+    "isolation.level",
+    "read_uncommitted → read_committed",
+    "the query waits for the end of transactions",
+)
+def _(q):
+    first_and_more(q, {"isolation.level": "read_uncommitted"})
+    an_open_transaction(q)
+    q.fill(20, 30)
+    q.run()
+    assert q.out() == TWENTY
+
+
+@change(
+    STREAM,
+    "group.id",
+    "another group",
+    "offsets are committed for the new group from the next micro-batch on",
+)
+def _(q):
+    first_and_more(q, {"group.id": "g"})
+    q.run({"group.id": "h"})
+    at = TopicPartition("src", 0)
+    assert (q.bench.group("g")["src", 0], q.bench.group("h")["src", 0]) == (10, 20), at
+
+
+# -- df.writeStream ----------------------------------------------------------------------------------------
+
+SINK = "stream sink"
+
+
+@change(SINK, "topic", "another topic", "the next micro-batches go there")
+def _(q):
+    first_and_more(q)
+    q.run(None, {"topic": "other"})
+    assert (q.out(), q.out("other")) == (TEN, [*range(10, 20)])
+
+
+@change(
+    SINK,
+    "num.partitions",
+    "raised",
+    "refused: the topic has fewer; it is a number for topics that are created",
+)
+def _(q):
+    first_and_more(q)
+    with q.refuses("num.partitions=3: topic 'out' is there, and has 1"):
+        q.run(None, {"num.partitions": 3})
+
+
+@change(SINK, "num.partitions", "raised, with a new `topic`", "the new topic has so many")
+def _(q):
+    first_and_more(q)
+    q.run(None, {"num.partitions": 3, "topic": "other"})
+    assert len(q.bench.partitions("other")) == 3
+
+
+@change(SINK, "auto.create.topics.enable", "true → false", "a topic that is missing is an error from then on")
+def _(q):
+    first_and_more(q)
+    with q.refuses("no topic 'other'"):
+        q.run(None, {"auto.create.topics.enable": "false", "topic": "other"})
+    q.run(None, {"auto.create.topics.enable": "false"})
+    assert q.out() == TWENTY
+
+
+@change(
+    SINK,
+    "compression.type",
+    "none → zstd",
+    "the next micro-batches are compressed so (unless the topic's own setting says how)",
+)
+def _(q):
+    first_and_more(q)
+    q.run(None, {"compression.type": "zstd"})
+    q.fill(20, 30)
+    Admin(q.bench.log).alter_topic("out", config={"compression.type": "lz4"})
+    q.run(None, {"compression.type": "zstd"})
+    assert q.codecs() == [None, "zstd", "lz4"]
+
+
+def levels(codec, low, high):
+    def run(q):
+        values = [f"{number:x}" * (number % 7) for number in range(4000)]
+        for level in (low, high):
+            q.bench.produce("src", values)
+            q.run(None, {"compression.type": codec, f"compression.{codec}.level": level})
+        q.fill(20, 30)
+        with q.refuses(f"no effect without compression.type={codec}"):
+            q.run(None, {f"compression.{codec}.level": low})
+        sizes = q.sizes()
+        assert sizes[1] != sizes[0]
+
+    return run
+
+
+change(
+    SINK,
+    "compression.lz4.level",
+    "another level",
+    "the next micro-batches are compressed at it; refused without `compression.type=lz4`",
+)(levels("lz4", 1, 12))
+change(
+    SINK,
+    "compression.zstd.level",
+    "another level",
+    "the next micro-batches are compressed at it; refused without `compression.type=zstd`",
+)(levels("zstd", 1, 19))
+
+
+@change(SINK, "partitioner.class", "added", "rows of the next micro-batches go where it says")
+def _(q):
+    q.bench.topic("out", 2)
+    first_and_more(q)
+    q.run(None, {"partitioner.class": SECOND})
+    assert [value for partition, _, value in q.bench.rows("out") if partition == 1][-10:] == [
+        str(n) for n in range(10, 20)
+    ]
+
+
+@change(SINK, "includeHeaders", "true → false", "the next micro-batches are stored without headers")
+def _(q):
+    for number, kept in ((50, "true"), (51, "false")):
+        q.write([number], topic="src")
+        q.run({"includeHeaders": "true"}, {"includeHeaders": kept})
+    assert q.headers()[-2:] == [[{"key": "h", "value": b"x"}], None]
+
+
+@change(SINK, "log.upkeep.enable", "true → false", "the query leaves the log's upkeep to others")
+def _(q):
+    first_and_more(q)
+    q.shares.clear()
+    q.run(None, {"log.upkeep.enable": "false"})
+    assert q.out() == TWENTY
+    assert q.shares == []
+
+
+@change(SINK, "checkpointLocation", "another folder", "a new query begins, by `startingOffsets`")
+def _(q):
+    first_and_more(q)
+    q.run(None, {"checkpointLocation": q.folder / "new"})
+    assert q.out() == sorted([*TEN, *TWENTY])
+
+
+@change(
+    SINK,
+    "checkpointLocation",
+    "another folder, with the same `transactional.id`",
+    "refused, unless `startingOffsets=committed` goes on where the log stands",
+)
+def _(q):
+    same = {"transactional.id": "t"}
+    first_and_more(q, None, same)
+    moved = {**same, "checkpointLocation": q.folder / "new"}
+    with q.refuses("the last micro-batch under transactional.id 't'"):
+        q.run(None, moved)
+    newer = {**same, "checkpointLocation": q.folder / "newer"}
+    q.run({"startingOffsets": "committed", "group.id": "t"}, newer)
+    assert q.out() == TWENTY
+
+
+@change(SINK, "queryName", "added", "it is Spark's: the query's name")
+def _(q):
+    first_and_more(q)
+    q.run(None, {"queryName": "a-name"})
+    assert q.out() == TWENTY
+
+
+# -- spark.read --------------------------------------------------------------------------------------------
+
+BATCH = "batch source"
+
+
+def numbers(q, **given):
+    return sorted(int(row["value"]) for row in q.read(**given)[0])
+
+
+@change(BATCH, "path", "another log", "that one is read")
+def _(q):
+    other = q.benches("other")
+    q.fill(7, 9, bench=other)
+    assert numbers(q, path=other.url) == [7, 8]
+
+
+@change(BATCH, "subscribe", "another topic", "that one is read")
+def _(q):
+    more_topics(q)
+    assert numbers(q, subscribe="src-2") == [100, 101]
+
+
+@change(BATCH, "subscribePattern", "it matches more", "so much is read")
+def _(q):
+    more_topics(q)
+    assert numbers(q, **PATTERN) == TEN
+    assert numbers(q, **{**PATTERN, "subscribePattern": "src.*"}) == [*TEN, 100, 101]
+
+
+@change(BATCH, "assign", "another partition", "that one is read")
+def _(q):
+    more_topics(q)
+    assert numbers(q, **ASSIGN) == TEN
+    assert numbers(q, **{**ASSIGN, "assign": '{"src-2": [0]}'}) == [100, 101]
+
+
+@change(BATCH, "startingOffsets", "another value", "reading begins there")
+def _(q):
+    assert numbers(q, startingOffsets='{"src": {"0": 7}}') == [7, 8, 9]
+
+
+@change(BATCH, "startingTimestamp", "another value", "reading begins there")
+def _(q):
+    assert numbers(q, startingTimestamp=0) == TEN
+    with q.refuses("no record at or after"):
+        numbers(q, startingTimestamp=2**42)
+
+
+@change(BATCH, "startingOffsetsByTimestamp", "another value", "reading begins there")
+def _(q):
+    assert numbers(q, startingOffsetsByTimestamp='{"src": {"0": 0}}') == TEN
+    with q.refuses("no record at or after"):
+        numbers(q, startingOffsetsByTimestamp='{"src": {"0": 4398046511104}}')
+
+
+@change(
+    BATCH,
+    "startingOffsetsByTimestampStrategy",
+    "error → latest",
+    "reading begins at the end where no record is that late",
+)
+def _(q):
+    assert numbers(q, startingTimestamp=2**42, startingOffsetsByTimestampStrategy="latest") == []
+
+
+@change(BATCH, "endingOffsets", "another value", "reading ends there")
+def _(q):
+    assert numbers(q, endingOffsets='{"src": {"0": 3}}') == [0, 1, 2]
+
+
+@change(BATCH, "endingTimestamp", "another value", "reading ends there")
+def _(q):
+    assert numbers(q, endingTimestamp=0) == []
+
+
+@change(BATCH, "endingOffsetsByTimestamp", "another value", "reading ends there")
+def _(q):
+    assert numbers(q, endingOffsetsByTimestamp='{"src": {"0": 0}}') == []
+
+
+@change(BATCH, "versionAsOf", "another entry", "the log as it was behind it is read")
+def _(q):
+    seq = q.bench.state.seq
+    q.fill(10, 20)
+    assert numbers(q) == TWENTY
+    assert numbers(q, versionAsOf=seq) == TEN
+
+
+@change(BATCH, "timestampAsOf", "another time", "the log as it was then is read")
+def _(q):
+    now = q.bench.state.timestamp_ms
+    while q.bench.log.clock.now_ms() <= now:
+        pass
+    q.fill(10, 20)
+    assert numbers(q, timestampAsOf=now) == TEN
+
+
+@change(BATCH, "failOnDataLoss", "true → false", "an offset that is gone becomes the nearest one")
+def _(q):
+    truncate(q, 5)
+    gone = {"startingOffsets": '{"src": {"0": 2}}'}
+    with q.refuses("out of range"):
+        numbers(q, **gone)
+    assert numbers(q, **gone, failOnDataLoss="false") == [*range(5, 10)]
+
+
+@change(BATCH, "minPartitions", "added", "there are more tasks")
+def _(q):
+    assert [q.read(**given)[1] for given in ({}, {"minPartitions": 5})] == [1, 5]
+
+
+@change(BATCH, "maxRecordsPerPartition", "added", "there are smaller tasks")
+def _(q):
+    assert q.read(maxRecordsPerPartition=4)[1] == 3
+
+
+@change(BATCH, "includeHeaders", "false → true", "there is a column `headers`")
+def _(q):
+    assert [*{*q.columns(includeHeaders="true")} - {*q.columns()}] == ["headers"]
+
+
+@change(
+    BATCH,
+    "includeMetadata",
+    "false → true",
+    "there are columns `_topic` and so on; refused for Kafka-shaped topics",
+)
+def _(q):
+    typed(q, 1)
+    assert q.columns(subscribe="typed") == ["n"]
+    assert q.columns(subscribe="typed", includeMetadata="true") == [
+        "_offset",
+        "_partition",
+        "_timestamp",
+        "_topic",
+        "n",
+    ]
+    with q.refuses("includeMetadata is for topics with a schema"):
+        q.read(includeMetadata="true")
+
+
+@change(
+    BATCH, "isolation.level", "read_committed → read_uncommitted", "records of open transactions are read"
+)
+def _(q):
+    an_open_transaction(q)
+    assert numbers(q) == TEN
+    assert numbers(q, **{"isolation.level": "read_uncommitted"}) == [*TEN, 99]
+
+
+@change(
+    BATCH,
+    "group.id",
+    "another group, with `startingOffsets=committed`",
+    "reading begins where that group stands; refused with any other start",
+)
+def _(q):
+    for group, offset in (("g", 3), ("h", 8)):
+        Admin(q.bench.log).alter_group_offsets(group, {TopicPartition("src", 0): offset})
+    assert numbers(q, startingOffsets="committed", **{"group.id": "g"}) == [*range(3, 10)]
+    assert numbers(q, startingOffsets="committed", **{"group.id": "h"}) == [8, 9]
+    with q.refuses("group.id='g' has no effect"):
+        numbers(q, **{"group.id": "g"})
+
+
+# -- df.write ----------------------------------------------------------------------------------------------
+
+WRITE = "batch sink"
+
+
+@change(WRITE, "path", "another log", "the rows go there")
+def _(q):
+    q.write([1])
+    other = q.benches("other")
+    q.write([2], path=other.url)
+    assert (q.out(), q.out(bench=other)) == ([1], [2])
+
+
+@change(WRITE, "topic", "another topic", "the rows go there")
+def _(q):
+    q.write([1])
+    q.write([2], topic="other")
+    assert (q.out(), q.out("other")) == ([1], [2])
+
+
+@change(WRITE, "transactional.id", "added", "the write fences whoever had the id")
+def _(q):
+    q.write([1])
+    with Producer(q.bench.log, {"transactional.id": "t"}) as producer:
+        producer.init_transactions()
+        q.write([2], **{"transactional.id": "t"})
+        with q.refuses("fenced|taken over"):
+            producer.begin_transaction()
+            producer.send("out", "3")
+            producer.commit_transaction()
+    assert q.out() == [1, 2]
+
+
+@change(WRITE, "num.partitions", "raised", "refused: the topic has fewer; a new topic has so many")
+def _(q):
+    q.write([1])
+    with q.refuses("num.partitions=3: topic 'out' is there, and has 1"):
+        q.write([2], **{"num.partitions": 3})
+    q.write([2], topic="other", **{"num.partitions": 3})
+    assert len(q.bench.partitions("other")) == 3
+
+
+@change(WRITE, "auto.create.topics.enable", "true → false", "a topic that is missing is an error")
+def _(q):
+    q.write([1])
+    q.write([2], **{"auto.create.topics.enable": "false"})
+    with q.refuses("no topic 'other'"):
+        q.write([3], topic="other", **{"auto.create.topics.enable": "false"})
+    assert q.out() == [1, 2]
+
+
+@change(
+    WRITE,
+    "compression.type",
+    "none → zstd",
+    "the rows are compressed so (unless the topic's own setting says how)",
+)
+def _(q):
+    q.write([1])
+    q.write([2], **{"compression.type": "zstd"})
+    assert q.codecs() == [None, "zstd"]
+
+
+def batch_levels(codec, low, high):
+    def run(q):
+        values = [f"{number:x}" * (number % 7) for number in range(4000)]
+        for level in (low, high):
+            q.write(values, **{"compression.type": codec, f"compression.{codec}.level": level})
+        with q.refuses(f"no effect without compression.type={codec}"):
+            q.write([1], **{f"compression.{codec}.level": low})
+        sizes = q.sizes()
+        assert len(sizes) == 2
+        assert sizes[0] != sizes[1]
+
+    return run
+
+
+change(
+    WRITE,
+    "compression.lz4.level",
+    "another level",
+    "the rows are compressed at it; refused without `compression.type=lz4`",
+)(batch_levels("lz4", 1, 12))
+change(
+    WRITE,
+    "compression.zstd.level",
+    "another level",
+    "the rows are compressed at it; refused without `compression.type=zstd`",
+)(batch_levels("zstd", 1, 19))
+
+
+@change(WRITE, "partitioner.class", "added", "the rows go where it says")
+def _(q):
+    q.bench.topic("out", 2)
+    q.write(range(4), **{"partitioner.class": SECOND})
+    assert {partition for partition, _, _ in q.bench.rows("out")} == {1}
+
+
+@change(WRITE, "includeHeaders", "true → false", "the rows are stored without headers")
+def _(q):
+    q.write([1])
+    q.write([2], includeHeaders="false")
+    assert q.headers() == [[{"key": "h", "value": b"x"}], None]
+
+
+@change(WRITE, "log.upkeep.enable", "true → false", "the write leaves the log's upkeep to others")
+def _(q):
+    q.write([1])
+    q.shares.clear()
+    q.write([2], **{"log.upkeep.enable": "false"})
+    assert q.shares == []
+
+
+__all__ = ["CHANGES", "Upkeep"]
