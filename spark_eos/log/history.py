@@ -142,8 +142,9 @@ def plan_as_of(
 ) -> list[Fetch]:
     """The fetches for offsets ``start`` to ``end`` as ``past`` (`as_of`) shows them; ``log`` is the one of now.
 
-    What was rolled since is read from the new files: offsets are the same. What was compacted since is read from
-    the old ones, until a vacuum has removed them. Raises `OffsetOutOfRangeError` for records that are gone.
+    What was rolled since is read from the new files: offsets are the same. What was compacted or deleted since, as an
+    overwrite does, is read from the old ones, until a vacuum has removed them. Raises `OffsetOutOfRangeError` for
+    records that are gone.
     """
     then, now = past.state.topics[at.topic], log.state.topics.get(at.topic)
     if now is None or now.topic_id != then.topic_id:
@@ -152,22 +153,37 @@ def plan_as_of(
             "records are gone. Read as of a later entry"
         )
     first = partition_of(log.state, at).start
-    if start < first and start < end:
-        raise OffsetOutOfRangeError(
-            f"{at} had offsets {start} to {end} at entry {past.state.seq}, but those before {first} are deleted now. "
-            "Read from there on (startingOffsets), or as of a later entry"
-        )
+    if start < first:
+        middle = min(first, end)
+        try:
+            deleted = _as_it_was(log, past, at, start, middle, isolation)
+        except ObjectNotFoundError as error:
+            raise OffsetOutOfRangeError(
+                f"{at} had offsets {start} to {end} at entry {past.state.seq}; those before {first} were deleted since "
+                f"(overwritten, or by retention), and a vacuum has removed their files ({error}). Read from {first} on "
+                "(startingOffsets), or as of a later entry"
+            ) from error
+        if middle == end:
+            return deleted
+        return deleted + plan_as_of(log, past, at, middle, end, isolation)
     if _is_dense(log, at, start, end):
         return plan(log.state, at, start, end, isolation, log.load)
     try:
-        fetches = plan(past.state, at, start, end, isolation, past.load)
-        for name in {fetch.file.name for fetch in fetches}:
-            log.store.size(name)
+        return _as_it_was(log, past, at, start, end, isolation)
     except ObjectNotFoundError as error:
         raise OffsetOutOfRangeError(
             f"{at} was compacted after entry {past.state.seq}, and what it had then is removed ({error}). Read as of a "
             "later entry"
         ) from error
+
+
+def _as_it_was(
+    log: Log, past: Log, at: TopicPartition, start: int, end: int, isolation: Isolation
+) -> list[Fetch]:
+    """The fetches of the old files. Raises `ObjectNotFoundError` if one of them is not there any more."""
+    fetches = plan(past.state, at, start, end, isolation, past.load)
+    for name in {fetch.file.name for fetch in fetches}:
+        log.store.size(name)
     return fetches
 
 

@@ -296,16 +296,48 @@ def test_what_was_compacted_and_vacuumed_is_gone(whole):
         read(whole, 15)
 
 
-def test_what_was_deleted_is_gone(whole):
+def delete_before(log, offset):
+    topic = log.topic("t")
+    log.commit(lambda _: (AdvanceLogStart((PartitionOffset("t", topic.topic_id, 0, offset),)),))
+
+
+@pytest.mark.parametrize("offset", [7, 14, 20])
+def test_what_was_deleted_since_is_read_from_the_old_files(whole, offset):
     append(whole, *range(20))
-    topic = whole.topic("t")
-    whole.commit(lambda _: (AdvanceLogStart((PartitionOffset("t", topic.topic_id, 0, 7),)),))
+    delete_before(whole, offset)
+    for seq in range(2, 22):
+        assert read(whole, seq) == [*range(seq - 1)]
+    assert read(whole, whole.state.seq) == [*range(offset, 20)]
+
+
+def test_what_was_deleted_since_and_the_rest_rolled_is_read_from_both(whole):
+    append(whole, *range(20))
+    delete_before(whole, 3)
+    keep, whole.store.delete = whole.store.delete, lambda _: None
+    roll(whole)
+    whole.store.delete = keep
+    assert read(whole, 15) == [*range(14)]
+
+
+def test_what_was_deleted_and_vacuumed_is_gone(whole):
+    append(whole, *range(20))
+    past = as_of(whole, 15)
+    old = plan(past.state, AT, 0, 7, Isolation.READ_COMMITTED, past.load)
+    delete_before(whole, 7)
+    for name in {fetch.file.name for fetch in old}:
+        whole.store.delete(name)
     with pytest.raises(
-        OffsetOutOfRangeError, match="t-0 had offsets 0 to 14 at entry 15, but those before 7"
+        OffsetOutOfRangeError,
+        match=r"offsets 0 to 14 at entry 15; those before 7 were deleted since.*a vacuum has removed their files",
     ):
         read(whole, 15)
-    past = as_of(whole, 15)
     assert values(whole, plan_as_of(whole, past, AT, 7, 14, Isolation.READ_COMMITTED)) == [*range(7, 14)]
+
+
+def test_a_range_without_offsets_before_what_was_deleted(whole):
+    append(whole, *range(3))
+    delete_before(whole, 3)
+    assert read(whole, 1) == []
 
 
 @pytest.mark.parametrize("again", [True, False])

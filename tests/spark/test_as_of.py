@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos.errors import ConfigError, InvalidRequestError
+from spark_eos.errors import ConfigError, InvalidRequestError, OffsetOutOfRangeError
 from spark_eos.log.history import iso
 from spark_eos.spark.batch import EosLogBatchReader
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
+from spark_eos.spark.target import truncation
 
 
 @pytest.fixture
@@ -61,6 +62,19 @@ def test_a_part_as_of_an_entry(read, times):
     seq, _ = times[3]
     assert read(versionAsOf=str(seq), startingOffsets='{"src": {"0": 2}}') == expected(4)[2:]
     assert read(versionAsOf=str(seq), endingOffsets='{"src": {"0": 2}}') == expected(2)
+
+
+def test_before_an_overwrite(bench, read, times):
+    """As long as the files are there, which is file.delete.delay.ms at least."""
+    bench.log.commit(lambda state: truncation(state, "src"))
+    bench.produce("src", [7])
+    assert read() == [(5, "7")]
+    for count, (seq, timestamp_ms) in enumerate(times, 1):
+        assert read(versionAsOf=str(seq)) == read(timestampAsOf=str(timestamp_ms)) == expected(count)
+    for name in bench.files("src") - bench.referenced("src"):
+        bench.log.store.delete(name)
+    with pytest.raises(OffsetOutOfRangeError, match="a vacuum has removed their files"):
+        read(versionAsOf=str(times[-1][0]))
 
 
 @pytest.mark.usefixtures("times")

@@ -16,7 +16,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset
-from spark_eos.spark.options import parse_source
+from spark_eos.spark.options import parse_any_source, parse_source
 from spark_eos.spark.source import EosLogStreamReader
 from spark_eos.spark.topics import source_schema
 
@@ -30,7 +30,7 @@ def read(bench):
     def make(**options):
         options.setdefault("startingOffsets", "earliest")
         given = {name: value for name, value in {"path": bench.url, **options}.items() if value is not None}
-        columns = source_schema(parse_source(given, streaming=None))
+        columns = source_schema(parse_any_source(given))
         return EosLogStreamReader(parse_source(given, streaming=True), columns)
 
     for topic in ("a", "b"):
