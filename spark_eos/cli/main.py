@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from spark_eos.cli import configs, entries, groups, history, maintain, topics, transactions, verify
+from spark_eos.cli import configs, copy, entries, groups, history, maintain, topics, transactions, verify
 from spark_eos.errors import EosLogError
 
 __all__ = ["main"]
@@ -32,6 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="eoslog", description="Look into a log, and put right what hangs.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for noun in (topics, entries, transactions, groups, configs, maintain, verify, history):
+    for noun in (topics, entries, transactions, groups, configs, maintain, verify, copy, history):
         noun.add_commands(commands)
     return parser

@@ -35,6 +35,11 @@ class DataCheck:
         self._files: OrderedDict[str, str] = OrderedDict()
         self._mentioned = Mentioned()
         self._total = 0
+        self._missing: dict[str, int] = {}
+        """Of the topics that miss data files: where the oldest of these was begun."""
+        self._newest: dict[str, int] = {}
+        """Where the newest file of a topic was begun of those that are there."""
+        self._lost = 0
 
     def check(self, state: State) -> None:
         """Look at everything that the state refers to, and count what it does not."""
@@ -43,6 +48,7 @@ class DataCheck:
         for name, topic in sorted(state.topics.items()):
             for number in range(topic.partitions):
                 self._partition(state, topic, (topic.topic_id, number), f"{name}-{number}")
+        self._explain()
         self._offsets(state)
         self._unreferenced(state)
 
@@ -64,6 +70,44 @@ class DataCheck:
             if problem and self._is_needed(state, key, row):
                 where = "" if context in problem else f" ({context})"
                 self._notes.wrong(row.file.name, f"{problem}{where}", _FROM_A_COPY)
+                self._note_missing(row.file.name, problem)
+            elif not self._files[row.file.name]:
+                self._note_present(row.file.name)
+
+    def _note_missing(self, name: str, problem: str) -> None:
+        if problem == "is missing":
+            topic, begun = name.rpartition("/")[0], staged_at(name)
+            self._missing[topic] = min(self._missing.get(topic, begun), begun)
+            self._lost += 1
+
+    def _note_present(self, name: str) -> None:
+        topic = name.rpartition("/")[0]
+        self._newest[topic] = max(self._newest.get(topic, 0), staged_at(name))
+
+    def _explain(self) -> None:
+        """Say what came before what is missing: of each topic the newest files, so the data is older than the log."""
+        if not self._missing or any(
+            begun < self._newest.get(topic, 0) for topic, begun in self._missing.items()
+        ):
+            return
+        if not self._newest:
+            if self._lost == 1:
+                return  # The only file of the log: that says nothing.
+            self._notes.add(
+                Verdict.NOTE,
+                names.DATA,
+                "none of the data files that entries refer to is here: data/ was not copied with the log",
+                "copy it from the log, or copy the log anew with: eoslog copy LOG DESTINATION",
+            )
+            return
+        self._notes.add(
+            Verdict.NOTE,
+            names.DATA,
+            f"{self._lost} data files that entries refer to are missing, the newest ones of their topics: this looks "
+            "like a copy of a log whose data/ was copied before its _log/, while the log was written to",
+            "if the log itself is still there, copy its data/ again over this one (files never change), or copy the "
+            "log anew with: eoslog copy LOG DESTINATION. Otherwise the records in these files are lost",
+        )
 
     def _file(self, row: IndexRow) -> str:
         """What is the matter with the file as a whole; told once, for the first row that refers to it."""

@@ -15,7 +15,7 @@ class Verdict(Enum):
     WRONG = "wrong"
     REPAIRED = "repaired"
     NOTE = "note"
-    """Worth to know, and nothing to worry about."""
+    """Worth to know: explains something, or harms nothing."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,287 @@
+"""A copy of a live log: one state of it, with all that the state refers to.
+
+The order makes it right. First the state is fixed: the newest snapshot and the entries behind it. Then what the state
+refers to is copied: pieces of indexes and data files. What makes the destination a log comes last: the entries, the
+snapshot, and entry 0. A destination that is no log yet is an unfinished copy, marked by `MARK`; the same call goes on
+with it.
+
+Writers, readers and maintenance may go on meanwhile. A file that a vacuum has removed since is no part of the newest
+state any more: then that one is copied, and what is in the destination already is not copied again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_eos.errors import (
+    ConfigError,
+    CorruptRecordError,
+    LogExistsError,
+    NotALogError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+)
+from spark_eos.log import names
+from spark_eos.log.clock import SYSTEM
+from spark_eos.log.derived import store_derived
+from spark_eos.log.pieces import Pieces
+from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.maintenance.references import piece_names
+from spark_eos.maintenance.verify import Finding, Summary, verify
+from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.rules import apply_entry
+from spark_eos.protocol.snapshot import encode_snapshot
+from spark_eos.protocol.state import EMPTY, State
+from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
+from spark_eos.storage.probe import probe
+
+__all__ = ["MARK", "Copied", "copy_log"]
+
+MARK = "_copy"
+"""Lies in a destination until the copy is finished: the id of the log."""
+
+_PART = 16 * 1024 * 1024
+"""Bytes of a data file that are held in memory."""
+
+_AT_A_TIME = 8
+"""Files under way, where that is requests."""
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Which log was copied, and what verification found in the copy."""
+
+    log_id: str
+    verified: Summary
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """A state of the log: behind its newest snapshot, if there is one, and the entries since, as they are stored."""
+
+    state: State
+    base: State | None
+    entries: dict[int, pa.Buffer]
+
+
+def copy_log(
+    url: str | os.PathLike[str] | Store,
+    destination: str | os.PathLike[str] | Store,
+    found: Callable[[Finding], None],
+    *,
+    quick: bool = False,
+    progress: Progress | None = None,
+    settings: Settings = NO_SETTINGS,
+    destination_settings: Settings = NO_SETTINGS,
+) -> Copied:
+    """Copy the log at ``url`` into the empty ``destination``, and verify the copy (``found``, ``quick`` as there).
+
+    After an error or a kill the same call goes on. Raises `NotALogError` if there is no log at ``url`` or something
+    else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is missing in the
+    log or in the copy, and what the stores raise.
+    """
+    source = url if isinstance(url, Store) else open_store(url, settings)
+    target = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
+    tell = progress or _silent
+    _check_apart(source, target)
+    fixed = _fix(source)
+    _take(target, fixed.state.log_id)
+    probe(target, SYSTEM.unique())
+    if not any(target.list(names.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
+        _make_a_log(target, _copy_content(source, target, fixed, tell))
+    _create(target, names.entry(0), source.read(names.entry(0)))
+    summary = verify(target, found, quick=quick, progress=progress)
+    if not summary.is_sound:
+        raise CorruptRecordError(
+            f"the copy {target.url} is not sound. Run eoslog verify on the log {source.url}; if that is sound, delete "
+            "the copy and copy again"
+        )
+    target.delete(MARK)
+    return Copied(fixed.state.log_id, summary)
+
+
+# -- The destination --------------------------------------------------------------------------------------
+
+
+def _check_apart(source: Store, target: Store) -> None:
+    inner, outer = f"{target.url.rstrip('/')}/", f"{source.url.rstrip('/')}/"
+    if inner.startswith(outer) or outer.startswith(inner):
+        raise ConfigError(
+            f"the copy {target.url} and the log {source.url} lie in one another: choose a folder or prefix beside it"
+        )
+
+
+def _take(target: Store, log_id: str) -> None:
+    """See that the destination is empty and mark it, or that it is an unfinished copy of this log."""
+    mark = json.dumps({"log_id": log_id}).encode()
+    try:
+        marked = target.read(MARK).to_pybytes()
+    except ObjectNotFoundError:
+        if _is_there(target, names.entry(0)) or any(target.list(names.SNAPSHOTS)):
+            raise LogExistsError(
+                f"{target.url} holds a log already: copy into an empty folder or prefix"
+            ) from None
+        other = next((info.name for info in target.list("")), None)
+        if other is not None:
+            raise NotALogError(
+                f"{target.url} is not empty (it holds {other!r}): copy into an empty folder or prefix"
+            ) from None
+        _create(target, MARK, mark)
+        return
+    if marked != mark:
+        raise LogExistsError(
+            f"{target.url} holds an unfinished copy of another log ({marked.decode(errors='replace')}): copy into an "
+            "empty folder or prefix"
+        )
+    if _is_there(target, names.entry(0)):
+        raise LogExistsError(
+            f"{target.url} is a copy already, and was not verified to its end: run eoslog verify on it, and delete "
+            f"{MARK} there if it is sound; or delete all of it and copy again"
+        )
+
+
+def _make_a_log(target: Store, fixed: _Fixed) -> None:
+    """All but entry 0. Without a snapshot and entry 0 the entries are not taken for a log."""
+    per_folder = fixed.state.entries_per_folder
+    wanted = {names.entry(seq, per_folder) for seq in fixed.entries}
+    # Entries of an earlier try: with a newer snapshot they may not reach up to it.
+    for info in list(target.list(names.LOG)):
+        if not info.name.startswith(names.INDEX) and info.name not in wanted:
+            target.delete(info.name)
+    for seq, data in fixed.entries.items():
+        if seq:
+            _create(target, names.entry(seq, per_folder), data)
+    if fixed.base is not None:
+        # All who write a snapshot write the same bytes. The log may have dropped this one meanwhile.
+        _create(target, names.snapshot(fixed.base.seq), encode_snapshot(fixed.base))
+
+
+def _create(target: Store, name: str, data: Data) -> None:
+    """Have ``name`` hold ``data``, from now or from an earlier try."""
+    try:
+        target.create(name, data)
+    except ObjectExistsError:
+        store_derived(target, name, data)  # A store may refuse a free name.
+        if bytes(target.read(name)) != bytes(data):
+            raise LogExistsError(
+                f"{target.url}/{name} was written by another process while the log was copied: delete the copy and "
+                "copy again, into a place of its own"
+            ) from None
+
+
+def _is_there(store: Store, name: str) -> bool:
+    try:
+        store.size(name)
+    except ObjectNotFoundError:
+        return False
+    return True
+
+
+# -- The log ----------------------------------------------------------------------------------------------
+
+
+def _fix(source: Store) -> _Fixed:
+    """The newest state, and what leads to it. Raises `NotALogError`."""
+    if not _is_there(source, names.entry(0)):
+        raise NotALogError(f"{source.url} is not a log: it has no {names.entry(0)}. Check the path")
+    while True:
+        base = newest_snapshot(source)
+        state = base or EMPTY
+        entries: dict[int, pa.Buffer] = {}
+        while (data := _entry(source, state)) is not None and data.size:
+            seq = state.seq + 1
+            entries[seq] = data
+            state, _ = apply_entry(state, decode_entry(data, seq, f"{source.url}/{names.entry(seq)}"))
+        if data is None:
+            source.settle(names.entry(state.seq, state.entries_per_folder))
+            return _Fixed(state, base, entries)
+        newer = newest_snapshot(source)
+        if newer is None or newer.seq <= state.seq:
+            raise CorruptRecordError(
+                f"entry {state.seq + 1} of {source.url} is retired, but no snapshot stands for it: run eoslog verify"
+            )
+
+
+def _entry(source: Store, state: State) -> pa.Buffer | None:
+    try:
+        return source.read(names.entry(state.seq + 1, state.entries_per_folder))
+    except ObjectNotFoundError:
+        return None
+
+
+def _data_sizes(state: State, pieces: Pieces) -> dict[str, int]:
+    """The data files that readers of the state may be sent to, with their sizes."""
+    return {
+        row.file.name: row.file.size
+        for partition in state.partitions.values()
+        for row in partition.index.scan(partition.start, pieces.load)
+        if row.file is not None and row.next_offset > partition.start
+    }
+
+
+def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -> _Fixed:
+    """Copy what the state refers to, or a newer one does, where parts have been removed since; the state it was."""
+    while True:
+        try:
+            pieces = Pieces(source)
+            for name in piece_names(fixed.base, pieces.load) if fixed.base is not None else ():
+                tell("indexes", 0, 0)
+                _copy(source, target, name, None)
+            sizes = _data_sizes(fixed.state, pieces)
+            for number, _ in enumerate(_in_parallel(source, target, sizes), 1):
+                tell("data files", number, len(sizes))
+        except ObjectNotFoundError as error:
+            newer = _fix(source)
+            if newer.state.log_id != fixed.state.log_id:
+                raise NotALogError(
+                    f"{source.url} does not hold log {fixed.state.log_id} any more: it was replaced"
+                ) from error
+            if newer.state.seq == fixed.state.seq:
+                raise CorruptRecordError(
+                    f"{error}: the log refers to it. The log itself is damaged: run eoslog verify {source.url}"
+                ) from error
+            fixed = newer
+        else:
+            return fixed
+
+
+def _in_parallel(source: Store, target: Store, sizes: dict[str, int]) -> Iterator[None]:
+    threads = 1 if source.is_local and target.is_local else _AT_A_TIME
+    with ThreadPoolExecutor(threads) as pool:
+        waiting = [pool.submit(_copy, source, target, name, size) for name, size in sizes.items()]
+        try:
+            for one in waiting:
+                yield one.result()
+        finally:
+            for one in waiting:
+                one.cancel()
+
+
+def _copy(source: Store, target: Store, name: str, size: int | None) -> None:
+    """Copy an object, unless it is there: objects that were copied before never change."""
+    known = source.size(name)
+    if size is not None and known != size:
+        raise CorruptRecordError(
+            f"{source.url}/{name} has {known} bytes, not {size}: the log itself is damaged, run eoslog verify "
+            f"{source.url}"
+        )
+    if _is_there(target, name):
+        return
+    if known <= _PART:
+        _create(target, name, source.read(name))
+        return
+    with target.upload(name) as out:
+        for offset in range(0, known, _PART):
+            out.write(source.read(name, offset, _PART))
+
+
+def _silent(_what: str, _done: int, _of: int) -> None:
+    """Tell nobody."""

@@ -1,0 +1,380 @@
+"""A copy of a log is one of its states, whatever goes on in the log and whenever the copy is stopped."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from itertools import count
+
+import pytest
+
+from spark_eos import Admin
+from spark_eos.cli.main import main
+from spark_eos.errors import (
+    ConfigError,
+    CorruptRecordError,
+    LogExistsError,
+    NotALogError,
+    RetriableError,
+)
+from spark_eos.log import names
+from spark_eos.log.log import Log
+from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.maintenance import copying
+from spark_eos.maintenance.copying import MARK, copy_log
+from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.maintenance.verify import Verdict, verify
+from spark_eos.protocol.rules import sealing
+from spark_eos.storage import MemoryStore
+from spark_eos.testing.wrapped_store import WrappedStore
+
+from .world import append, created, left_behind, listed, roll, values
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch):
+    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+
+
+def grown(numbers=23, **options):
+    """A log with snapshots, retired entries, pieces and rolled files, and some left-overs."""
+    log = created(MemoryStore(), **options)
+    append(log, *range(numbers))
+    roll(log, pieces=1)
+    left_behind(log, 1000)
+    append(log, *range(numbers, numbers + 3))
+    return log
+
+
+def store():
+    made = MemoryStore()
+    made.url = f"memory://{uuid.uuid4().hex}"
+    return made
+
+
+def copied(source, target=None, **options):
+    """The copy, opened; verification found nothing at all in it."""
+    target = target or store()
+    found = []
+    assert copy_log(source, target, found.append, **options).verified.is_sound
+    assert found == []
+    return Log.open(target)
+
+
+def findings(target, **options):
+    found = []
+    verify(target, found.append, **options)
+    return found
+
+
+class Watched(WrappedStore):
+    """Calls ``before`` with each operation and name."""
+
+    def __init__(self, inner, before):
+        super().__init__(inner)
+        self._before = before
+
+    def _call(self, operation, name, effect):
+        self._before(operation, name)
+        return effect()
+
+
+def test_a_copy_has_the_state_and_the_records_and_nothing_else():
+    log = grown()
+    copy = copied(log.store)
+    assert (copy.log_id, copy.state.seq) == (log.log_id, log.state.seq)
+    assert values(copy) == values(log) == [*range(26)]
+    assert newest_snapshot(copy.store) is not None
+    assert MARK not in listed(copy, "")
+    summary = verify(copy.store, lambda _: None)
+    assert (summary.unreferenced_files, summary.unreferenced_pieces) == (0, 0)
+    assert verify(log.store, lambda _: None).unreferenced_files > 0
+
+
+def test_a_copy_goes_on_like_any_log():
+    log = grown()
+    copy = copied(log.store)
+    append(copy, *range(100, 120))
+    assert values(copy) == [*range(26), *range(100, 120)]
+    assert verify(copy.store, lambda _: None).is_sound
+    assert values(log) == [*range(26)]
+
+
+def test_a_log_without_snapshots():
+    log = created(MemoryStore(), snapshot_interval=1000)
+    append(log, 1, 2, 3)
+    assert values(copied(log.store)) == [1, 2, 3]
+
+
+def test_large_files_are_copied_in_parts(monkeypatch):
+    monkeypatch.setattr(copying, "_PART", 100)
+    log = grown()
+    assert values(copied(log.store)) == [*range(26)]
+
+
+def test_what_a_vacuum_removes_meanwhile_is_copied_as_the_log_has_it_by_then():
+    log = grown()
+    todo = [True]
+
+    def disturb(operation, name):
+        if operation == "read" and name.startswith(names.DATA) and todo:
+            todo.clear()
+            roll(log)
+            append(log, *range(26, 30))
+            for one in range(2):
+                log.clock.now += 10 * 86_400
+                Vacuum(log, min_age_s=0).run()
+                append(log, 30 + one)
+
+    before = listed(log, names.DATA)
+    copy = copied(Watched(log.store, disturb))
+    assert not {*before} <= {*listed(log, names.DATA)}, "files went meanwhile"
+    assert values(copy) == values(log) == [*range(32)]
+
+
+def test_entries_that_are_retired_meanwhile():
+    """The entries of the fixed state are held until the end: by then the log may have emptied them."""
+    log = grown()
+    todo = [True]
+
+    def disturb(operation, name):
+        if operation == "read" and name.startswith(names.DATA) and todo:
+            todo.clear()
+            append(log, *range(26, 60))
+
+    first = log.state.seq
+    copy = copied(Watched(log.store, disturb))
+    assert not log.store.size(names.entry(first)), "retired"
+    assert copy.state.seq == first
+    assert values(copy) == [*range(26)]
+
+
+class StoppedError(BaseException):
+    """As a kill."""
+
+
+@pytest.mark.parametrize("grows", [False, True], ids=["same", "grown"])
+def test_stopped_before_any_operation_it_is_no_log_yet_and_the_same_call_goes_on(grows):
+    for stop in count():
+        log = grown()
+        target, left = store(), [stop]
+
+        def tick(operation, _name, left=left):
+            if operation in {"create", "upload", "delete"}:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise StoppedError
+
+        try:
+            copy_log(log.store, Watched(target, tick), lambda _: None)
+        except StoppedError:
+            pass
+        else:
+            break
+        if grows:
+            append(log, *range(26, 40))
+        try:
+            half = Log.open(target)
+        except NotALogError:
+            half = None
+        else:
+            assert values(half) == [*range(26)], "what can be opened is complete"
+        if half is not None and names.entry(0) in listed(half, names.LOG):
+            with pytest.raises(LogExistsError, match="eoslog verify"):
+                copy_log(log.store, target, lambda _: None)
+        else:
+            copy = copied(log.store, target)
+            assert values(copy) == (values(log) if half is None else [*range(26)])
+            assert MARK not in listed(copy, "")
+    assert stop > 30
+
+
+def test_what_is_in_the_way_is_refused_before_anything_is_written():
+    log, other = grown(), grown(3)
+    target = store()
+    target.create("photos/one.jpg", b"x")
+    with pytest.raises(NotALogError, match=r"not empty.*photos/one\.jpg"):
+        copy_log(log.store, target, print)
+    with pytest.raises(LogExistsError, match="holds a log already"):
+        copy_log(log.store, copied(other.store).store, print)
+    unfinished = store()
+    unfinished.create(MARK, b'{"log_id": "another"}')
+    with pytest.raises(LogExistsError, match="unfinished copy of another log"):
+        copy_log(log.store, unfinished, print)
+    with pytest.raises(NotALogError, match="is not a log"):
+        copy_log(store(), target, print)
+    assert [info.name for info in target.list("")] == ["photos/one.jpg"]
+
+
+@pytest.mark.parametrize("inside", ["", "/backup", "/../log/backup"])
+def test_a_copy_does_not_lie_in_its_log(log_url, inside):
+    Log.create(log_url)
+    with pytest.raises(ConfigError, match="in one another"):
+        copy_log(log_url, log_url + inside, print)
+
+
+def test_damage_of_the_log_is_named_and_nothing_becomes_a_log():
+    log = grown()
+    needed = {
+        row.file.name for row in log.state.partitions[log.topic("t").topic_id, 0].index.tail if row.file
+    }
+    lost = min(needed)
+    log.store.delete(lost)
+    target = store()
+    with pytest.raises(CorruptRecordError, match=rf"{lost}.*eoslog verify"):
+        copy_log(log.store, target, print)
+    with pytest.raises(NotALogError):
+        Log.open(target)
+
+
+def test_a_copy_that_is_not_sound_is_an_error():
+    log = grown()
+    target = store()
+
+    def spoil(operation, name):
+        if name == names.entry(0) and operation == "create":
+            target.delete(listed(Log(target), names.DATA)[0])
+
+    with pytest.raises(CorruptRecordError, match="is not sound"):
+        copy_log(log.store, Watched(target, spoil), lambda _: None)
+
+
+# -- Broken copies ----------------------------------------------------------------------------------------
+
+
+def test_verify_says_that_data_was_copied_before_the_log(tmp_path):
+    log = Log.create(tmp_path / "log")
+    for topic in ("t", "u"):
+        log.ensure_topic(topic)
+        append(log, 1, 2, topic=topic)
+    shutil.copytree(tmp_path / "log/data", tmp_path / "copy/data")
+    append(log, 3, 4)
+    shutil.copytree(tmp_path / "log/_log", tmp_path / "copy/_log")
+    *missing, last = findings(tmp_path / "copy", quick=True)
+    assert [one.verdict for one in missing] == [Verdict.WRONG] * 2
+    assert last.verdict is Verdict.NOTE
+    assert "2 data files" in last.text
+    assert "whose data/ was copied before its _log/" in last.text
+    assert "eoslog copy LOG DESTINATION" in last.remedy
+    # What the remedy says is so.
+    shutil.copytree(tmp_path / "log/data", tmp_path / "copy/data", dirs_exist_ok=True)
+    assert findings(tmp_path / "copy") == []
+
+
+def test_verify_explains_nothing_where_an_older_file_is_missing():
+    log = created(MemoryStore(), snapshot_interval=1000)
+    append(log, 1, 2, 3)
+    log.store.delete(listed(log, names.DATA)[1])
+    assert [one.verdict for one in findings(log.store)] == [Verdict.WRONG]
+
+
+def test_verify_says_that_the_data_was_not_copied():
+    log = created(MemoryStore(), snapshot_interval=1000)
+    append(log, 1, 2, 3)
+    for name in listed(log, names.DATA):
+        log.store.delete(name)
+    assert "data/ was not copied" in findings(log.store)[-1].text
+
+
+# -- Other processes, other stores, the command -----------------------------------------------------------
+
+_WRITER = """
+import sys
+from spark_eos import Producer
+from spark_eos.errors import AbortableError
+producer = Producer(sys.argv[1], {"transactional.id": sys.argv[2]})
+producer.init_transactions()
+number = 0
+print("ready", flush=True)
+while True:
+    producer.begin_transaction()
+    for topic in ("t", "u"):
+        producer.send(topic, b"%s %d" % (sys.argv[2].encode(), number), partition=0)
+    try:
+        producer.commit_transaction()
+        number += 1
+    except AbortableError:
+        producer.abort_transaction()
+"""
+
+
+def test_copies_of_a_log_that_processes_write_to_and_maintain(log_url, tmp_path, capsys):
+    log = Log.create(log_url, snapshot_interval=5)
+    for topic in ("t", "u"):
+        Admin(log).create_topic(topic, config={"file.delete.delay.ms": 0})
+    commands = [[sys.executable, "-c", _WRITER, log_url, name] for name in ("a", "b")]
+    commands += [
+        [sys.executable, "-m", "spark_eos", "maintain", log_url, "--watch", "0.01", "--min-age", "0"]
+    ]
+    running = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in commands[:2]]
+    running.append(subprocess.Popen(commands[2], stdout=subprocess.DEVNULL))
+    try:
+        for one in running[:2]:
+            assert one.stdout.readline() == "ready\n"
+        lasts = []
+        for number in range(2):
+            before = log.follow().seq
+            while log.follow().seq < before + 20:
+                assert all(one.poll() is None for one in running)
+                time.sleep(0.01)
+            target = str(tmp_path / f"copy-{number}")
+            assert main(("copy", log_url, target)) == 0, capsys.readouterr().err
+            copy = Log.open(target)
+            t, u = (records(copy, topic) for topic in ("t", "u"))
+            assert t == u, "both topics are as of one entry"
+            for name in ("a", "b"):
+                own = [int(value.split()[1]) for value in t if value.startswith(name)]
+                assert own == [*range(len(own))]
+            lasts.append(copy.state.seq)
+        assert lasts == sorted({*lasts})
+    finally:
+        for one in running:
+            one.kill()
+            one.communicate()
+    assert "is verified" in capsys.readouterr().out
+
+
+def records(log, topic):
+    from .world import fetches
+
+    found = fetches(log, topic)
+    known = log.topic(topic)
+    return [v.decode() for fetch in found for v in log.read(known, fetch).column("value").to_pylist()]
+
+
+def test_into_a_bucket_and_back(tmp_path, bucket_url):
+    """By a network that spoils requests: the same call goes on until it is done."""
+    log = Log.create(tmp_path / "log", snapshot_interval=5)
+    log.ensure_topic("t")
+    append(log, *range(12))
+    persistently(lambda: copy_log(tmp_path / "log", bucket_url, print))
+    persistently(lambda: copy_log(bucket_url, tmp_path / "back", print))
+    back = Log.open(tmp_path / "back")
+    assert (back.log_id, values(back)) == (log.log_id, [*range(12)])
+
+
+def persistently(call):
+    while True:
+        try:
+            return call()
+        except RetriableError:
+            continue
+
+
+def test_the_command(log_url, tmp_path, capsys):
+    log = Log.create(log_url)
+    log.ensure_topic("t")
+    append(log, 1, 2, 3)
+    assert main(("copy", log_url, str(tmp_path / "one"))) == 0
+    size = sum(info.size for info in log.store.list(names.DATA))
+    assert capsys.readouterr().out == (
+        f"log {log.log_id} up to entry 4: 3 records in 3 files of {size} bytes; the copy is verified\n"
+    )
+    assert main(("copy", log_url, str(tmp_path / "two"), "--quick", "--json")) == 0
+    assert '"last_entry": 4, "files": 3' in capsys.readouterr().out
+    assert main(("copy", log_url, str(tmp_path / "one"))) == 1
+    assert "holds a log already: copy into an empty folder" in capsys.readouterr().err
