@@ -23,7 +23,7 @@ import pytest
 from spark_eos.errors import EosLogError
 from spark_eos.log.staging import compression_of
 from spark_eos.spark.batch import EosLogBatchReader, EosLogBatchWriter
-from spark_eos.spark.options import parse_sink, parse_source
+from spark_eos.spark.options import parse_any_source, parse_sink, parse_source
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink import EosLogStreamWriter
 from spark_eos.spark.source import EosLogStreamReader
@@ -124,7 +124,7 @@ class Driven(Engine):
 
     def run(self, source=None, sink=None):
         source, sink = self.source(source), self.sink(sink)
-        columns = source_schema(parse_source(source, streaming=None))
+        columns = source_schema(parse_any_source(source))
         reader = EosLogStreamReader(parse_source(source, streaming=True), columns)
         checkpoint = Path(sink.get("checkpointLocation", self.folder / "none"))
         for name in ("offsets", "commits"):
@@ -155,7 +155,7 @@ class Driven(Engine):
     def read(self, **given):
         """Rows as dicts, and the number of tasks."""
         given = self.source({"startingOffsets": None, **given})
-        columns = source_schema(parse_source(given, streaming=None))
+        columns = source_schema(parse_any_source(given))
         reader = EosLogBatchReader(parse_source(given, streaming=False), columns)
         tasks = reader.partitions()
         rows = [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
