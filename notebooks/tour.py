@@ -12,6 +12,7 @@
 
 import json
 import tempfile
+import time
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -125,6 +126,8 @@ print(counts())
 run_once()
 assert sum(counts().values()) == 2000
 
+before_the_late_ones = time.time_ns() // 1_000_000
+time.sleep(0.01)  # Times are kept in milliseconds.
 records.limit(10).write.format("eoslog").option("topic", "flights").mode("append").save(log)
 run_once()
 print(counts())
@@ -149,8 +152,8 @@ for partition in admin.describe_topic("flights").partitions:
 
 # MAGIC %md
 # MAGIC ## Reading from where you like
-# MAGIC Offsets, not versions: a read starts and ends at offsets or timestamps of your choice. (There is no
-# MAGIC time travel over versions of a table.)
+# MAGIC A batch read starts and ends at offsets or timestamps of your choice. Spark filters what was read: it hands no
+# MAGIC filter on to this source. A schema with fewer columns reads no others.
 
 # COMMAND ----------
 
@@ -168,6 +171,27 @@ first.select("partition", "offset", F.col("value").cast("string")).orderBy("part
     truncate=False
 )
 assert first.count() == sum(ends.values())
+
+values = spark.read.schema("value binary").format("eoslog").option("subscribe", "departures").load(log)
+assert values.columns == ["value"]
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The log as it was
+# MAGIC `timestampAsOf` reads the log as it was at a time, `versionAsOf` behind an entry (`eoslog history` lists them),
+# MAGIC as long as that is retained. Here: before the ten flights that came late.
+
+# COMMAND ----------
+
+flights_then = (
+    spark.read.format("eoslog")
+    .option("subscribe", "flights")
+    .option("timestampAsOf", before_the_late_ones)
+    .load(log)
+)
+print(flights_then.count())
+assert flights_then.count() == 2000
 
 # COMMAND ----------
 
