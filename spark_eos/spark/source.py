@@ -42,6 +42,9 @@ __all__ = ["EosLogStreamReader"]
 
 _LOG = logging.getLogger(__name__)
 
+_GLANCE_S = 0.01
+"""How often news is looked for where that is no request: as often as Spark would ask."""
+
 _LONGEST_REST_S = 0.2
 """Another source of the same query waits, too."""
 
@@ -177,9 +180,18 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Log.shared(self._options.path, self._options.settings, max_age_s=max_age_s)
 
     def _look(self, log: Log) -> None:
-        """Look for news where that is a request; after looks in vain not at once, as Spark asks again after 10 ms."""
+        """Look for news; after looks in vain with patience, as Spark asks again after 10 ms.
+
+        Where looking is a request, not at once. In a folder it costs next to nothing, but Spark's question does: the
+        answer waits for news instead, for a moment, unless a micro-batch has run since the last one.
+        """
         if log.store.is_local:
-            return  # `Log.shared` has.
+            seq = log.state.seq  # `Log.shared` has looked.
+            while (left := self._not_before_s - log.clock.monotonic()) > 0:
+                log.clock.sleep(min(left, _GLANCE_S))
+                if log.follow().seq != seq:
+                    return
+            return
         left = self._not_before_s - log.clock.monotonic()
         if left > 0:
             log.clock.sleep(left)

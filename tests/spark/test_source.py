@@ -184,3 +184,48 @@ def test_a_small_partition_beside_a_large_one_is_not_starved(read, bench):
     producer.flush()
     end = source.latestOffset(start, ReadMaxRows(5))
     assert end["src"] == {"0": 4, "1": 1}
+
+
+@pytest.fixture
+def naps(bench, monkeypatch):
+    """What is slept, on a clock that goes on by nothing else; ``naps.then`` is called after each."""
+
+    class Naps(list):
+        then = staticmethod(lambda: None)
+
+    found = Naps()
+    began_s = bench.log.clock.monotonic()
+
+    def sleep(_, seconds):
+        found.append(seconds)
+        found.then()
+
+    clock = bench.log.clock.__class__
+    monkeypatch.setattr(clock, "sleep", sleep)
+    monkeypatch.setattr(clock, "monotonic", lambda _: began_s + sum(found))
+    return found
+
+
+def test_a_poll_of_a_folder_without_news_waits_for_news_for_a_moment(read, naps):
+    source = read()
+    end = source.latestOffset(began(source), ALL)
+    assert source.latestOffset(end, ALL) == end
+    assert naps == [], "the first look in vain is told at once"
+    for polls in (1, 2, 3):
+        assert source.latestOffset(end, ALL) == end
+        assert sum(naps) == pytest.approx(polls * 0.05)
+    assert max(naps) <= 0.01
+
+
+def test_news_ends_the_wait_and_a_micro_batch_spares_it(bench, read, naps):
+    source = read()
+    end = source.latestOffset(began(source), ALL)
+    assert source.latestOffset(end, ALL) == end
+    naps.then = lambda: bench.produce("src", [10]) if len(naps) == 2 else None
+    newer = source.latestOffset(end, ALL)
+    assert newer["src"] == {"0": 11}
+    assert len(naps) == 2
+    assert source.latestOffset(newer, ALL) == newer
+    naps.append(0.2)  # A micro-batch of another source of the query has run.
+    naps.then = lambda: pytest.fail("it waits")
+    assert source.latestOffset(newer, ALL) == newer
