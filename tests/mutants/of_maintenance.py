@@ -13,6 +13,8 @@ _SEGMENTS = "spark_eos/protocol/rules/segments.py"
 
 _OF_VACUUM = ("tests/maintenance/test_vacuum.py",)
 _OF_RETENTION = ("tests/maintenance/test_retention.py",)
+_COPYING = "spark_eos/maintenance/copying.py"
+_OF_COPYING = ("tests/maintenance/test_copying.py", "-k", "not processes and not bucket")
 # Hypothesis takes minutes to make an example small.
 _OF_ROLLING = ("tests/maintenance/test_rolling.py", "-k", "not any_history")
 _OF_COMPACTION = ("tests/maintenance/test_compaction.py", "-k", "not any_history")
@@ -339,5 +341,46 @@ MUTANTS = (
         "        if False:\n            raise _gone(at, start",
         "a query goes on behind records that it has not read",
         ("tests/spark/test_maintained.py", "-k", "outrun"),
+    ),
+    # -- copies -----------------------------------------------------------------------------------------
+    Mutant(
+        "copy-makes-a-log-first",
+        _COPYING,
+        "        _make_a_log(target, _copy_content(source, target, fixed, tell))",
+        "        _make_a_log(target, fixed)\n        _copy_content(source, target, fixed, tell)",
+        "a copy that was stopped can be opened, without its data",
+        _OF_COPYING,
+    ),
+    Mutant(
+        "copy-keeps-to-the-first-state",
+        _COPYING,
+        "            fixed = newer",
+        "            raise",
+        "a vacuum during a copy ends it",
+        _OF_COPYING,
+    ),
+    Mutant(
+        "copy-leaves-old-entries",
+        _COPYING,
+        "            target.delete(info.name)",
+        "            pass",
+        "a copy that went on has entries with a hole behind them",
+        _OF_COPYING,
+    ),
+    Mutant(
+        "copy-goes-unverified",
+        _COPYING,
+        "    if not summary.is_sound:",
+        "    if False:",
+        "a copy that is not sound passes for a good one",
+        _OF_COPYING,
+    ),
+    Mutant(
+        "verify-blames-the-copy",
+        "spark_eos/maintenance/verify_data.py",
+        "            begun < self._newest.get(topic, 0) for topic, begun in self._missing.items()",
+        "            False for _ in self._missing",
+        "a file that was lost by itself is put down to the order of a copy",
+        _OF_COPYING,
     ),
 )
