@@ -28,7 +28,7 @@ def add_commands(commands: Commands) -> None:
         commands,
         "expire",
         _expire,
-        "forget now what long-lived clients forget once an hour: old ids and offsets",
+        "end transactions past their timeout, and forget what clients forget once an hour: old ids and offsets",
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TypeVar
@@ -73,7 +73,7 @@ class Consumer:
         self._rebalance: Rebalance | None = None
         self._idle = Idle(self._log.store)
         self._by_hand = False
-        self._next_sweep = self._log.clock.monotonic() + _SWEEP_S
+        self._next_sweep = -math.inf  # At once: this consumer may not stay for long.
         self._closed = False
 
     def __enter__(self) -> Consumer:
@@ -287,7 +287,8 @@ class Consumer:
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last record; under read_committed the last stable offset."""
-        state = self._log.follow()
+        self._log.follow()
+        state = self._log.end_overdue()
         wanted = [TopicPartition(*at) for at in partitions]
         return {at: end_offset(partition_of(state, at), self._isolation) for at in wanted}
 
@@ -296,6 +297,7 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (ms); None where there is none (yet)."""
         self._log.follow()
+        self._log.end_overdue()
         found = {}
         for at, timestamp_ms in times.items():
             answer = self._log.offset_for_time(TopicPartition(*at), timestamp_ms, self._isolation)
@@ -332,8 +334,8 @@ class Consumer:
         self._fetcher.begin()
         try:
             while True:
-                self._sweep()
-                state = self._log.follow()
+                self._log.follow()
+                state = self._sweep()
                 if self._rebalance is not None:
                     state = self._rebalance.follow(state)
                 found = gather(state)
@@ -357,13 +359,12 @@ class Consumer:
             return pa.table({})
         return to_arrow(first.topic, 0, Records(layout_of(first.topic).physical.empty_table(), 0))
 
-    def _sweep(self) -> None:
+    def _sweep(self) -> State:
         now = self._log.clock.monotonic()
         if now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_S
-            # A reader may not be allowed to write. Somebody else is, then.
-            with suppress(EosLogError):
-                self._log.sweep()
+            return self._log.end_overdue()
+        return self._log.state
 
     def _one(self, at: TopicPartition) -> Assigned:
         self._check_open()

@@ -56,7 +56,8 @@ class Offsets:
         deadline = clock.monotonic() + self._settings["default.api.timeout.ms"] / 1000
         idle = Idle(self._log.store)
         while True:
-            state = self._log.follow()
+            self._log.follow()
+            state = self._log.end_overdue()
             pending = [at for at in wanted if self.is_pending(state, at)]
             if not pending:
                 return state

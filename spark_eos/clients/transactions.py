@@ -25,10 +25,12 @@ from spark_eos.protocol.actions import (
     AppendBatches,
     CommitOffsets,
     EndTransaction,
+    ExpireTransaction,
     Membership,
     PartitionOffset,
 )
 from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.rules.expiry import is_open
 from spark_eos.protocol.rules.groups import check_committer
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
@@ -81,6 +83,8 @@ class Transactions:
         self._identity: Identity | None = None
         self._number = self._last = -1
         """Of this transaction, and of the last one of which the log has heard."""
+        self._open_since = 0.0
+        """When the log had it that the transaction is open: it was flushed."""
         self._touched = False
         """Whether a request of this transaction was sent: the log may know of it."""
         self._error: EosLogError | None = None
@@ -181,11 +185,14 @@ class Transactions:
         self.check("flush")
         if not (self.pending or any(self.offsets.values())):
             return
+        self._end_if_late()
         request, pending = self._build(end=False), self.pending
         try:
             committed = self._log().commit(
                 lambda _state: request, writer=self._writer, request_id=self._log().clock.unique()
             )
+            if not self._touched:
+                self._open_since = self._log().clock.monotonic()
             self._touched = True
             self._learn(committed)
             self.pending, self.offsets = Accumulator(), {}
@@ -212,6 +219,7 @@ class Transactions:
             if not (self._touched or self.pending or any(self.offsets.values())):
                 self._finish()
                 return
+            self._end_if_late()
             self._request = self._build(end=True)
             self._request_id = self._log().clock.unique()
             self._unanswered = False
@@ -242,6 +250,27 @@ class Transactions:
             self._unanswered = False
             self.state = _S.ABORTING
         self._end(self._send(TransactionState.COMPLETE_ABORT, certainly_not=_S.ABORTING))
+
+    def _end_if_late(self) -> None:
+        """End the own transaction if it is past its time, as anybody else would; nothing else follows then.
+
+        Whether a late commit gets in must not depend on who has looked at the log meanwhile.
+        """
+        log = self._log()
+        waited_ms = int((log.clock.monotonic() - self._open_since) * 1000)
+        if not self._touched or waited_ms < self._timeout_ms:
+            return
+        late = ExpireTransaction(self.stamp, waited_ms)
+        ended = log.commit(lambda state: (late,) if is_open(state, late) else (), writer=self._writer)
+        if not ended.results:
+            return  # Others were first: the rules say so.
+        error = ProducerFencedError(
+            f"transaction {self._number} of transactional.id {self._id!r} was open for {waited_ms} ms, longer than its "
+            f"transaction.timeout.ms of {self._timeout_ms}: it was aborted. Close this producer, and do the work of "
+            "the transaction again with a new one; if it takes so long, set transaction.timeout.ms higher"
+        )
+        self.fail(error)
+        raise error
 
     # -- Requests ---------------------------------------------------------------------------------------
 

@@ -6,11 +6,13 @@ import copy
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 
 import pyarrow as pa
 
 from spark_eos.errors import (
     CorruptRecordError,
+    EosLogError,
     LogExistsError,
     NotALogError,
     ObjectNotFoundError,
@@ -30,7 +32,7 @@ from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.log.upkeep import Upkeep
-from spark_eos.protocol.actions import Action, CreateLog
+from spark_eos.protocol.actions import Action, CreateLog, ExpireTransaction
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import Piece, PieceContent
 from spark_eos.protocol.state import EMPTY, State, Topic
@@ -65,7 +67,7 @@ class Log:
         self.upkeep = Upkeep(store, snapshots, clock, self.is_same)
         self.does_upkeep = True
         """Whether a commit by this handle is followed by a share of the log's upkeep."""
-        self._sweeper = Sweeper(self._committer.commit, clock)
+        self._sweeper = Sweeper(self._committer.commit, store, clock)
         self._staged_s = clock.monotonic()
         self._believed_until = clock.monotonic() + _BELIEVED_S
 
@@ -249,6 +251,19 @@ class Log:
         looked for once an hour, or at once with ``everything``, which also raises what goes wrong.
         """
         return self._sweeper.sweep(self.state, everything=everything)
+
+    def end_overdue(self) -> State:
+        """`sweep`, by who would have to wait for open transactions; the newest state seen then.
+
+        No error: a reader may not be allowed to write, and others will do it then.
+        """
+        with suppress(EosLogError):
+            self.sweep()
+        return self.state
+
+    def overdue(self) -> list[ExpireTransaction]:
+        """The open transactions that `sweep` would end with ``everything``. Raises what the store raises."""
+        return self._sweeper.overdue(self.state, everything=True)
 
     def ensure_topic(
         self,

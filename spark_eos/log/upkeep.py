@@ -42,7 +42,8 @@ class Retirer:
     """Overwrites entries with nothing, from the oldest on: those from which nobody has anything to learn.
 
     That is those before the newest snapshot but one: who is a little behind still reads on entry by entry.
-    Entry 0 is never retired: it says what log this is.
+    Entry 0 is never retired: it says what log this is. Nor is one in which an open transaction began: the store
+    says since when it is there (`spark_eos.log.sweep`).
     """
 
     def __init__(self, store: Store) -> None:
@@ -51,7 +52,7 @@ class Retirer:
 
     def step(self, state: State, snapshot: int, count: int) -> int:
         """Retire up to ``count`` entries, given the newest snapshot that is stored; how many there were."""
-        limit = snapshot - state.snapshot_interval
+        limit = _limit(state, snapshot)
         if limit <= 0:
             return 0
         if self._next is None:
@@ -65,7 +66,7 @@ class Retirer:
 
     def left(self, state: State, snapshot: int) -> int:
         """How many entries `step` would retire by and by."""
-        limit = snapshot - state.snapshot_interval
+        limit = _limit(state, snapshot)
         if limit <= 0:
             return 0
         if self._next is None:
@@ -74,7 +75,7 @@ class Retirer:
 
     def last(self, state: State, snapshot: int) -> int:
         """The newest entry that is retired, with all before it; 0 if there is none."""
-        limit = snapshot - state.snapshot_interval
+        limit = _limit(state, snapshot)
         return self._find(state, limit) - 1 if limit > 0 else 0
 
     def _find(self, state: State, limit: int) -> int:
@@ -91,6 +92,13 @@ class Retirer:
             else:
                 high = middle
         return low
+
+
+def _limit(state: State, snapshot: int) -> int:
+    """The newest entry from which nobody has anything to learn, given the newest snapshot that is stored."""
+    begun = (state.producers[one].started_seq for one in state.open_transactions)
+    # What began behind this state is not in it.
+    return min(snapshot - state.snapshot_interval, state.seq, min(begun, default=snapshot) - 1)
 
 
 class Upkeep:

@@ -168,9 +168,10 @@ class Maintainer:
 
     def _expire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("looking for what is past its time")
-        ended = (
-            len([*expiry.due(log.state, log.clock.now_ms())]) if dry_run else len(log.sweep(everything=True))
-        )
+        if dry_run:
+            ended = len(log.overdue()) + len([*expiry.due(log.state, log.clock.now_ms())])
+        else:
+            ended = len(log.sweep(everything=True))
         return (
             f"{_did(dry_run, 'end')} {_count(ended, 'thing', 'things')} past their time" if ended else NOTHING
         )

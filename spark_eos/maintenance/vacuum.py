@@ -32,7 +32,7 @@ from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.snapshot import decode_snapshot
 from spark_eos.protocol.state import State
-from spark_eos.storage import ObjectInfo, PosixStore
+from spark_eos.storage import PROBES, ObjectInfo, PosixStore
 
 __all__ = ["CHUNK", "MIN_AGE_S", "HeartbeatName", "Leftover", "Tell", "Vacuum", "Vacuumed", "silent"]
 
@@ -48,7 +48,6 @@ CHUNK = 100_000
 _TEMPORARY_AGE_S = 3600.0
 _DEFAULT_DELAY_MS = int(TOPIC_CONFIGS["file.delete.delay.ms"])
 _GROUPS = "_groups/"
-_PROBES = "_probe/"
 _ENDS = "_maintenance/ends"
 """Where vacuums note when the log's end was where: a line each of milliseconds since 1970 and next free slot."""
 
@@ -240,7 +239,7 @@ class Vacuum:
 
     def _probes(self) -> list[Leftover]:
         # One that is still being made is as old as its delay by the time it is deleted: it takes a moment.
-        return [Leftover("probe", info.name, info.size) for info in self._listed(_PROBES)]
+        return [Leftover("probe", info.name, info.size) for info in self._listed(PROBES)]
 
     def _listed(self, prefix: str) -> Iterator[ObjectInfo]:
         for number, info in enumerate(self._log.store.list(prefix)):

@@ -14,6 +14,7 @@ from spark_eos.maintenance.verify_report import Notes, Verdict
 from spark_eos.protocol.actions import CreateLog, Entry
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import Outcome, Rejected, apply_entry
 from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
@@ -297,7 +298,7 @@ class Chain:
         self._notes.summary.snapshots += 1
         expected = encode_snapshot(state)
         if isinstance(found, State):
-            if encode_snapshot(found) == expected:
+            if encode_snapshot(_begun_as(found, state)) == expected:
                 self._pieces.require(state)
                 return
             found = "holds another state than the one that its entries lead to"
@@ -339,3 +340,16 @@ class Chain:
 
     def _uncompared(self, stored: list[int]) -> Iterator[int]:
         return (seq for seq in stored if seq not in self._compared and seq <= self._end)
+
+
+def _begun_as(found: State, replayed: State) -> State:
+    """``found``, with what a snapshot of schema 1 and its successors do not say: where open transactions began.
+
+    They only know that these had begun by then.
+    """
+    producers = found.producers
+    for producer_id in found.open_transactions:
+        here, there = producers[producer_id], replayed.producers.get(producer_id)
+        if there is not None and there.stamp == here.stamp and 0 <= there.started_seq < here.started_seq:
+            producers = producers.set(producer_id, replace(here, started_seq=there.started_seq))
+    return replace(found, producers=producers)

@@ -128,6 +128,10 @@ def _check_producers(state: State) -> None:
         )
         _ensure(ongoing == (producer_id in state.open_transactions), f"producer {producer_id}: is it open?")
         _ensure(
+            ongoing == (producer.started_seq >= 0),
+            f"producer {producer_id}: a transaction began in entry {producer.started_seq}",
+        )
+        _ensure(
             set(producer.touched) == opened.get(producer_id, set()), f"producer {producer_id} touched others"
         )
         _ensure(ongoing or not producer.pending, f"producer {producer_id} has offsets that wait for nothing")

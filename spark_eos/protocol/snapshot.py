@@ -133,7 +133,16 @@ def _offset(topic: str, number: int, at: CommittedOffset) -> dict[str, Any]:
 
 
 def _producer(producer: Producer) -> dict[str, Any]:
-    plain = ("producer_id", "epoch", "transactional_id", "timeout_ms", "number", "started_ms", "last_ms")
+    plain = (
+        "producer_id",
+        "epoch",
+        "transactional_id",
+        "timeout_ms",
+        "number",
+        "started_ms",
+        "last_ms",
+        "started_seq",
+    )
     return {
         **{name: getattr(producer, name) for name in plain},
         "transaction": producer.transaction.value,
@@ -193,7 +202,7 @@ def _source(source: SourceProgress) -> dict[str, Any]:
 
 
 def _read_state(fields: dict[str, Any]) -> State:
-    producers = {one["producer_id"]: _read_producer(one) for one in fields.pop("producers")}
+    producers = {one["producer_id"]: _read_producer(one, fields["seq"]) for one in fields.pop("producers")}
     partitions = fields.pop("partitions")
     topics = [
         Topic(
@@ -263,15 +272,18 @@ def _read_offset(fields: dict[str, Any]) -> tuple[tuple[str, int], CommittedOffs
     return (fields["topic"], fields["partition"]), at
 
 
-def _read_producer(fields: dict[str, Any]) -> Producer:
+def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
     pending = {}
+    transaction = TransactionState(fields["transaction"])
+    if transaction is TransactionState.ONGOING:
+        fields.setdefault("started_seq", seq)  # Schema 1 does not say where it began: here at the latest.
     for one in fields["pending"]:
         (topic, number), at = _read_offset(one["offset"])
         pending[one["group"], topic, number] = at
     return Producer(
         **{
             **fields,
-            "transaction": TransactionState(fields["transaction"]),
+            "transaction": transaction,
             "touched": Map((_read_key(key), True) for key in fields["touched"]),
             "pending": Map(pending),
             "sequences": Map(

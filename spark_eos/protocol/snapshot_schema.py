@@ -11,7 +11,7 @@ from spark_eos.protocol.schema import array, file_of, fingerprint, optional, rec
 __all__ = ["WRITTEN", "schemas"]
 
 
-def _schema() -> dict[str, Any]:
+def _schema(*, started_seq: bool) -> dict[str, Any]:
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
     key = record("Key", topic_id="string", partition="long")
@@ -56,6 +56,7 @@ def _schema() -> dict[str, Any]:
         pending=array(record("Pending", group="string", offset=offset)),
         sequences=array(record("Sequences", key="Key", ranges=array(longs))),
         runs=text,
+        **({"started_seq": "long"} if started_seq else {}),
     )
     member = record(
         "Member",
@@ -113,7 +114,7 @@ def _schema() -> dict[str, Any]:
     )
 
 
-WRITTEN = (_schema(),)
+WRITTEN = (_schema(started_seq=False), _schema(started_seq=True))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

@@ -96,7 +96,8 @@ class Producer:
     partitions of the open one, ``pending`` the offsets that wait for its end, by (group, topic, partition).
     ``sequences`` are the last five batches by partition (Kafka's window). ``runs`` are the Spark query runs
     that were registered, oldest first; the last one is the current one ("": a client that is no query run
-    has taken over since).
+    has taken over since). ``started_seq`` is the entry in which the open transaction began, or a later one (-1: none
+    is open).
     """
 
     producer_id: int
@@ -111,6 +112,7 @@ class Producer:
     pending: Map[tuple[str, str, int], CommittedOffset] = field(default_factory=Map)
     sequences: Map[PartitionKey, tuple[SequenceRange, ...]] = field(default_factory=Map)
     runs: tuple[str, ...] = ()
+    started_seq: int = -1
 
     @property
     def stamp(self) -> ProducerStamp:

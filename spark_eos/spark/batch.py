@@ -72,7 +72,7 @@ class EosLogBatchReader(DataSourceReader):
         """The tasks; what is appended after this call is not read."""
         options = self._options
         log = Log.shared(options.path, options.settings)
-        state = log.state
+        state = log.end_overdue()
         past = self._past(log)
         shown = log if past is None else past
         starts = starting_positions(
@@ -133,6 +133,8 @@ class EosLogBatchWriter(DataSourceArrowWriter):
                 return _transaction(state, self._options.transactional_id, before, topics, files)
             return (*before, *((AppendBatches(NO_PRODUCER, topics, files),) if files else ()))
 
+        if self._overwrite:
+            log.end_overdue()  # An open transaction stays whole: nothing is removed from there on.
         try:
             log.check_visible(files)
             log.commit(propose, writer="spark batch")

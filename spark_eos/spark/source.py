@@ -82,8 +82,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         log = self._log(math.inf)
         self._look(log)
-        log.sweep()  # This query waits for open transactions: it may as well end those that nobody will.
-        state = log.state
+        state = log.end_overdue()  # This query waits for open transactions.
         begin = self._begin(log) if is_beginning(start) else self._go_on(start, log, state)
         ends = self._ends(begin, state)
         if self._bounded:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from spark_eos.storage.memory import MemoryStore
+from spark_eos.storage.names import PROBES
 from spark_eos.storage.posix import PosixStore
 from spark_eos.storage.probe import probe
 from spark_eos.storage.settings import NO_SETTINGS, Settings, is_setting, split_settings
@@ -14,6 +15,7 @@ from spark_eos.storage.urls import is_object_store, open_store, settings_of, sha
 
 __all__ = [
     "NO_SETTINGS",
+    "PROBES",
     "Data",
     "MemoryStore",
     "ObjectInfo",

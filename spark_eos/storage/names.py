@@ -7,6 +7,7 @@ from spark_eos.errors import InvalidRequestError
 __all__ = [
     "MAX_NAME_BYTES",
     "MAX_PART_BYTES",
+    "PROBES",
     "TEMP_FOLDER",
     "check_name",
     "check_prefix",
@@ -15,6 +16,9 @@ __all__ = [
 ]
 
 TEMP_FOLDER = "_tmp"
+
+PROBES = "_probe/"
+"""Objects that are made to learn something of a store, and deleted again."""
 """First part of names that belong to the stores themselves; no object may live under it."""
 
 _TEMP_FOLDER_BYTES = TEMP_FOLDER.encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Lock
@@ -26,6 +27,7 @@ from spark_eos.storage.clouds import Location, check_process, connect, endpoint_
 from spark_eos.storage.meeting import Meeting, meeting_on_this_machine
 from spark_eos.storage.names import (
     MAX_NAME_BYTES,
+    PROBES,
     TEMP_FOLDER,
     check_name,
     check_prefix,
@@ -34,7 +36,7 @@ from spark_eos.storage.names import (
 )
 from spark_eos.storage.replies import Meaning, Reply, meaning, read_reply, reply_error
 from spark_eos.storage.settings import NO_SETTINGS, Settings
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
 __all__ = ["ObjectStore"]
@@ -148,8 +150,29 @@ class ObjectStore(Store):
         return pa.py_buffer(body)
 
     def size(self, name: str) -> int:
+        return int(self._head(name)["size"])
+
+    def _head(self, name: str) -> Any:
         key = self._key(name)
-        return int(self._ask("look at", name, lambda: self._client.head(key))["size"])
+        return self._ask("look at", name, lambda: self._client.head(key))
+
+    def age_s(self, name: str) -> float | None:
+        """As `Store.age_s`: the object's ``Last-Modified``, and that of a probe, which is deleted again.
+
+        Four requests. A probe that cannot be deleted is for the vacuum.
+        """
+        found = self._head(name)
+        if not found["size"]:
+            return None
+        probe = f"{PROBES}{uuid.uuid4().hex}"
+        try:
+            with suppress(ObjectExistsError):  # Its own, by a library that has sent it twice.
+                self.create(probe, b"now")
+            now = self._head(probe)["last_modified"]
+        finally:
+            with suppress(EosLogError):
+                self.delete(probe)
+        return max(float((now - found["last_modified"]).total_seconds()) - ROUNDED_S, 0.0)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         check_prefix(prefix)

@@ -31,7 +31,7 @@ from spark_eos.storage.posix_files import (
     sync_folder,
 )
 from spark_eos.storage.posix_pieces import Pieces
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
 __all__ = ["PosixStore"]
@@ -298,6 +298,21 @@ class PosixStore(Store):
             with suppress(OSError):
                 os.unlink(twin)
             self.overwrite(name, b"")
+
+    def age_s(self, name: str) -> float | None:
+        """As `Store.age_s`: the last change of the file, its link to the name or a later one, and that of a new file.
+
+        Of both it is the time of the inode (ctime), which the file system sets (on NFS the server) and nobody else can.
+        """
+        path = self._path(name)
+        self._settle_doubt(path)
+        with _translated("look at", path, absent=True):
+            status = os.stat(path)
+        if not _object_size(status, path):
+            return None
+        with self._temporary() as temp, _translated("look at", temp.path):
+            now_ns = os.stat(temp.path).st_ctime_ns
+        return max((now_ns - status.st_ctime_ns) / 1e9 - ROUNDED_S, 0.0)
 
     def meeting(self, name: str) -> Meeting:
         return FileMeeting(os.path.join(self._temp_folder, f"meeting-{name}"))

@@ -6,6 +6,7 @@ import contextlib
 import uuid
 
 from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError, UnsupportedStoreError
+from spark_eos.storage.names import PROBES
 from spark_eos.storage.store import Store
 
 __all__ = ["probe"]
@@ -17,12 +18,12 @@ _TRIES = 5
 def probe(store: Store, unique: bytes | None = None) -> None:
     """Prove that ``store`` creates a name once and refuses to create it again.
 
-    Works on one object of a unique name (``unique``, else random) under ``_probe/`` and deletes it.
+    Works on one object of a unique name (``unique``, else random) under `PROBES` and deletes it.
 
     Raises `UnsupportedStoreError` if the store let the second create through, changed or lost the bytes, or
     cannot create at all, and the store's own errors if it could not be asked (denied, full, unavailable).
     """
-    name = f"_probe/{(unique or uuid.uuid4().bytes).hex()}"
+    name = f"{PROBES}{(unique or uuid.uuid4().bytes).hex()}"
     first, second = (f"{name} {word}".encode() for word in ("first", "second"))
     try:
         _create(store, name, first)

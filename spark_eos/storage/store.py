@@ -16,10 +16,14 @@ import pyarrow as pa
 
 from spark_eos.storage.meeting import Meeting
 
-__all__ = ["Data", "ObjectInfo", "Readable", "Store", "Upload"]
+__all__ = ["ROUNDED_S", "Data", "ObjectInfo", "Readable", "Store", "Upload"]
 
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 """Anything with a buffer; stores never change it."""
+
+
+ROUNDED_S = 1.0
+"""Stores say to the second when an object was made: S3, Azure, and some file systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,16 @@ class Store(ABC):
     @abstractmethod
     def overwrite(self, name: str, data: Data) -> None:
         """Replace the bytes of ``name`` atomically. For retiring old entries only: never for safety."""
+
+    def age_s(self, name: str) -> float | None:
+        """For how many seconds at least ``name`` has had its bytes, by the store's own clock; None if it cannot tell.
+
+        Nothing but that clock counts, not this machine's: an implementation compares the time that the store gives
+        the object with the time that it gives one made now, and takes off what its times are rounded by. None also
+        for an empty object: retired entries may share one. Raises `ObjectNotFoundError`. To be called seldom.
+        """
+        self.size(name)
+        return None
 
     def meeting(self, name: str) -> Meeting | None:
         """Where the processes of this machine, or of this folder, that write to the log ``name`` meet; if they can."""

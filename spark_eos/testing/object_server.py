@@ -11,9 +11,12 @@ import hashlib
 import itertools
 import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import format_datetime
 from fnmatch import fnmatchcase
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -22,8 +25,9 @@ from xml.sax.saxutils import escape
 
 __all__ = ["ObjectServer", "Request", "serving"]
 
-_MODIFIED = "Sat, 21 Nov 2026 12:00:00 GMT"
-_MODIFIED_ISO = "2026-11-21T12:00:00.000Z"
+_LONG_AGO_S = 1_795_262_400.0
+"""When objects were made that were there from the beginning."""
+
 _RANGE = re.compile(r"bytes=([0-9]+)-([0-9]*)")
 _PART_NUMBER = re.compile(rb"<PartNumber>([0-9]+)</PartNumber>")
 
@@ -51,7 +55,7 @@ class ObjectServer:
     """What it holds, how it behaves, and what it was asked.
 
     ``page`` objects are in one answer to a LIST. ``ignores_conditions``: every PUT is done. ``loses``: the verb whose
-    next request is served, and gets no reply.
+    next request is served, and gets no reply. By ``clock`` objects are made, in seconds since 1970.
     """
 
     buckets: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -59,13 +63,25 @@ class ObjectServer:
     ignores_conditions: bool = False
     loses: str = ""
     address: str = ""
+    clock: Callable[[], float] = time.time
     journal: list[Request] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.ids = itertools.count(1)
+        self._made_s: dict[tuple[int, str], float] = {}
         self._refusals: list[_Refusal] = []
+
+    def put(self, objects: dict[str, bytes], key: str, body: bytes) -> None:
+        """An object of a bucket, made now by ``clock``."""
+        objects[key] = body
+        self._made_s[id(objects), key] = self.clock()
+
+    def made_at(self, objects: dict[str, bytes], key: str) -> datetime:
+        """When it was made, to the second."""
+        made_s = self._made_s.get((id(objects), key), _LONG_AGO_S)
+        return datetime.fromtimestamp(int(made_s), timezone.utc)
 
     def refuse(
         self,
@@ -202,8 +218,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self._overwrite(objects, key, query, body)
 
     def _overwrite(self, objects: dict[str, bytes], key: str, query: dict[str, str], body: bytes) -> _Answer:
-        objects[key] = body
-        return 200, _about(body), b""
+        self.store.put(objects, key, body)
+        return 200, self._about(objects, key), b""
 
     def _read(self, objects: dict[str, bytes], key: str, query: dict[str, str], body: bytes) -> _Answer:
         found = objects.get(key)
@@ -211,18 +227,18 @@ class _Handler(BaseHTTPRequestHandler):
             return _error(404, "NoSuchKey", "The specified key does not exist.")
         wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
         if wanted is None:
-            return 200, _about(found), found
+            return 200, self._about(objects, key), found
         start, end = int(wanted[1]), min(int(wanted[2] or len(found)), len(found) - 1)
         if start >= len(found):
             return _error(416, "InvalidRange", "The requested range cannot be satisfied.")
         span = f"bytes {start}-{end}/{len(found)}"
-        return 206, {**_about(found), "Content-Range": span}, found[start : end + 1]
+        return 206, {**self._about(objects, key), "Content-Range": span}, found[start : end + 1]
 
     def _size(self, objects: dict[str, bytes], key: str, query: dict[str, str], body: bytes) -> _Answer:
         found = objects.get(key)
         if found is None:
             return 404, {}, b""
-        return 200, {**_about(found), "Content-Length": str(len(found))}, b""
+        return 200, {**self._about(objects, key), "Content-Length": str(len(found))}, b""
 
     def _delete(self, objects: dict[str, bytes], key: str, query: dict[str, str], body: bytes) -> _Answer:
         if objects.pop(key, None) is None:
@@ -234,7 +250,8 @@ class _Handler(BaseHTTPRequestHandler):
         names = sorted(name for name in objects if name.startswith(query.get("prefix", "")) and name > after)
         page = names[: self.store.page]
         rows = "".join(
-            f"<Contents><Key>{escape(name)}</Key><LastModified>{_MODIFIED_ISO}</LastModified>"
+            f"<Contents><Key>{escape(name)}</Key>"
+            f"<LastModified>{self.store.made_at(objects, name):%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
             f"<ETag>{escape(_etag(objects[name]))}</ETag><Size>{len(objects[name])}</Size></Contents>"
             for name in page
         )
@@ -267,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = self.store.uploads.pop(query["uploadId"], None)
         if parts is None:
             return _error(404, "NoSuchUpload", "The requested upload was not found.")
-        objects[key] = b"".join(parts[int(number)] for number in _PART_NUMBER.findall(body))
+        self.store.put(objects, key, b"".join(parts[int(number)] for number in _PART_NUMBER.findall(body)))
         return _xml(
             200,
             f"<CompleteMultipartUploadResult><ETag>{escape(_etag(objects[key]))}</ETag></CompleteMultipartUploadResult>",
@@ -277,16 +294,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.store.uploads.pop(query["uploadId"], None)
         return 204, {}, b""
 
+    def _about(self, objects: dict[str, bytes], key: str) -> dict[str, str]:
+        made = format_datetime(self.store.made_at(objects, key), usegmt=True)
+        return {"ETag": _etag(objects[key]), "Last-Modified": made, "x-goog-generation": "1"}
+
 
 _Answer = tuple[int, dict[str, str], bytes]
 
 
 def _etag(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-
-
-def _about(body: bytes) -> dict[str, str]:
-    return {"ETag": _etag(body), "Last-Modified": _MODIFIED, "x-goog-generation": "1"}
 
 
 def _xml(status: int, text: str) -> _Answer:

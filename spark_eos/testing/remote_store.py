@@ -27,6 +27,7 @@ _VERBS = {
     "retire": "PUT",
     "read": "GET",
     "size": "HEAD",
+    "age_s": "HEAD",
     "delete": "DELETE",
 }
 

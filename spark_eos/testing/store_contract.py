@@ -245,6 +245,16 @@ class StoreContract(UploadContract):
         store.create("a/b", b"123")
         assert [*store.list("")] == [ObjectInfo("a/b", 3)]
 
+    def test_an_age_is_told_by_the_store_and_leaves_nothing_behind(self, store: Store) -> None:
+        with pytest.raises(ObjectNotFoundError):
+            store.age_s("a")
+        store.create("a", b"1")
+        store.create("empty", b"")
+        age = store.age_s("a")
+        assert age is None or 0 <= age < 3600
+        assert store.age_s("empty") is None
+        assert contents(store) == {"a": 1, "empty": 0}
+
     def test_list_of_an_empty_store(self, store: Store) -> None:
         assert contents(store) == {}
 

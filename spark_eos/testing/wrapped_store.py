@@ -54,6 +54,9 @@ class WrappedStore(Store):
     def size(self, name: str) -> int:
         return self._call("size", name, lambda: self.inner.size(name))
 
+    def age_s(self, name: str) -> float | None:
+        return self._call("age_s", name, lambda: self.inner.age_s(name))
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
 

@@ -202,6 +202,15 @@ def make(folder: Path) -> None:
     log.upkeep.snapshot()
     log.upkeep.retire(log.state, 1000)
 
+    # Version 4: a transaction that is open in a snapshot, whose first entry is not retired.
+    log.commit(lambda _: (a.InitProducer(8, 0, "still open", 60_000),))
+    files_8 = _stage(log, many, _kafka("open"), 0)
+    log.commit(lambda _: (append(many, ProducerStamp(8, 0, 0), files_8),))
+    for _ in range(3 * 8):
+        log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    log.upkeep.snapshot()
+    log.upkeep.retire(log.state, 1000)
+
 
 def _groups(log: Log) -> None:
     """A group whose last change is still under way."""

@@ -71,8 +71,8 @@ class SettingsAdmin(AdminBase):
     def expire(self) -> Expired:
         """Forget now what is past ``*.expiration.ms`` or ``offsets.retention.minutes``; what was forgotten.
 
-        Clients that stay open do this once an hour. Open transactions are ended only by who has watched them
-        for as long as their timeout: `find_hanging_transactions` finds those that nobody watches.
+        Clients that stay open do this once an hour. Open transactions are aborted that have been open for longer than
+        their ``transaction.timeout.ms``, as the store's own clock says, or as this process has watched them.
         """
         log = self._log()
         log.follow()

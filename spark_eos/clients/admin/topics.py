@@ -102,6 +102,7 @@ class TopicAdmin(AdminBase):
         """Delete the topic and the offsets that groups committed for it."""
         log = self._log()
         log.follow()
+        log.end_overdue()  # A topic with an open transaction is not deleted.
         action = DeleteTopic(name, log.topic(name).topic_id)
         log.commit(lambda _state: (action,), writer=WRITER)
 
@@ -130,5 +131,6 @@ class TopicAdmin(AdminBase):
         """Records below these offsets are no longer readable (-1: all stable ones). The new first offsets."""
         log = self._log()
         action = AdvanceLogStart(places(log, offsets))
+        log.end_overdue()  # Only stable records can go.
         state = log.commit(lambda _state: (action,), writer=WRITER).state
         return {TopicPartition(*at): partition_of(state, TopicPartition(*at)).start for at in offsets}

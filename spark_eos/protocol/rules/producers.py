@@ -117,7 +117,11 @@ def require_transaction(state: State, stamp: ProducerStamp) -> tuple[State, Prod
             f"transaction {producer.number} is {producer.transaction.value}"
         )
     producer = replace(
-        producer, number=stamp.number, transaction=TransactionState.ONGOING, started_ms=state.timestamp_ms
+        producer,
+        number=stamp.number,
+        transaction=TransactionState.ONGOING,
+        started_ms=state.timestamp_ms,
+        started_seq=state.seq + 1,
     )
     return (
         replace(
@@ -249,6 +253,7 @@ def complete(state: State, producer: Producer, *, commit: bool) -> State:
         touched=Map(),
         pending=Map(),
         started_ms=-1,
+        started_seq=-1,
         last_ms=state.timestamp_ms,
     )
     return replace(

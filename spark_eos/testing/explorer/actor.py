@@ -271,7 +271,7 @@ class ExploredLog(Log):
     def __init__(self, actor: Actor) -> None:
         super().__init__(actor.store, actor.clock, state=actor.state)
         self._actor = actor
-        self._sweeper = Sweeper(self.commit, self.clock)
+        self._sweeper = Sweeper(self.commit, self.store, self.clock)
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
         request_id = request_id or self.clock.unique()

@@ -63,6 +63,7 @@ __all__ = [
     "request",
     "staged",
     "transactional",
+    "visitor",
 ]
 
 TOPIC, SOURCE, ID, GROUP = "t", "source", "tx", "g"
@@ -256,6 +257,14 @@ def expirer(actor: Actor) -> None:
             log.follow()
             log.sweep()
             actor.clock.sleep(60)
+
+
+def visitor(actor: Actor) -> None:
+    """Somebody who comes, looks once, and goes: how long a transaction is open only the store can tell."""
+    log = actor.open()
+    with suppress(RetriableError):
+        log.follow()
+        log.sweep()
 
 
 def ender(*, commit: bool) -> Body:

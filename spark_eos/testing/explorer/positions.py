@@ -85,7 +85,13 @@ class Cast:
     """Everybody who takes part, and every position that came up."""
 
     def __init__(
-        self, roles: Sequence[Role], objects: dict[str, Object], state: State, *, meets: bool = False
+        self,
+        roles: Sequence[Role],
+        objects: dict[str, Object],
+        state: State,
+        *,
+        meets: bool = False,
+        ages: bool = False,
     ) -> None:
         self.executions = 0
         """How often an actor was run from the beginning of a life."""
@@ -94,7 +100,7 @@ class Cast:
         self.positions = 0
         self._roles = tuple(roles)
         self._state = state
-        self._store = ExploredStore(objects, ExploredMeeting if meets else None)
+        self._store = ExploredStore(objects, ExploredMeeting if meets else None, ages=ages)
         self._roots: dict[bytes, Transition] = {}
         self._living: OrderedDict[Position, Actor] = OrderedDict()
 

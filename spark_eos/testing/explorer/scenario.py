@@ -49,6 +49,9 @@ class Scenario:
     meets: bool = False
     """Whether those who write at once meet, to share an entry."""
 
+    ages: bool = False
+    """Whether the store has a clock, by which everything is old at once."""
+
     @property
     def maintained(self) -> bool:
         """Whether entries may be retired, and there are snapshots and pieces of indexes."""
@@ -78,5 +81,10 @@ class Scenario:
     def world(self) -> World:
         """All executions of this cast."""
         return World(
-            self.roles, self.start(), deletes=self.deletes, maintained=self.maintained, meets=self.meets
+            self.roles,
+            self.start(),
+            deletes=self.deletes,
+            maintained=self.maintained,
+            meets=self.meets,
+            ages=self.ages,
         )

@@ -40,6 +40,7 @@ from spark_eos.testing.explorer.bodies import (
     producer_of,
     repeating,
     transactional,
+    visitor,
 )
 from spark_eos.testing.explorer.history import Chain
 from spark_eos.testing.explorer.maintenance import (
@@ -176,6 +177,13 @@ SCENARIOS: dict[str, Scenario] = {
             "a streamed transaction, and somebody who expires it",
             (Role("A", transactional(flushes=True)), Role("E", expirer)),
             faults=2,
+        ),
+        Scenario(
+            "visitors",
+            "a streamed transaction, and two visitors who stay for a moment; by the clock of the store it is over",
+            (Role("A", transactional(flushes=True)), Role("V", visitor), Role("W", visitor)),
+            faults=1,
+            ages=True,
         ),
         Scenario(
             "ends",

@@ -22,6 +22,9 @@ __all__ = ["MEETING", "Asking", "Call", "ExploredStore", "Object", "digest", "ef
 MEETING = "meeting/"
 """What begins with it belongs to no log: there actors meet."""
 
+AGE_S = 1e6
+"""How old an object is by the store's clock: an actor may have been slow, and that clock may be wrong."""
+
 
 def digest(*parts: bytes) -> bytes:
     """16 bytes that stand for ``parts``."""
@@ -81,8 +84,12 @@ class ExploredStore(Store):
         self,
         objects: MutableMapping[str, Object],
         meets: Callable[[ExploredStore, str], Meeting] | None = None,
+        *,
+        ages: bool = False,
     ) -> None:
+        """``ages``: it has a clock, by which everything is old at once."""
         self.objects = objects
+        self._ages = ages
         self._meets = meets
         self._explores = threading.current_thread()
 
@@ -102,6 +109,12 @@ class ExploredStore(Store):
         found = self._ask(Call.of("size", name))
         assert isinstance(found, int)
         return found
+
+    def age_s(self, name: str) -> float | None:
+        if not self._ages:
+            return None
+        found: Any = self._ask(Call.of("age_s", name))
+        return None if found is None else float(found)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         found: Any = self._ask(Call.of("list", prefix))
@@ -157,6 +170,8 @@ def effect(objects: Mapping[str, Object], call: Call) -> Effect:
         return None, call.name if there is not None else None, None
     if there is None:
         return None, None, ObjectNotFoundError(f"there is no {call.name}")
+    if call.operation == "age_s":
+        return None, None, AGE_S if there.body.size else None
     if call.operation == "size":
         return None, None, int(there.body.size)
     if call.offset == 0 and call.length is None:

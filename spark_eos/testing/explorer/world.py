@@ -107,7 +107,7 @@ class World:
     """All executions of a cast. ``deletes``: some actors look at data files of others, to delete them.
 
     ``maintained``: entries may be retired, and there are snapshots and pieces of indexes, which come and go.
-    ``meets``: those who write at once meet, to share an entry.
+    ``meets``: those who write at once meet, to share an entry. ``ages``: the store has a clock, by which all is old.
     """
 
     def __init__(
@@ -118,8 +118,9 @@ class World:
         deletes: bool = False,
         maintained: bool = False,
         meets: bool = False,
+        ages: bool = False,
     ) -> None:
-        self.cast = Cast(roles, start.objects, start.state, meets=meets)
+        self.cast = Cast(roles, start.objects, start.state, meets=meets, ages=ages)
         self.chains = Chains()
         self._deletes = deletes
         self._maintained = maintained
@@ -181,7 +182,7 @@ class World:
         if not call.name.startswith(DATA):
             if self._maintained and call.name != _FIRST:
                 return there and call.operation == "create" and _is_entry(call.name)
-            return there and call.operation in {"create", "read", "size"}
+            return there and call.operation in {"create", "read", "size", "age_s"}
         if self._deletes or moment.late:
             return False  # What is under way may be this file, or an entry that lists it.
         return call.operation in _CHANGES or (there and call.operation in {"read", "size"})

@@ -1,19 +1,21 @@
-"""Somebody who changes topics, settings and groups, and ends what others left, at any time; and sweepers."""
+"""Somebody who changes topics, settings and groups, and ends what others left, at any time; sweepers, and visitors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from spark_eos.clients.admin import Admin
+from spark_eos.clients.consumer import Consumer
 from spark_eos.clients.producer import Producer
 from spark_eos.errors import EosLogError
+from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.rolling import TAIL_ROWS
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.simulator.stage import AUTO, INPUT, RAW, SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
-__all__ = ["administrator", "feeder", "maintainer", "sweeper"]
+__all__ = ["administrator", "feeder", "maintainer", "sweeper", "visitor"]
 
 RESET = "reset"
 """A group that nobody reads for: its offsets are put here and there."""
@@ -55,6 +57,30 @@ def sweeper(stage: Stage) -> Callable[[Process], None]:
                 if stage.chance.random() < 0.7:
                     log.follow()
                 log.sweep(everything=stage.chance.random() < 0.2)
+            except EosLogError as error:
+                stage.world.note(f"was refused: {error}")
+
+    return body
+
+
+def visitor(stage: Stage) -> Callable[[Process], None]:
+    """Comes now and then, each time as if for the first time, and never stays for as long as a timeout."""
+
+    def body(process: Process) -> None:
+        at = TopicPartition(SHARED, 0)
+        config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "group.id": RESET}
+        visits: list[Callable[[Log], object]] = [
+            lambda log: log.sweep(),
+            lambda log: len(log.overdue()) and log.sweep(),
+            lambda log: Consumer(log, config).end_offsets([at]),
+            lambda log: Consumer(log, {**config, "default.api.timeout.ms": 50}).committed([at]),
+        ]
+        while stage.goes_on:
+            process.wait(stage.chance.choice([0.5, 5.0, 40.0]))
+            try:
+                stage.chance.choice(visits)(stage.open(process))
+            except GivenUp:
+                return
             except EosLogError as error:
                 stage.world.note(f"was refused: {error}")
 

@@ -19,7 +19,7 @@ from spark_eos.maintenance import retired
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
-from spark_eos.testing.simulator.administrator import administrator, feeder, maintainer, sweeper
+from spark_eos.testing.simulator.administrator import administrator, feeder, maintainer, sweeper, visitor
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.copiers import copier
 from spark_eos.testing.simulator.followers import follower, onlooker
@@ -52,7 +52,7 @@ FINISHING = 3000
 
 OTHERS = (
     *("zombie", "idempotent", "administrator", "sweeper", "follower", "onlooker", "foreign-query", "usurper"),
-    *("forger", "forger", "feeder", "feeder", "maintainer", "maintainer"),
+    *("forger", "forger", "feeder", "feeder", "maintainer", "maintainer", "visitor"),
 )
 """Of these some are drawn, now and then two of one kind."""
 
@@ -264,6 +264,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "administrator": lambda: administrator(stage),
         "maintainer": lambda: maintainer(stage, FORGET_S if run.plan.forget else None),
         "sweeper": lambda: sweeper(stage),
+        "visitor": lambda: visitor(stage),
         "feeder": lambda: feeder(stage),
         "committed": lambda: reader(stage, READ_COMMITTED),
         "uncommitted": lambda: reader(stage, READ_UNCOMMITTED),
@@ -330,15 +331,15 @@ def _is_copied(state: State) -> bool:
 
 
 def _finish(run: _Run, process: Process, until: Callable[[], bool]) -> None:
+    process.wait(903)  # Longer than any transaction may be open, and what a store's times are rounded by.
     log = run.stage.open(process)
-    log.sweep()
-    process.wait(901)  # Longer than any transaction may be open.
-    log.follow()
+    log.overdue()  # The store's clock is asked, whatever this process's wall clock makes of it.
     log.sweep()
     if run.copying is None:
         return
     if not run.copying.startswith("query"):
-        _part(run, run.copying, until)(process)
+        while until():  # Who is late with its own transaction has to come again.
+            _part(run, run.copying, until)(process)
         return
     # Two copies may be level, and one of them have got its next batch in before it was killed: the log takes that
     # one alone, and people find out which by trying.

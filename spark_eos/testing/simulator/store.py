@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
@@ -16,7 +18,7 @@ from spark_eos.errors import (
 from spark_eos.log import names
 from spark_eos.storage.meeting import Meeting
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.storage.store import Data, ObjectInfo
+from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo
 from spark_eos.testing.simulator.meeting import Place, SimulatedMeeting
 from spark_eos.testing.simulator.world import Killed, World
 from spark_eos.testing.wrapped_store import WrappedStore
@@ -35,6 +37,7 @@ class SimulatedStore(WrappedStore):
         self.is_local = False
         self._world = world
         self._busy_until = -1.0
+        self._phase_s = random.Random(world.seed).random()
         self._places: dict[str, Place] = {}
         self.landed: dict[str, float] = {}
         """When each entry came to be, in the world's time (s)."""
@@ -64,6 +67,17 @@ class SimulatedStore(WrappedStore):
     def meeting(self, name: str) -> Meeting:
         return SimulatedMeeting(self._world, self._places.setdefault(name, Place()))
 
+    def age_s(self, name: str) -> float | None:
+        """By the store's own clock, which says whole seconds. Only of entries."""
+
+        def effect() -> float | None:
+            if not self.inner.size(name):
+                return None
+            now, made = (math.floor(at + self._phase_s) for at in (self._world.now, self.landed[name]))
+            return max(now - made - ROUNDED_S, 0.0)
+
+        return self._call("age_s", name, effect)
+
     def settle(self, name: str) -> None:
         """Nothing: what is in memory is as durable as it gets."""
 
@@ -73,7 +87,7 @@ class SimulatedStore(WrappedStore):
         return iter(found)
 
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
-        reading = operation in {"read", "size", "list", "settle"}
+        reading = operation in {"read", "size", "age_s", "list", "settle"}
         return (self._read if reading else self._change)(operation, name, effect)
 
     # -- Trouble ----------------------------------------------------------------------------------------
