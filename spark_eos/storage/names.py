@@ -16,10 +16,10 @@ __all__ = [
 ]
 
 TEMP_FOLDER = "_tmp"
+"""First part of names that belong to the stores themselves; no object may live under it."""
 
 PROBES = "_probe/"
 """Objects that are made to learn something of a store, and deleted again."""
-"""First part of names that belong to the stores themselves; no object may live under it."""
 
 _TEMP_FOLDER_BYTES = TEMP_FOLDER.encode()
 
