@@ -16,6 +16,7 @@ from tests.mutants import (
     of_retired,
     of_spark,
     of_storage,
+    of_store_clock,
     of_topics,
 )
 from tests.mutants.mutant import Mutant
@@ -28,6 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_groups.MUTANTS,
     *of_log.MUTANTS,
     *of_storage.MUTANTS,
+    *of_store_clock.MUTANTS,
     *of_company.MUTANTS,
     *of_growth.MUTANTS,
     *of_evidence.MUTANTS,

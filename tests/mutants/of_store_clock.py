@@ -1,0 +1,112 @@
+"""Breaks of what is known by the store's own clock: since when a transaction is open."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_SWEEP, _UPKEEP = "spark_eos/log/sweep.py", "spark_eos/log/upkeep.py"
+
+_OF_SWEEP = ("tests/log/test_store_clock.py",)
+_OF_CALLS = ("tests/clients/test_visitors.py", "-k", "not processes")
+_OF_AGES = ("tests/storage/test_ages.py",)
+
+MUTANTS = (
+    Mutant(
+        "store-never-asked",
+        _SWEEP,
+        "            if not watch.asked and (everything or self._is_worth_asking(producer)):",
+        "            if not watch.asked and everything:",
+        "a dead producer's transaction blocks readers for ever if each stays shorter than the timeout",
+        _OF_SWEEP,
+    ),
+    Mutant(
+        "store-asked-by-the-wall-clock-alone",
+        _SWEEP,
+        "            if not watch.asked and (everything or self._is_worth_asking(producer)):",
+        "            if not watch.asked and self._is_worth_asking(producer):",
+        "cron does not end what is past its time because a wall clock is wrong",
+        _OF_SWEEP,
+    ),
+    Mutant(
+        "age-from-before-the-question",
+        _SWEEP,
+        "self._clock.monotonic() - age_s)",
+        "self._clock.monotonic() - 2 * age_s)",
+        "a transaction ends before its time",
+        _OF_SWEEP,
+    ),
+    Mutant(
+        "clocks-that-contradict-each-other",
+        _SWEEP,
+        "not -SKEW_MS <= open_ms < producer.timeout_ms",
+        "open_ms >= producer.timeout_ms",
+        "a producer whose clock was a day ahead blocks readers for a day",
+        _OF_SWEEP,
+    ),
+    Mutant(
+        "evidence-retired",
+        _UPKEEP,
+        "min(begun, default=snapshot) - 1)",
+        "snapshot)",
+        "nobody can tell any more since when a transaction is open",
+        _OF_SWEEP,
+    ),
+    Mutant(
+        "evidence-retired-behind-the-state",
+        _UPKEEP,
+        "snapshot - state.snapshot_interval, state.seq, min",
+        "snapshot - state.snapshot_interval, min",
+        "who retires by an old state retires the entry in which a newer transaction began",
+        _OF_SWEEP,
+    ),
+    Mutant(
+        "began-in-the-entry-before",
+        "spark_eos/protocol/rules/producers.py",
+        "started_seq=state.seq + 1,",
+        "started_seq=state.seq,",
+        "a transaction is taken for as old as the entry before it",
+        _OF_SWEEP,
+    ),
+    Mutant(
+        "times-that-anybody-can-set",
+        "spark_eos/storage/posix.py",
+        "now_ns - status.st_ctime_ns",
+        "now_ns - status.st_mtime_ns",
+        "a file whose time was set, or that was written long before it was linked, ends a live transaction",
+        _OF_AGES,
+    ),
+    Mutant(
+        "whole-seconds-believed",
+        "spark_eos/storage/objects.py",
+        ".total_seconds()) - ROUNDED_S, 0.0)",
+        ".total_seconds()), 0.0)",
+        "a transaction ends up to a second before its time",
+        _OF_AGES,
+    ),
+    Mutant(
+        "late-commit-gets-in",
+        "spark_eos/clients/transactions.py",
+        "        if not self._touched or waited_ms < self._timeout_ms:",
+        "        if not self._touched or waited_ms >= 0:",
+        "whether a late commit gets in depends on who has looked meanwhile",
+        _OF_CALLS,
+    ),
+    Mutant(
+        "committed-only-waits",
+        "spark_eos/clients/offsets.py",
+        "            state = self._log.end_overdue()",
+        "            state = self._log.state",
+        "a successor never gets the offsets of one that died",
+        _OF_CALLS,
+    ),
+    Mutant(
+        "first-poll-only-looks",
+        "spark_eos/clients/consumer.py",
+        "        self._next_sweep = -math.inf",
+        "        self._next_sweep = self._log.clock.monotonic() + _SWEEP_S",
+        "a consumer that polls once ends nothing",
+        _OF_CALLS,
+    ),
+)
