@@ -200,6 +200,14 @@ def _(q):
     assert q.ends() == [10, 15, 20]
 
 
+@change(STREAM, "maxOffsetsPerTrigger", "10 → 5, with a micro-batch begun", "it is repeated as it was, once")
+def _(q):
+    first_and_more(q, {"maxOffsetsPerTrigger": 10})
+    q.forget_last_commit()
+    q.run({"maxOffsetsPerTrigger": 5})
+    assert (q.ends(), q.out()) == ([10, 15, 20], TWENTY)
+
+
 @change(STREAM, "minPartitions", "added", "the next micro-batches have more tasks")
 def _(q):
     first_and_more(q)

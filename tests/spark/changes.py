@@ -90,6 +90,13 @@ class Engine:
         run()
         return len(self.bench.files("out") - before)
 
+    def forget_last_commit(self):
+        """Of Spark: it has not noted that the last micro-batch is done."""
+        commits = self.folder / "checkpoint" / "commits"
+        number = max(int(path.name) for path in commits.glob("[0-9]*"))
+        for name in (str(number), f".{number}.crc"):
+            (commits / name).unlink(missing_ok=True)
+
     def codecs(self, topic="out"):
         """How each batch of the topic is compressed, in order."""
         store = self.bench.log.store
@@ -139,9 +146,15 @@ class Driven(Engine):
             start = json.loads((checkpoint / "offsets" / str(number - 1)).read_text().splitlines()[2])
             reader.partitions(start, start)
         reader.prepareForTriggerAvailableNow()
-        while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
-            text = "\n".join(["v1", "{}", json.dumps(end)])
-            (checkpoint / "offsets" / str(number)).write_text(text)
+        while True:
+            written = checkpoint / "offsets" / str(number)
+            if written.exists():  # It was begun by a run that died.
+                end = json.loads(written.read_text().splitlines()[2])
+            else:
+                end = reader.latestOffset(start, reader.getDefaultReadLimit())
+                if end == start:
+                    return
+                written.write_text("\n".join(["v1", "{}", json.dumps(end)]))
             frame, write = self._writer(EosLogStreamWriter, columns, sink, streaming=True)
             messages = [
                 write.write(_chosen(reader.read(task), frame)) for task in reader.partitions(start, end)
