@@ -168,7 +168,12 @@ def require_proof(plans: Sequence[Plan], reads: Iterable[Read], *, batch_id: int
             if not _tile(plan, parts):
                 raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
         elif plan.digest not in noted:
-            raise _refused(batch_id, plans, "something else, or nothing")
+            raise _refused(
+                batch_id,
+                plans,
+                f"nothing that was planned for {plan} (Spark does not plan a source of which the query can use no row, "
+                "for instance behind limit(0): leave such a source out of the query)",
+            )
 
 
 def _tile(plan: Plan, parts: Sequence[Part]) -> bool:
