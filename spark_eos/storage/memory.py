@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -25,7 +24,6 @@ class _Space:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.objects: dict[str, pa.Buffer] = {}
-        self.made_s: dict[str, float] = {}
 
 
 _spaces: WeakValueDictionary[str, _Space] = WeakValueDictionary()
@@ -62,7 +60,7 @@ class MemoryStore(Store):
                 raise ObjectExistsError(
                     f"{self.url}: object {name!r} exists already; read it to see whose it is"
                 )
-            self._put(name, body)
+            self._space.objects[name] = body
 
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         check_name(name)
@@ -90,21 +88,12 @@ class MemoryStore(Store):
         check_name(name)
         with self._space.lock:
             self._space.objects.pop(name, None)
-            self._space.made_s.pop(name, None)
 
     def overwrite(self, name: str, data: Data) -> None:
         check_name(name)
         body = _copy(data)
         with self._space.lock:
-            self._put(name, body)
-
-    def age_s(self, name: str) -> float | None:
-        """As `Store.age_s`, by the monotonic clock: no other process sees this store."""
-        return time.monotonic() - self._space.made_s[name] if self.size(name) else None
-
-    def _put(self, name: str, body: pa.Buffer) -> None:
-        self._space.objects[name] = body
-        self._space.made_s[name] = time.monotonic()
+            self._space.objects[name] = body
 
     def _body(self, name: str) -> pa.Buffer:
         with self._space.lock:

@@ -58,8 +58,8 @@ MUTANTS = (
     Mutant(
         "abort-says-nothing",
         _TRANSACTIONS,
-        "            if not self._touched:\n",
-        "            if not self._number < 0:\n",
+        "            if not self._touched:\n                self._finish()",
+        "            if not self._number < 0:\n                self._finish()",
         "an abort leaves the transaction open in the log",
         _OF_PRODUCER,
     ),

@@ -251,10 +251,8 @@ MUTANTS = (
     Mutant(
         "retired-too-far",
         _UPKEEP,
-        "        limit = snapshot - state.snapshot_interval\n        if limit <= 0:\n            return 0\n"
-        "        if self._next is None:\n            self._next = self._find(state, limit)\n        done = 0",
-        "        limit = snapshot\n        if limit <= 0:\n            return 0\n"
-        "        if self._next is None:\n            self._next = self._find(state, limit)\n        done = 0",
+        "return min(snapshot - state.snapshot_interval, ",
+        "return min(snapshot, ",
         "entries go that a reader would need if the newest snapshot were damaged",
         _OF_SNAPSHOTS,
     ),

@@ -343,17 +343,17 @@ MUTANTS = (
     Mutant(
         "timeout-by-the-wall-clock",
         "spark_eos/log/sweep.py",
-        "            now = self._clock.monotonic()\n            overdue",
-        "            now = self._clock.now_ms() / 1000\n            overdue",
+        "waited_ms = int((self._clock.monotonic() - watch.since) * 1000)",
+        "waited_ms = self._clock.now_ms() - producer.started_ms",
         "a clock that jumps aborts transactions",
         _OF_EVIDENCE,
     ),
     Mutant(
         "time-of-the-transaction-before",
         "spark_eos/log/sweep.py",
-        "        self._seen = seen\n",
-        "        self._seen.update(seen)\n        seen = {s: min(t for o, t in self._seen.items()"
-        " if o.producer_id == s.producer_id) for s in seen}\n",
+        "self._watched.get(stamp) or _Watch(now) for stamp in opened}",
+        "next((w for s, w in self._watched.items() if s.producer_id == stamp.producer_id), _Watch(now))"
+        " for stamp in opened}",
         "the time of a producer's earlier transactions counts for its newest",
         ("tests/log/test_sweep.py",),
     ),
