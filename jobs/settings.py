@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_eos import Admin
 from spark_eos.errors import EosLogError
+from spark_eos.spark.history import require_own_log
 from spark_eos.spark.start import start_query
 
 __all__ = [
@@ -113,6 +114,8 @@ def write(rows: DataFrame, settings: argparse.Namespace, topic: str | None = Non
 
     ``topic`` None: the rows' column of that name says where each goes.
     """
+    # Where there is nothing to read the sink is not called, and the job would say that all is done.
+    require_own_log(settings.checkpoint, settings.log)
     # The id is fixed, so that a run that was thought dead is fenced, and a lost checkpoint does not begin anew.
     writer = (
         rows.writeStream.format("eoslog")

@@ -35,6 +35,7 @@ from spark_eos.log.upkeep import Upkeep
 from spark_eos.protocol.actions import Action, CreateLog, ExpireTransaction
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import Piece, PieceContent
+from spark_eos.protocol.rules.appends import check_floor
 from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import StagedFile, TopicPartition
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store, probe, shared_store
@@ -321,6 +322,7 @@ class Log:
             try:
                 size = self.store.size(staged.file.name)
             except ObjectNotFoundError:
+                check_floor(self.follow(), staged.file.name)
                 raise StorageError(
                     f"{self.url}/{staged.file.name} was staged but is not here. Somebody removed it, or the log's "
                     "folder is not shared by the driver and all executors. Nothing was committed"

@@ -17,6 +17,7 @@ __all__ = [
     "NO_SETTINGS",
     "Settings",
     "file_exists",
+    "folder_exists",
     "is_object_store",
     "is_setting",
     "read_file",
@@ -40,3 +41,8 @@ def file_exists(folder: str, name: str, settings: Settings = NO_SETTINGS) -> boo
     except ObjectNotFoundError:
         return False
     return True
+
+
+def folder_exists(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bool:
+    """Whether there is anything in a folder below one of somebody else's."""
+    return any(True for _ in shared_store(folder, settings).list(f"{name}/"))

@@ -185,7 +185,8 @@ class SourceProgress(NamedTuple):
 
     ``start`` and ``end`` are canonical JSON text; a ``start`` of None is one that nobody knows (the first
     batch of a source that is not ours). For sources that read this very log, ``group`` is the consumer
-    group and the offsets are given by partition as well.
+    group and the offsets are given by partition as well. ``name`` is what Spark's offset log calls the source from
+    its version 2 on (the user's name, or a number); None: the source is known by its place in the plan.
     """
 
     start: str | None
@@ -193,16 +194,26 @@ class SourceProgress(NamedTuple):
     group: str | None = None
     start_offsets: tuple[PartitionOffset, ...] = ()
     end_offsets: tuple[PartitionOffset, ...] = ()
+    name: str | None = None
 
 
 class CommitMicroBatch(NamedTuple):
-    """Source offsets of a Spark micro-batch: accepted once, by the current run, where the last one ended."""
+    """Source offsets of a Spark micro-batch: accepted once, by the current run, where the last one ended.
+
+    ``rules`` are those it is judged by, so that an older entry keeps the outcome it had. 1: only the last micro-batch
+    under the same transactional id counts. 2: also what the same query committed under any other id, sources are known
+    by their names, and state is not lost. ``stateful`` says whether the query keeps state in its checkpoint;
+    ``state_loss`` that the user accepts to go on for a stateful query without its state.
+    """
 
     transactional_id: str
     query_id: str
     run_id: str
     batch_id: int
     sources: tuple[SourceProgress, ...]
+    rules: int = 1
+    stateful: bool = False
+    state_loss: bool = False
 
 
 class EndTransaction(NamedTuple):

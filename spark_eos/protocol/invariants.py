@@ -9,7 +9,7 @@ from __future__ import annotations
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.index import IndexRow, Kind, Piece
 from spark_eos.protocol.rules import Outcome, apply, behind
-from spark_eos.protocol.state import Group, Partition, PartitionKey, State, TransactionState
+from spark_eos.protocol.state import Group, Partition, PartitionKey, Query, State, TransactionState
 
 __all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "check_step"]
 
@@ -57,9 +57,18 @@ def check_step(before: State, after: State) -> None:
         else:
             _ensure(not group.members, f"group {name!r} went with its members")
     for name, query in before.queries.items():
-        newer = after.queries[name]
-        same = newer.query_id == query.query_id
-        _ensure(not same or query.batch_id <= newer.batch_id, f"the batches of {name!r} went back")
+        newer = after.queries.get(name) or _elsewhere(after, query)
+        _ensure(newer is not None, f"query {name!r} is gone")
+        same = newer is not None and newer.query_id == query.query_id
+        _ensure(
+            newer is None or not same or query.batch_id <= newer.batch_id,
+            f"the batches of {name!r} went back",
+        )
+
+
+def _elsewhere(state: State, query: Query) -> Query | None:
+    """The query under another transactional id, to which it has moved."""
+    return next((one for one in state.queries.values() if one.query_id == query.query_id), None)
 
 
 def check_later(before: State, after: State) -> None:
@@ -81,7 +90,8 @@ def check_later(before: State, after: State) -> None:
         later = after.producers.get(producer_id)
         if later is None:
             named = producer.transactional_id
-            _ensure(named is None or named not in before.queries, f"the producer of query {named!r} is gone")
+            held = named in before.queries and named in after.queries
+            _ensure(not held, f"the producer of query {named!r} is gone")
             continue
         _ensure(producer.epoch <= later.epoch, f"the epoch of producer {producer_id} went back")
         _ensure(producer.number <= later.number, f"the number of producer {producer_id} went back")
@@ -92,8 +102,6 @@ def check_later(before: State, after: State) -> None:
         )
     new_ids = [one for one in after.producers if one not in before.producers]
     _ensure(all(one >= before.next_producer_id for one in new_ids), "a producer id was given out twice")
-    for name in before.queries:
-        _ensure(name in after.queries, f"query {name!r} is gone")
 
 
 def check_state(state: State) -> None:

@@ -84,6 +84,7 @@ def _entry(version: int) -> dict[str, Any]:
     """The schema of a version. Avro defines a named type where it is met first and names it later.
 
     1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
+    4: names of sources, and what is known of a query's state.
     """
     pair = record("Pair", name="string", value="string")
     stamp = record("ProducerStamp", producer_id="long", epoch="long", number="long")
@@ -97,6 +98,8 @@ def _entry(version: int) -> dict[str, Any]:
     )
     file = file_of(version)
     batches = record("BatchRefs", **{column: array("long") for column in BATCH_COLUMNS})
+    name: dict[str, Any] = {"name": optional("string")} if version >= 4 else {}
+    since_4 = {"rules": "long", "stateful": "boolean", "state_loss": "boolean"} if version >= 4 else {}
     actions = [
         record("CreateLog", log_id="string")
         if version < 3
@@ -157,8 +160,10 @@ def _entry(version: int) -> dict[str, Any]:
                     group=optional("string"),
                     start_offsets=array("PartitionOffset"),
                     end_offsets=array("PartitionOffset"),
+                    **name,
                 )
             ),
+            **since_4,
         ),
         record("EndTransaction", producer="ProducerStamp", commit="boolean"),
         record("AdvanceLogStart", offsets=array("PartitionOffset")),
@@ -216,7 +221,7 @@ def _actions_v3() -> list[dict[str, Any]]:
     ]
 
 
-WRITTEN = (_entry(1), _entry(2), _entry(3))
+WRITTEN = (_entry(1), _entry(2), _entry(3), _entry(4))
 """Every schema that a release ever wrote, oldest first; the last one is written now."""
 
 

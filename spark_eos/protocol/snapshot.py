@@ -95,6 +95,8 @@ def _state(state: State) -> dict[str, Any]:
                 "query_id": query.query_id,
                 "batch_id": query.batch_id,
                 "sources": [_source(source) for source in query.sources],
+                "former": [_source(source) for source in query.former],
+                "stateful": query.stateful,
             }
             for name, query in sorted(state.queries.items())
         ],
@@ -195,6 +197,7 @@ def _source(source: SourceProgress) -> dict[str, Any]:
         "group": source.group,
         "start_offsets": [at._asdict() for at in source.start_offsets],
         "end_offsets": [at._asdict() for at in source.end_offsets],
+        "name": source.name,
     }
 
 
@@ -235,12 +238,7 @@ def _read_state(fields: dict[str, Any]) -> State:
         ),
         offsets=Map({one["group"]: Map(map(_read_offset, one["offsets"])) for one in fields.pop("offsets")}),
         groups=Map({one["name"]: _read_group(one) for one in fields.pop("groups")}),
-        queries=Map(
-            {
-                one["name"]: Query(one["query_id"], one["batch_id"], tuple(map(_read_source, one["sources"])))
-                for one in fields.pop("queries")
-            }
-        ),
+        queries=Map({one["name"]: _read_query(one) for one in fields.pop("queries")}),
         **fields,
     )
 
@@ -315,10 +313,18 @@ def _read_group(fields: dict[str, Any]) -> Group:
     )
 
 
-def _read_source(fields: dict[str, Any]) -> SourceProgress:
-    return SourceProgress(
-        fields["start"],
-        fields["end"],
-        fields["group"],
-        *(tuple(PartitionOffset(**at) for at in fields[name]) for name in ("start_offsets", "end_offsets")),
+def _read_query(fields: dict[str, Any]) -> Query:
+    return Query(
+        fields["query_id"],
+        fields["batch_id"],
+        tuple(map(_read_source, fields["sources"])),
+        tuple(map(_read_source, fields.get("former", ()))),
+        fields.get("stateful"),
     )
+
+
+def _read_source(fields: dict[str, Any]) -> SourceProgress:
+    start, end = (
+        tuple(PartitionOffset(**at) for at in fields[name]) for name in ("start_offsets", "end_offsets")
+    )
+    return SourceProgress(fields["start"], fields["end"], fields["group"], start, end, fields.get("name"))

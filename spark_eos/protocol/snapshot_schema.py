@@ -11,7 +11,11 @@ from spark_eos.protocol.schema import array, file_of, fingerprint, optional, rec
 __all__ = ["WRITTEN", "schemas"]
 
 
-def _schema(*, started_seq: bool) -> dict[str, Any]:
+def _schema(version: int) -> dict[str, Any]:
+    """The schema of a version.
+
+    1: the first. 2: where a transaction began. 3: names of sources, former ones, and whether a query keeps state.
+    """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
     key = record("Key", topic_id="string", partition="long")
@@ -56,7 +60,7 @@ def _schema(*, started_seq: bool) -> dict[str, Any]:
         pending=array(record("Pending", group="string", offset=offset)),
         sequences=array(record("Sequences", key="Key", ranges=array(longs))),
         runs=text,
-        **({"started_seq": "long"} if started_seq else {}),
+        **({"started_seq": "long"} if version >= 2 else {}),
     )
     member = record(
         "Member",
@@ -85,8 +89,16 @@ def _schema(*, started_seq: bool) -> dict[str, Any]:
         group=optional("string"),
         start_offsets=array(place),
         end_offsets=array("PartitionOffset"),
+        **({"name": optional("string")} if version >= 3 else {}),
     )
-    query = record("Query", name="string", query_id="string", batch_id="long", sources=array(source))
+    query = record(
+        "Query",
+        name="string",
+        query_id="string",
+        batch_id="long",
+        sources=array(source),
+        **({"former": array("SourceProgress"), "stateful": optional("boolean")} if version >= 3 else {}),
+    )
     topic = record(
         "Topic",
         name="string",
@@ -114,7 +126,7 @@ def _schema(*, started_seq: bool) -> dict[str, Any]:
     )
 
 
-WRITTEN = (_schema(started_seq=False), _schema(started_seq=True))
+WRITTEN = (_schema(1), _schema(2), _schema(3))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

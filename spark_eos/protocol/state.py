@@ -184,11 +184,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The last micro-batch that was committed under a transactional id."""
+    """The last micro-batch that was committed under a transactional id.
+
+    ``former`` are the sources that the query once had, each as it ended. ``stateful`` is None if the entry does not say
+    whether the query keeps state: it is of a format before that was noted.
+    """
 
     query_id: str
     batch_id: int
     sources: tuple[SourceProgress, ...]
+    former: tuple[SourceProgress, ...] = ()
+    stateful: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

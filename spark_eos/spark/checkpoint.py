@@ -13,17 +13,38 @@ import re
 import struct
 import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
 from spark_eos.log.stores import NO_SETTINGS, Settings
 from spark_eos.spark.checkpoint_files import local_spelling, remote_files
 
-__all__ = ["Checkpoint", "sources_of_batch"]
+__all__ = ["Checkpoint", "Ends", "SourceRange", "sources_of_batch"]
 
-_VERSION = "v1"
+_VERSIONS = ("v1", "v2")
 _NO_OFFSET = "-"
+_NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 _SUMS = struct.Struct(">4si")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
+
+
+class Ends(NamedTuple):
+    """Where the sources end in a batch, as JSON text by name, in the order of the file; None: no data yet.
+
+    In version 1 of the file sources have no names, but places in the plan: ``named`` is false, and the names are
+    numbers. In version 2 a name is the user's, or a number where the user gave none.
+    """
+
+    named: bool
+    offsets: dict[str, str | None]
+
+
+class SourceRange(NamedTuple):
+    """From where to where a batch reads a source, as JSON text; ``name`` is None in version 1 of the file."""
+
+    name: str | None
+    start: str | None
+    end: str | None
 
 
 class Checkpoint:
@@ -57,40 +78,55 @@ class Checkpoint:
             raise CheckpointMismatchError(f"{path} names no query id; {_DAMAGED}")
         return query_id
 
-    def offsets(self, batch_id: int) -> list[str | None] | None:
-        """Where the sources end in a batch, as JSON text in the order of the plan; None without the file.
+    def offsets(self, batch_id: int) -> Ends | None:
+        """Where the sources end in a batch; None without the file.
 
-        An entry is None for a source that had no data yet. Raises `UnsupportedVersionError` for another
-        version of the file than v1, `CheckpointMismatchError` if it is not whole.
+        Raises `UnsupportedVersionError` for another version of the file than v1 and v2, `CheckpointMismatchError` if
+        it is not whole.
         """
         path, text = self._where(f"offsets/{batch_id}"), self._text(f"offsets/{batch_id}")
         if text is None:
             return None
         version, *lines = text.split("\n")
-        if version != _VERSION:
+        if version not in _VERSIONS:
             if re.fullmatch(r"v[0-9]+", version):
                 raise UnsupportedVersionError(
-                    f"{path} has version {version}, this spark_eos reads {_VERSION} only; run the query with "
-                    "a Spark and a spark_eos that belong together"
+                    f"{path} has version {version}, this spark_eos reads {' and '.join(_VERSIONS)} only; run the "
+                    "query with a Spark and a spark_eos that belong together"
                 )
             raise CheckpointMismatchError(
-                f"{path} begins with {version[:40]!r} instead of {_VERSION}; {_DAMAGED}"
+                f"{path} begins with {version[:40]!r} instead of {_VERSIONS[0]}; {_DAMAGED}"
             )
         if len(lines) < 2:
             raise CheckpointMismatchError(f"{path} ends before the offsets of its first source; {_DAMAGED}")
         _check_json(path, "its second line", lines[0])
-        sources = [None if line == _NO_OFFSET else line for line in lines[1:]]
-        for number, line in enumerate(sources):
-            if line is not None:
-                _check_json(path, f"the offset of source {number}", line)
-        return sources
+        named = version != _VERSIONS[0]
+        sources: dict[str, str | None] = {}
+        for number, line in enumerate(lines[1:]):
+            name, colon, offset = line.partition(":") if named else (str(number), ":", line)
+            if not colon or not _NAME.fullmatch(name) or name in sources:
+                raise CheckpointMismatchError(f"{path}: line {number + 3} names no source; {_DAMAGED}")
+            if offset != _NO_OFFSET:
+                _check_json(path, f"the offset of source {name}", offset)
+            sources[name] = None if offset == _NO_OFFSET else offset
+        return Ends(named, sources)
 
     def finished(self, batch_id: int) -> bool:
         """Whether Spark has noted the batch as done."""
         name = f"commits/{batch_id}"
         return _exists(self._root / name) if self._remote is None else self._remote.exists(name)
 
-    def require_offsets(self, batch_id: int) -> list[str | None]:
+    def begun(self) -> bool:
+        """Whether Spark has noted any batch as done."""
+        if self._remote is not None:
+            return self._remote.has_folder("commits")
+        return any(path.name.isdecimal() for path in (self._root / "commits").glob("*"))
+
+    def stateful(self) -> bool:
+        """Whether the query keeps state: Spark makes the folder before the first batch is done."""
+        return _exists(self._root / "state") if self._remote is None else self._remote.has_folder("state")
+
+    def require_offsets(self, batch_id: int) -> Ends:
         """As `offsets`; raises `CheckpointMismatchError`, naming the file, if it is missing."""
         found = self.offsets(batch_id)
         if found is None:
@@ -111,23 +147,24 @@ class Checkpoint:
         return None if data is None else _decoded(f"{self._remote.location}/{name}", data)
 
 
-def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[tuple[str | None, str | None], ...]:
-    """From where to where a batch reads each source, as JSON text in the order of the plan.
+def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange, ...]:
+    """From where to where a batch reads each source, in the order of the file.
 
-    The start is where the batch before ended, None in batch 0 and where the source had no data yet. Raises
-    `CheckpointMismatchError`, naming the file, if the file of one of the two batches is missing, or if they
-    have different numbers of sources.
+    The start is where the batch before ended, None in batch 0 and where the source was not there or had no data yet.
+    Raises `CheckpointMismatchError`, naming the file, if the file of one of the two batches is missing, or if they
+    have different numbers of sources without names.
     """
     ends = checkpoint.require_offsets(batch_id)
-    if batch_id == 0:
-        return tuple((None, end) for end in ends)
-    starts = checkpoint.require_offsets(batch_id - 1)
-    if len(starts) != len(ends):
+    starts = checkpoint.require_offsets(batch_id - 1) if batch_id > 0 else Ends(ends.named, {})
+    if batch_id > 0 and not ends.named and len(starts.offsets) != len(ends.offsets):
         raise CheckpointMismatchError(
-            f"{checkpoint!r} has {len(starts)} sources in batch {batch_id - 1} and {len(ends)} in batch "
-            f"{batch_id}; a query keeps its sources, use a new checkpoint for another one"
+            f"{checkpoint!r} has {len(starts.offsets)} sources in batch {batch_id - 1} and {len(ends.offsets)} in "
+            f"batch {batch_id}; a query without names of sources keeps them, use a new checkpoint for another one"
         )
-    return tuple(zip(starts, ends, strict=True))
+    return tuple(
+        SourceRange(name if ends.named else None, starts.offsets.get(name), end)
+        for name, end in ends.offsets.items()
+    )
 
 
 _DAMAGED = "the checkpoint is damaged: restore it, or start the query with a new one"

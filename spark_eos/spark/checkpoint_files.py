@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError
-from spark_eos.log.stores import NO_SETTINGS, Settings, file_exists, is_object_store, read_file
+from spark_eos.log.stores import NO_SETTINGS, Settings, file_exists, folder_exists, is_object_store, read_file
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -28,6 +28,9 @@ class RemoteFiles(Protocol):
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
+
+    def has_folder(self, name: str) -> bool:
+        """Whether there is a folder of that name, with something in it."""
 
 
 def remote_files(location: str, settings: Settings = NO_SETTINGS) -> RemoteFiles | None:
@@ -71,6 +74,9 @@ class StoreFiles:
     def exists(self, name: str) -> bool:
         return file_exists(self.location, name, self._settings)
 
+    def has_folder(self, name: str) -> bool:
+        return folder_exists(self.location, name, self._settings)
+
 
 class ArrowFiles:
     """Files in a file system that Arrow knows."""
@@ -92,6 +98,16 @@ class ArrowFiles:
     def exists(self, name: str) -> bool:
         try:
             return bool(self._files.get_file_info(f"{self._folder}/{name}").is_file)
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
+    def has_folder(self, name: str) -> bool:
+        from pyarrow.fs import FileSelector
+
+        try:
+            return bool(
+                self._files.get_file_info(FileSelector(f"{self._folder}/{name}", allow_not_found=True))
+            )
         except OSError as error:
             raise self._unreadable(name, error) from error
 

@@ -71,6 +71,7 @@ _OPTIONS: dict[str, _Option] = {
     "log.upkeep.enable": _Option(_SINKS),
     "checkpointLocation": _Option(_STREAM_SINK),
     "queryName": _Option(_STREAM_SINK),
+    "allowStateLoss": _Option(_STREAM_SINK),
 }
 
 SPELLINGS: dict[str, str] = {name.lower(): name for name in _OPTIONS}

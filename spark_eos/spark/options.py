@@ -75,6 +75,7 @@ class SourceOptions:
 class SinkOptions:
     """Where to write, checked. ``checkpoint_location`` is None where it comes from Spark's configuration.
 
+    ``state_loss`` accepts that a stateful query goes on with a new checkpoint, in which its state is empty.
     ``include_headers`` False leaves a ``headers`` column out; ``upkeep`` False leaves the log's upkeep to others.
     """
 
@@ -86,6 +87,7 @@ class SinkOptions:
     num_partitions: int = 1
     auto_create: bool = True
     checkpoint_location: str | None = None
+    state_loss: bool = False
     compression: str | None = None
     partitioner: str | None = None
     include_headers: bool = True
@@ -182,6 +184,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         topic=given.text("topic"),
         transactional_id=given.text("transactional.id"),
         group_id=given.text("group.id"),
+        state_loss=given.boolean("allowStateLoss", default=False),
         guarantee="at_least_once" if guarantee == "at_least_once" else "exactly_once",
         num_partitions=given.integer("num.partitions", highest=_MAX_INT32) or 1,
         auto_create=given.boolean("auto.create.topics.enable", default=True),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from spark_eos.protocol.actions import PartitionOffset, SourceProgress
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.checkpoint import SourceRange
 from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.proof import Plan
 
@@ -14,24 +15,27 @@ __all__ = ["plans", "source_progress"]
 
 
 def source_progress(
-    sources: Sequence[tuple[str | None, str | None]], *, log_id: str, group: str | None, default_group: str
+    sources: Sequence[SourceRange], *, log_id: str, group: str | None, default_group: str
 ) -> tuple[SourceProgress, ...]:
-    """Start and end of every source of a batch, in plan order, of their offsets in the checkpoint (``sources``).
+    """Start and end of every source of a batch, with its name if it has one, of the checkpoint (``sources``).
 
     Offsets of sources that read this log are committed for a consumer group: the source's own
     ``group.id``, else the sink's ``group``, else ``default_group``. Offsets of all others (another log of
     ours among them) are kept as they are.
     """
-    return tuple(_progress(start, end, log_id, group, default_group) for start, end in sources)
+    return tuple(
+        _progress(start, end, log_id, group, default_group)._replace(name=name)
+        for name, start, end in sources
+    )
 
 
-def plans(sources: Sequence[tuple[str | None, str | None]]) -> tuple[Plan, ...]:
+def plans(sources: Sequence[SourceRange]) -> tuple[Plan, ...]:
     """What the sources of a batch have to have planned, given their offsets in the checkpoint.
 
     Sources that are not ours say nothing about that. Those that have not moved are not planned by Spark.
     """
     found = []
-    for start, end in sources:
+    for _, start, end in sources:
         if end is None or start == end or not SourceOffset.is_ours(end):
             continue
         ours = start is not None and SourceOffset.is_ours(start)

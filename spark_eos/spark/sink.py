@@ -19,6 +19,7 @@ from spark_eos.protocol.actions import Action, AppendBatches
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, StagedFile
 from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.history import is_committed, keeps_state
 from spark_eos.spark.progress import plans, source_progress
 from spark_eos.spark.proof import require_proof
 from spark_eos.spark.target import METADATA_AGE_S, prepare, truncation
@@ -63,7 +64,12 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         try:
             log.check_visible(files)
             if self._options.guarantee == "at_least_once":
-                committed = log.commit(lambda state: self._append(state, topics, files), writer="spark")
+                committed = log.commit(
+                    lambda state: (
+                        () if is_committed(state, messages, batchId) else self._append(state, topics, files)
+                    ),
+                    writer="spark",
+                )
             else:
                 batch = self._micro_batch(log, messages, batchId, topics, files)
                 finished = Checkpoint(self._location, self._options.checkpoint_settings).finished
@@ -134,4 +140,8 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             group=self._options.group_id,
             default_group=transactional_id,
         )
-        return MicroBatch(transactional_id, query_id, told.run_id, batch_id, sources, topics, files)
+        return MicroBatch(
+            *(transactional_id, query_id, told.run_id, batch_id, sources, topics, files),
+            stateful=keeps_state(log.state, checkpoint, transactional_id, query_id, told.run_id),
+            state_loss=self._options.state_loss,
+        )

@@ -199,6 +199,24 @@ def make(folder: Path) -> None:
     log.commit(lambda _: (append(many, ProducerStamp(7, 0, 0), files_7),))
     log.commit(lambda _: (a.EndTransaction(ProducerStamp(7, 0, 0), commit=False),))
     Roller(log, tail_rows=1).run()
+
+    # Version 5: names of sources, one of which comes; state; another transactional id.
+    here = source._replace(name="0", start=source.end, start_offsets=source.end_offsets)
+    there = foreign._replace(name="1", start=foreign.end)
+    third = a.SourceProgress(None, '{"rate": 1}', name="third")
+    second = batch._replace(
+        transactional_id="query-2",
+        batch_id=1,
+        sources=(third, there, here),
+        topics=(),
+        files=(),
+        stateful=True,
+    )
+    log.commit(lambda state: propose(state, second, finished=False), writer="spark")
+    without = second._replace(batch_id=2, sources=(there, here), state_loss=True)
+    log.commit(lambda state: propose(state, without, finished=False), writer="spark")
+    while log.state.seq % 8:
+        log.commit(lambda _: (a.RaiseStagingFloor(5),))
     log.upkeep.snapshot()
     log.upkeep.retire(log.state, 1000)
 

@@ -84,7 +84,16 @@ def _since_version_2(state: State) -> dict[str, object]:
         ]
         for name, group in sorted(state.groups.items())
     }
-    found: dict[str, object] = {"members": groups, "config": dict(sorted(state.config.items()))}
+    named = {
+        name: [query.stateful, [s.name for s in query.sources], [s.name for s in query.former]]
+        for name, query in sorted(state.queries.items())
+        if query.stateful is not None
+    }
+    found: dict[str, object] = {
+        "members": groups,
+        "config": dict(sorted(state.config.items())),
+        "named": named,
+    }
     return {name: json.loads(json.dumps(value)) for name, value in found.items() if value}
 
 
@@ -95,7 +104,7 @@ def _plain(value: object) -> object:
 
 
 def test_there_is_a_golden_log() -> None:
-    assert VERSIONS[:4] == ["v1", "v2", "v3", "v4"]
+    assert VERSIONS[:5] == ["v1", "v2", "v3", "v4", "v5"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

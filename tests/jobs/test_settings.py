@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from settings import Setting, existing, positive, read_settings, require_topic
+from settings import Setting, existing, positive, read_settings, require_topic, write
 
 from spark_eos import Admin
-from spark_eos.errors import NotALogError, UnknownTopicOrPartitionError
+from spark_eos.errors import CheckpointMismatchError, NotALogError, UnknownTopicOrPartitionError
 
 OWN = (Setting("input", "the folder of files", existing), Setting("max_files", "files at a time", positive))
 FILE = """
@@ -102,3 +102,17 @@ def test_a_topic_that_is_not_there_is_found_out_before_spark_starts(log_url):
         require_topic(log_url, "flights")
         with pytest.raises(UnknownTopicOrPartitionError, match="flight"):
             require_topic(log_url, "flight")
+
+
+@pytest.mark.parametrize("other", ["another-log", "no-log"])
+def test_the_checkpoint_of_another_log_is_refused_before_anything_starts(read, tmp_path, other):
+    """A job with nothing new to read would say "done", and write nothing."""
+    Admin(str(tmp_path / "another-log")).create_topic("t", 1)
+    checkpoint = tmp_path / "checkpoints" / "one"
+    (checkpoint / "commits").mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id": "some-query"}')
+    (checkpoint / "commits" / "117").touch()
+    log, folder = str(tmp_path / other), str(tmp_path / "checkpoints")
+    settings = read("one", "--input", str(tmp_path), "--log", log, "--checkpoints", folder)
+    with pytest.raises(CheckpointMismatchError, match="they went to another log"):
+        write(None, settings, "t")

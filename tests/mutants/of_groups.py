@@ -9,6 +9,8 @@ __all__ = ["MUTANTS"]
 _RULES = "spark_eos/protocol/rules"
 _EXPIRY, _GROUPS, _MICROBATCH = f"{_RULES}/expiry.py", f"{_RULES}/groups.py", f"{_RULES}/microbatch.py"
 
+_SOURCES = f"{_RULES}/sources.py"
+
 _OF_EXPIRY = ("tests/protocol/test_expiry.py",)
 _OF_GROUPS = ("tests/protocol/test_groups.py",)
 _OF_SOURCES = ("tests/protocol/test_microbatch_sources.py",)
@@ -205,7 +207,7 @@ MUTANTS = (
     Mutant(
         "batch-with-other-offsets",
         _MICROBATCH,
-        "        if batch.batch_id == last.batch_id and _same(batch.sources, last.sources):",
+        "        if batch.batch_id == last.batch_id and same_sources(batch.sources, last.sources):",
         "        if batch.batch_id == last.batch_id:",
         "the same batch with other offsets passes for a replay, and its rows are lost",
         _OF_MICROBATCH,
@@ -229,38 +231,38 @@ MUTANTS = (
     Mutant(
         "replaced-run-proposes",
         _MICROBATCH,
-        "batch.run_id in producer.runs:",
-        "batch.run_id in producer.runs[-1:]:",
+        "batch.run_id in known.runs:",
+        "batch.run_id in known.runs[-1:]:",
         "a run that was replaced asks to register again",
         _OF_MICROBATCH,
     ),
     Mutant(
         "batch-committed-twice",
         _MICROBATCH,
-        "same_query and action.batch_id <= last.batch_id:",
-        "same_query and action.batch_id < last.batch_id:",
+        "    if own is not None and action.batch_id <= own.batch_id:",
+        "    if own is not None and action.batch_id < own.batch_id:",
         "the rule takes the batch that is in the log once more",
         _OF_MICROBATCH,
     ),
     Mutant(
         "run-not-compared",
         _MICROBATCH,
-        "    if producer is None or producer.run_id != action.run_id:",
-        "    if producer is None:",
+        "        if not _is_current(producer, action.run_id):",
+        "        if producer is None:",
         "a run that is not the current one commits",
         _OF_MICROBATCH,
     ),
     Mutant(
         "continuity-not-compared",
         _MICROBATCH,
-        "        _check_sources(action, last, same_query=same_query)",
-        "        pass",
+        "    wrong = moved(action.sources, last, batches, same_query=same_query)",
+        "    wrong = None",
         "a batch need not begin where the last one ended",
         _OF_MICROBATCH,
     ),
     Mutant(
         "partitions-leave",
-        _MICROBATCH,
+        _SOURCES,
         "(at.topic, at.topic_id, at.partition)) == at.offset for at in end)",
         "(at.topic, at.topic_id, at.partition), at.offset) == at.offset for at in end)",
         "a query may leave out a partition that it has read",
@@ -284,17 +286,17 @@ MUTANTS = (
     ),
     Mutant(
         "self-join-skips",
-        _MICROBATCH,
-        "if key not in lowest or at.offset < lowest[key].offset:",
-        "if key not in lowest or at.offset > lowest[key].offset:",
+        f"{_RULES}/queries.py",
+        "if key not in found or at.offset < found[key].offset:",
+        "if key not in found or at.offset > found[key].offset:",
         "a group stands at the faster of two sources, and a restart skips rows of the slower one",
         _OF_MICROBATCH,
     ),
     Mutant(
         "sources-dropped",
-        _MICROBATCH,
-        "    if len(action.sources) != len(last.sources):",
-        "    if len(action.sources) > len(last.sources):",
+        _SOURCES,
+        "    if (came or went) if fixed else any(map(str.isdecimal, went)):",
+        "    if came if fixed else any(map(str.isdecimal, went)):",
         "a query may drop a source and is not told so",
         _OF_SOURCES,
     ),

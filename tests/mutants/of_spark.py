@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         "half-an-offsets-file",
         _CHECKPOINT,
-        '                _check_json(path, f"the offset of source {number}", line)\n',
+        '                _check_json(path, f"the offset of source {name}", offset)\n',
         "                pass\n",
         "an offset that was cut off in the checkpoint is taken",
         _OF_CHECKPOINT,

@@ -42,6 +42,7 @@ ACTIONS = (
     a.CommitMicroBatch(
         "t", "q", "r", 1, (a.SourceProgress(None, None), a.SourceProgress("", "é", "", *[OFFSETS] * 2))
     ),
+    a.CommitMicroBatch("t", "q", "r", 1, (a.SourceProgress("0", "1", name="n"),), 2, True, True),
     a.EndTransaction(STAMP, True),
     a.EndTransaction(STAMP, False),
     a.AdvanceLogStart(OFFSETS),
@@ -113,6 +114,7 @@ def test_schemas_that_were_written_never_change():
         "907edfb76601e955",
         "9c14ef281b455dc9",
         "199551f980be081d",
+        "056127e361e6b024",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(WRITTEN[-1])
     assert BatchRef._fields == BATCH_COLUMNS

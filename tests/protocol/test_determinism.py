@@ -261,7 +261,7 @@ BROKEN = {
     "query": (lambda s: replace(s, queries=Map()), "query 'tx' is gone"),
     "batch": (lambda s: replace(s, queries=Map({"tx": Query("q", 3, ())})), "batches of 'tx' went back"),
 }
-ONE_REQUEST = {"generation", "forgotten", "topic", "open producer", "rows", "batch"}
+ONE_REQUEST = {"generation", "forgotten", "topic", "open producer", "rows", "query", "batch"}
 """What is broken only if one request has done it."""
 
 

@@ -190,10 +190,10 @@ def test_a_new_checkpoint_continues(out):
 def test_a_group_goes_on_where_it_stands_under_any_transactional_id(out):
     run(out, first(out))
     for start in ({0: 0, 1: 0}, {0: 10}, {0: 10, 1: 19}):
-        wrong = batch(out, 0, source(out, start, {0: 15, 1: 20}), transactional_id="other")
+        wrong = batch(out, 0, source(out, start, {0: 15, 1: 20}), transactional_id="other", query="p")
         with pytest.raises(CheckpointMismatchError, match="group 'g' has committed offset"):
             run(out, wrong)
-    run(out, second(out, number=0, transactional_id="other"))
+    run(out, second(out, number=0, transactional_id="other", query="p"))
     with pytest.raises(CheckpointMismatchError, match="has committed offset 15 for t-0"):
         run(out, second(out))
 
@@ -226,7 +226,7 @@ def test_a_topic_that_was_created_again_does_not_continue(out):
     with pytest.raises(CheckpointMismatchError, match="reads source 0"):
         run(out, batch(out, 1, SourceProgress("10", "12", "g", start, end)))
     with pytest.raises(UnknownTopicOrPartitionError, match="created again"):
-        run(out, batch(out, 0, source(out, {0: 0}, {0: 1}), transactional_id="other"))
+        run(out, batch(out, 0, source(out, {0: 0}, {0: 1}), transactional_id="other", query="p"))
 
 
 def test_the_group_knows_the_incarnation(out):

@@ -415,6 +415,84 @@ def _(q):
     assert q.out() == TWENTY
 
 
+@change(SINK, "path", "another log", "refused: it has no micro-batch of this query")
+def _(q):
+    first_and_more(q)
+    other = q.benches("elsewhere")
+    with q.refuses("this log has no micro-batch of query"):
+        q.run(None, {"path": other.url})
+    assert q.out(bench=other) == []
+
+
+@change(
+    SINK,
+    "transactional.id",
+    "set, changed, dropped",
+    "the query goes on under the new id, and its own history counts",
+)
+def _(q):
+    first_and_more(q)
+    q.run(None, {"transactional.id": "t"})
+    q.fill(20, 25)
+    q.run(None, {"transactional.id": "u"})
+    q.fill(25, 30)
+    q.run()
+    assert q.out() == [*range(30)]
+    assert len(q.bench.state.queries) == 1
+
+
+@change(
+    SINK, "group.id", "another group", "offsets are committed for the new group from the next micro-batch on"
+)
+def _(q):
+    first_and_more(q, None, {"group.id": "g"})
+    q.run(None, {"group.id": "h"})
+    assert q.out() == TWENTY
+    assert (q.bench.group("g")["src", 0], q.bench.group("h")["src", 0]) == (10, 20)
+
+
+@change(
+    SINK,
+    "processing.guarantee",
+    "exactly_once → at_least_once",
+    "the next micro-batches are written without their offsets; one that has been committed is not written again",
+)
+def _(q):
+    first_and_more(q)
+    q.run(None, {"processing.guarantee": "at_least_once"})
+    assert q.out() == TWENTY
+
+
+@change(
+    SINK,
+    "processing.guarantee",
+    "at_least_once → exactly_once",
+    "refused: the log does not know what has been written",
+)
+def _(q):
+    first_and_more(q, None, {"processing.guarantee": "at_least_once"})
+    with q.refuses("this log has no micro-batch of query"):
+        q.run()
+    assert q.out() == TEN
+
+
+@change(
+    SINK,
+    "allowStateLoss",
+    "false → true",
+    "a stateful query may go on with a new checkpoint, and empty state",
+)
+def _(q):
+    same, committed = {"transactional.id": "t"}, {"startingOffsets": "committed", "group.id": "t"}
+    for name in ("checkpoint", "new", "newer"):
+        (q.folder / name / "state").mkdir(parents=True)
+    first_and_more(q, None, same)
+    with q.refuses("keeps state"):
+        q.run(committed, {**same, "checkpointLocation": q.folder / "new"})
+    q.run(committed, {**same, "checkpointLocation": q.folder / "newer", "allowStateLoss": "true"})
+    assert q.out() == TWENTY
+
+
 @change(SINK, "queryName", "added", "it is Spark's: the query's name")
 def _(q):
     first_and_more(q)

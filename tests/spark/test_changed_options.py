@@ -64,8 +64,6 @@ def test_many_options_changed_at_once_on_spark(bench, tmp_path, benches, spark):
 @pytest.mark.parametrize("use", ["stream source", "batch source", "stream sink", "batch sink"])
 def test_there_is_a_row_for_every_option(use):
     known = {name for name, option in optionkeys._OPTIONS.items() if use in option.uses}
-    if use == "stream sink":
-        known -= {"path", "transactional.id", "group.id", "processing.guarantee"}
     assert {change.option for change in CHANGES if change.use == use} == known
 
 

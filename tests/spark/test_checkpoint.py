@@ -42,15 +42,52 @@ def test_query_id(root):
 
 def test_offsets_are_the_very_text(root):
     checkpoint = Checkpoint(str(root))
-    assert checkpoint.offsets(0) == ["0", None, None]
-    assert checkpoint.offsets(1) == ["3", '{"logOffset":0}', PYTHON]
+    assert checkpoint.offsets(0) == (False, {"0": "0", "1": None, "2": None})
+    assert checkpoint.offsets(1) == (False, {"0": "3", "1": '{"logOffset":0}', "2": PYTHON})
     assert checkpoint.offsets(2) is None
 
 
 def test_sources_of_batch(root):
     checkpoint = Checkpoint(str(root))
-    assert sources_of_batch(checkpoint, 0) == ((None, "0"), (None, None), (None, None))
-    assert sources_of_batch(checkpoint, 1) == (("0", "3"), (None, '{"logOffset":0}'), (None, PYTHON))
+    assert sources_of_batch(checkpoint, 0) == ((None, None, "0"), (None, None, None), (None, None, None))
+    assert sources_of_batch(checkpoint, 1) == LATER
+
+
+LATER = ((None, "0", "3"), (None, None, '{"logOffset":0}'), (None, None, PYTHON))
+
+
+def test_sources_with_names_are_found_by_them(root):
+    """Version 2 of Spark's offset log: the order of its lines means nothing, and sources come and go."""
+    (root / "offsets/0").write_text(f"v2\n{META}\nA:5\n1:{PYTHON}\nB:-")
+    (root / "offsets/1").write_text(f'v2\n{META}\nnew_1:{{"logOffset":0}}\n1:{PYTHON}\nB:7\nA:6')
+    checkpoint = Checkpoint(str(root))
+    assert checkpoint.offsets(0) == (True, {"A": "5", "1": PYTHON, "B": None})
+    assert sources_of_batch(checkpoint, 1) == (
+        ("new_1", None, '{"logOffset":0}'),
+        ("1", PYTHON, PYTHON),
+        ("B", None, "7"),
+        ("A", "5", "6"),
+    )
+
+
+@pytest.mark.parametrize("line", ["5", ":5", "a b:5", "A:5\nA:6", "é:5", "A:{", "A:"])
+def test_lines_of_version_2_that_name_no_source_are_refused(root, line):
+    (root / "offsets/1").write_text(f"v2\n{META}\n{line}")
+    with pytest.raises(CheckpointMismatchError, match=r"offsets/1.*the checkpoint is damaged"):
+        Checkpoint(str(root)).offsets(1)
+
+
+def test_a_folder_of_state(root):
+    files = ArrowFiles("hdfs://name/ck/", LocalFileSystem(), str(root))
+    assert not Checkpoint(str(root)).stateful()
+    assert not files.has_folder("state")
+    (root / "state/0/_metadata").mkdir(parents=True)
+    assert Checkpoint(str(root)).stateful()
+    assert files.has_folder("state")
+    assert Checkpoint(str(root)).begun()
+    (root / "commits/0").unlink()
+    assert not Checkpoint(str(root)).begun()
+    assert not Checkpoint(str(root / "nowhere")).begun()
 
 
 @pytest.mark.parametrize("gone", [0, 1])
@@ -94,7 +131,10 @@ def test_a_checkpoint_in_a_bucket(root):
         settings = Settings({"s3.endpoint": server.address, "s3.anonymous": "true"})
         checkpoint = Checkpoint("s3a://bucket/ck 1%20/", settings)
         assert checkpoint.query_id() == "2ce2e13a-876c-43ce-a96d-c4129a0abcd1"
-        assert sources_of_batch(checkpoint, 1) == (("0", "3"), (None, '{"logOffset":0}'), (None, PYTHON))
+        assert sources_of_batch(checkpoint, 1) == LATER
+        assert not checkpoint.stateful()
+        server.buckets["bucket"]["ck 1%20/state/0/_metadata/metadata"] = b"v1"
+        assert checkpoint.stateful()
         assert [checkpoint.finished(number) for number in (0, 1)] == [True, False]
         assert checkpoint.offsets(2) is None
         with pytest.raises(CheckpointMismatchError, match="s3a://bucket/ck 1%20/offsets/7 is missing"):
@@ -146,7 +186,7 @@ def test_locations_that_are_none(location, why):
         Checkpoint(location)
 
 
-@pytest.mark.parametrize("version", ["v2", "v10"])
+@pytest.mark.parametrize("version", ["v3", "v10"])
 def test_unknown_version_is_named(root, version):
     (root / "offsets/1").write_text(f"{version}\n{META}\n3")
     with pytest.raises(UnsupportedVersionError, match=f"offsets/1 has version {version}"):

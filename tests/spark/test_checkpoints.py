@@ -196,7 +196,8 @@ def test_records_that_are_gone_are_an_error_or_left_out(streams, source):
 
 
 def test_a_foreign_source_must_go_on_where_it_ended(bench, driver, hand_made):
-    first, same, other = (hand_made(name) for name in ("first", "same", "other"))
+    first, other = (hand_made(name) for name in ("first", "other"))
+    same = hand_made("same", first.query_id)
     first.offsets(0, {"n": 5})
     driver(first, transactional_id="tx").run(0, "a")
     other.offsets(0, {"n": 3})

@@ -87,13 +87,14 @@ def test_every_sink_option_is_read():
         "auto.create.topics.enable": "false",
         "checkpointlocation": "/ck ",
         "queryname": "q",
+        "allowstateloss": "true",
         "compression.type": "zstd",
         "partitioner.class": "a:b",
         "includeheaders": "false",
         "log.upkeep.enable": "false",
     }
     assert parse_sink(options, streaming=True) == SinkOptions(
-        "/log", "out", "t", "g", "at_least_once", 3, False, "/ck ", "zstd", "a:b", False, False
+        "/log", "out", "t", "g", "at_least_once", 3, False, "/ck ", True, "zstd", "a:b", False, False
     )
     assert sink(compression_type="none").compression is None
 

@@ -193,11 +193,25 @@ def test_a_commit_that_is_interrupted_keeps_its_files(bench, driver, store):
     assert bench.values("out") == ["a"]
 
 
-def test_a_replay_doubles_only_where_that_was_asked_for(bench, driver):
+def test_a_replay_doubles_only_where_that_was_asked_for(bench, driver, hand_made, ours_at):
+    other = hand_made("other")
+    other.offsets(0, ours_at(10))
     for _ in range(2):
         driver().run(0, "once")
-        driver(processing_guarantee="at_least_once").run(0, "again")
+        driver(other, processing_guarantee="at_least_once").run(0, "again")
     assert bench.values("out") == ["again", "again", "once"]
+
+
+def test_a_batch_that_was_committed_is_not_doubled_by_another_guarantee(bench, driver):
+    """The query died between the two commits, and was started again with processing.guarantee=at_least_once."""
+    driver().run(0, "once")
+    driver(processing_guarantee="at_least_once").run(0, "once")
+    driver(processing_guarantee="at_least_once").run(1, "next")
+    assert bench.values("out") == ["next", "once"]
+    # The log does not know of batch 1, so nothing proves that batch 2 goes on where the last one ended.
+    with pytest.raises(CheckpointMismatchError, match="reads source 0 from"):
+        driver().run(2, "x")
+    assert bench.values("out") == ["next", "once"]
 
 
 @pytest.mark.conformance("Redpanda #6018")

@@ -23,7 +23,7 @@ from spark_eos.log.upkeep import Retirer, Upkeep
 from spark_eos.maintenance.rewrite import Rewriter
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import CommitOffsets, CreateTopic, PartitionOffset
-from spark_eos.protocol.rules import appends, expiry, groups, microbatch, producers, segments
+from spark_eos.protocol.rules import appends, expiry, groups, microbatch, producers, segments, sources
 from spark_eos.testing.explorer import positions
 from spark_eos.testing.explorer.__main__ import main
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, FrozenClock, Role
@@ -153,13 +153,12 @@ BUGS = {
     "a run that was registered is the current one": (
         "same-batch",
         "is the current one",
-        (microbatch.propose, ("producer.run_id == batch.run_id", "batch.run_id in producer.runs")),
-        (microbatch.commit, ("producer.run_id != action.run_id", "False")),
+        (microbatch._is_current, ("producer.run_id == run_id", "run_id in producer.runs")),
     ),
     "other offsets count as the same batch": (
         "other-batch",
         "was told that batch 0 0 7 is in the log",
-        (microbatch._same, ("return", "return True or")),
+        (sources.same_sources, ("return", "return True or")),
     ),
     "what expired is committed": (
         "expiry",

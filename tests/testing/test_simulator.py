@@ -22,7 +22,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import plan as planning
 from spark_eos.log.commit import Committer
-from spark_eos.protocol.rules import expiry, groups, microbatch
+from spark_eos.protocol.rules import expiry, groups, sources
 from spark_eos.protocol.rules import producers as producing
 from spark_eos.protocol.state import Partition
 from spark_eos.testing.simulator.campaign import campaign, story
@@ -248,7 +248,7 @@ def test_a_campaign_says_what_it_tried():
     [
         (planning, "_is_hidden", lambda _partition, row, _isolation: row.file is None, ""),
         (Partition, "last_stable_offset", property(lambda self: self.end), ""),
-        (microbatch, "_continues", lambda *_: True, "the last one ended at"),
+        (sources, "_continues", lambda *_: True, "the last one ended at"),
         (groups, "check_committer", lambda *_: None, "commits for"),
         (producing, "require_epoch", lambda state, stamp: state.producers[stamp.producer_id], "is at"),
         (expiry, "_require_idle", lambda *_: None, "expired after"),

@@ -109,7 +109,9 @@ def check_floor(state: State, name: str) -> None:
     if staged_at(name) < state.staging_floor:
         raise StagedFileExpiredError(
             f"file {name} was staged before entry {state.staging_floor}, the staging floor, "
-            "and may have been removed: write the rows again"
+            "and may have been removed by vacuum: write the rows again. Nothing of this request was committed. A Spark "
+            "query writes them again when it is started again; if a batch takes longer than vacuum's --min-age, raise "
+            "that"
         )
 
 

@@ -17,12 +17,21 @@ from spark_eos.protocol.actions import (
     CommitMicroBatch,
     EndTransaction,
     InitProducer,
-    PartitionOffset,
     SourceProgress,
 )
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import groups
 from spark_eos.protocol.rules.offsets import require_partition
+from spark_eos.protocol.rules.queries import check_history, left_groups, lowest, places, record_of
+from spark_eos.protocol.rules.sources import (
+    Batches,
+    by_name,
+    changed_places,
+    former_sources,
+    moved,
+    same_sources,
+    shown,
+)
 from spark_eos.protocol.state import CommittedOffset, Producer, Query, State
 from spark_eos.protocol.types import ProducerStamp, StagedFile
 
@@ -33,7 +42,10 @@ ONE_SHOT_TIMEOUT_MS = 60_000
 
 
 class MicroBatch(NamedTuple):
-    """What a driver wants to commit: who it is, what it read, and what its tasks wrote."""
+    """What a driver wants to commit: who it is, what it read, and what its tasks wrote.
+
+    ``stateful`` and ``state_loss`` as in `CommitMicroBatch`.
+    """
 
     transactional_id: str
     query_id: str
@@ -42,6 +54,8 @@ class MicroBatch(NamedTuple):
     sources: tuple[SourceProgress, ...]
     topics: tuple[tuple[str, str], ...]
     files: tuple[StagedFile, ...]
+    stateful: bool = False
+    state_loss: bool = False
 
 
 def propose(
@@ -53,13 +67,18 @@ def propose(
     a successor has finished it, so this run is a zombie and must not fence its successor. ``before`` are
     actions that belong to the batch and come first (truncating in complete mode).
 
+    A query that comes with another transactional id takes its old one as well: its run is registered under both, which
+    fences whatever run still goes by the old one.
+
     Raises `ProducerFencedError` or `CheckpointMismatchError`; a refused batch never registers its run.
     """
     producer = state.producer_of(batch.transactional_id)
-    last = state.queries.get(batch.transactional_id)
-    current = producer is not None and producer.run_id == batch.run_id
-    if producer is not None and not current and batch.run_id in producer.runs:
-        raise _fenced(batch.transactional_id, batch.run_id, producer)
+    others = places(state, batch.transactional_id, batch.query_id)
+    for name in (batch.transactional_id, *others):
+        known = state.producer_of(name)
+        if known is not None and not _is_current(known, batch.run_id) and batch.run_id in known.runs:
+            raise _fenced(name, batch.run_id, known)
+    current = _is_current(producer, batch.run_id)
     register: tuple[Action, ...] = ()
     if producer is None:
         stamp = ProducerStamp(state.next_producer_id, 0, 0)
@@ -73,13 +92,22 @@ def propose(
                 stamp.producer_id, stamp.epoch, batch.transactional_id, ONE_SHOT_TIMEOUT_MS, batch.run_id
             ),
         )
-    progress = CommitMicroBatch(
-        batch.transactional_id, batch.query_id, batch.run_id, batch.batch_id, batch.sources
+    register += tuple(
+        InitProducer(known.producer_id, known.epoch + 1, name, ONE_SHOT_TIMEOUT_MS, batch.run_id)
+        for name in others
+        if (known := state.producer_of(name)) is not None and not _is_current(known, batch.run_id)
     )
-    if last is not None and last.query_id == batch.query_id and batch.batch_id <= last.batch_id:
+    last = record_of(state, batch.transactional_id, batch.query_id)
+    progress = CommitMicroBatch(
+        *(batch.transactional_id, batch.query_id, batch.run_id, batch.batch_id, batch.sources),
+        rules=2,
+        stateful=batch.stateful,
+        state_loss=batch.state_loss,
+    )
+    if last is not None and batch.batch_id <= last.batch_id:
         if finished and not current:
             raise _fenced(batch.transactional_id, batch.run_id, producer)
-        if batch.batch_id == last.batch_id and _same(batch.sources, last.sources):
+        if batch.batch_id == last.batch_id and same_sources(batch.sources, last.sources):
             return register
         raise _older(progress, last)
     append = (AppendBatches(stamp, batch.topics, batch.files),) if batch.files else ()
@@ -88,55 +116,81 @@ def propose(
 
 def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
     """The source offsets of a micro-batch, if its run is the current one and it continues the last batch."""
-    producer = state.producer_of(action.transactional_id)
-    if producer is None or producer.run_id != action.run_id:
-        raise _fenced(action.transactional_id, action.run_id, producer)
-    last = state.queries.get(action.transactional_id)
-    same_query = last is not None and last.query_id == action.query_id
-    if last is not None and same_query and action.batch_id <= last.batch_id:
-        raise _older(action, last)
-    if last is not None:
-        _check_sources(action, last, same_query=same_query)
-    offsets = _check_groups(state, action)
-    query = Query(action.query_id, action.batch_id, action.sources)
-    return replace(state, offsets=offsets, queries=state.queries.set(action.transactional_id, query)), None
+    others = places(state, action.transactional_id, action.query_id) if action.rules >= 2 else ()
+    for name in (action.transactional_id, *others):
+        producer = state.producer_of(name)
+        if not _is_current(producer, action.run_id):
+            raise _fenced(name, action.run_id, producer)
+    here = state.queries.get(action.transactional_id)
+    if action.rules >= 2:
+        own = record_of(state, action.transactional_id, action.query_id)
+    else:
+        own = here if here is not None and here.query_id == action.query_id else None
+    if own is not None and action.batch_id <= own.batch_id:
+        raise _older(action, own)
+    if own is not None:
+        _check_sources(action, own)
+    if here is not None and here.query_id != action.query_id:
+        _check_sources(action, here)
+    if action.rules < 2:
+        query = Query(action.query_id, action.batch_id, action.sources)
+        return _with(state, action, _check_groups(state, action, own), query), None
+    if own is None:
+        check_history(state, action)
+    offsets = left_groups(state, _check_groups(state, action, own), own, action.sources, others)
+    former = former_sources(action.sources, own)
+    query = Query(action.query_id, action.batch_id, action.sources, former, action.stateful)
+    return _with(state, action, offsets, query, others), None
 
 
-def _check_sources(action: CommitMicroBatch, last: Query, *, same_query: bool) -> None:
+def _is_current(producer: Producer | None, run_id: str) -> bool:
+    """Whether the query run holds its transactional id."""
+    return producer is not None and producer.run_id == run_id
+
+
+def _with(
+    state: State,
+    action: CommitMicroBatch,
+    offsets: Map[str, Map[tuple[str, int], CommittedOffset]],
+    query: Query,
+    others: tuple[str, ...] = (),
+) -> State:
+    queries = state.queries.set(action.transactional_id, query)
+    for name in others:
+        queries = queries.delete(name)
+    return replace(state, offsets=offsets, queries=queries)
+
+
+def _check_sources(action: CommitMicroBatch, last: Query) -> None:
     """Each source must start where the same source ended in the last batch."""
-    if len(action.sources) != len(last.sources):
-        raise CheckpointMismatchError(
-            f"the query reads {len(action.sources)} sources, but the last micro-batch under transactional.id "
-            f"{action.transactional_id!r} read {len(last.sources)}. " + _remedy(action, same_query=same_query)
-        )
-    for number, (source, before) in enumerate(zip(action.sources, last.sources, strict=True)):
-        if source.group is not None and before.group is not None:
-            matches = _continues(source.start_offsets, before.end_offsets)
-        else:
-            matches = source.start == before.end
-        if not matches:
-            raise CheckpointMismatchError(
-                f"batch {action.batch_id} of query {action.query_id} reads source {number} from "
-                f"{_text(source.start)}, but the last micro-batch under transactional.id "
-                f"{action.transactional_id!r} (batch {last.batch_id} of query {last.query_id}) ended at "
-                f"{_text(before.end)}. " + _remedy(action, same_query=same_query)
-            )
+    same_query = last.query_id == action.query_id
+    batches = Batches(
+        f"batch {action.batch_id} of query {action.query_id}",
+        f"the last micro-batch under transactional.id {action.transactional_id!r} "
+        f"(batch {last.batch_id} of query {last.query_id})",
+        _plan_anew(action),
+    )
+    wrong = moved(action.sources, last, batches, same_query=same_query)
+    if wrong is None and action.rules >= 2:
+        wrong = changed_places(action.sources, last, batches)
+    if wrong is not None:
+        remedy = "Nothing was written." if batches.again in wrong else _remedy(action, same_query=same_query)
+        raise CheckpointMismatchError(f"{wrong}. {remedy}")
 
 
-def _continues(start: tuple[PartitionOffset, ...], end: tuple[PartitionOffset, ...]) -> bool:
-    """Every partition that was read goes on at its end; further ones may join."""
-    wanted = {(at.topic, at.topic_id, at.partition): at.offset for at in start}
-    return all(wanted.get((at.topic, at.topic_id, at.partition)) == at.offset for at in end)
-
-
-def _check_groups(state: State, action: CommitMicroBatch) -> Map[str, Map[tuple[str, int], CommittedOffset]]:
+def _check_groups(
+    state: State, action: CommitMicroBatch, own: Query | None
+) -> Map[str, Map[tuple[str, int], CommittedOffset]]:
     """The offsets of all groups after the batch; what they had must be where its sources start.
 
     Two sources may read one partition in the same group (a self-join): the group then stands at the one
     that is further behind.
     """
-    starts = _lowest([(source.group, source.start_offsets) for source in action.sources])
-    ends = _lowest([(source.group, source.end_offsets) for source in action.sources])
+    for source in action.sources:
+        if not source.group and (source.start_offsets or source.end_offsets):
+            raise InvalidRequestError("source offsets of this log need the group they are committed for")
+    starts = lowest([(source.group, source.start_offsets) for source in action.sources])
+    ends = lowest([(source.group, source.end_offsets) for source in action.sources])
     read = {(group, topic) for group, topic, _ in ends}
     for group in sorted({group for group, _ in read}):
         groups.check_committer(state, group, None, ())
@@ -150,7 +204,8 @@ def _check_groups(state: State, action: CommitMicroBatch) -> Map[str, Map[tuple[
                 raise CheckpointMismatchError(
                     f"group {group!r} has committed offset {known.offset} for {topic}-{partition}, but batch "
                     f"{action.batch_id} of query {action.query_id} reads it from "
-                    f"{'nowhere' if start is None else start.offset}. " + _remedy(action, same_query=False)
+                    f"{'nowhere' if start is None else start.offset}. "
+                    + (_remedy(action, same_query=False) if own is None else _begin_at(action, group))
                 )
     for (group, topic, partition), end in ends.items():
         if topic not in state.topics:
@@ -165,33 +220,14 @@ def _check_groups(state: State, action: CommitMicroBatch) -> Map[str, Map[tuple[
     return offsets
 
 
-def _lowest(
-    positions: list[tuple[str | None, tuple[PartitionOffset, ...]]],
-) -> dict[tuple[str, str, int], PartitionOffset]:
-    lowest: dict[tuple[str, str, int], PartitionOffset] = {}
-    for group, offsets in positions:
-        if not group:
-            if offsets:
-                raise InvalidRequestError("source offsets of this log need the group they are committed for")
-            continue
-        for at in offsets:
-            key = (group, at.topic, at.partition)
-            if key not in lowest or at.offset < lowest[key].offset:
-                lowest[key] = at
-    return lowest
-
-
-def _same(ours: tuple[SourceProgress, ...], theirs: tuple[SourceProgress, ...]) -> bool:
-    return [(at.start, at.end) for at in ours] == [(at.start, at.end) for at in theirs]
-
-
 def _older(action: CommitMicroBatch, last: Query) -> CheckpointMismatchError:
     if action.batch_id == last.batch_id:
         differs = "; ".join(
-            f"source {number}: {_text(source.start)} to {_text(source.end)} instead of "
-            f"{_text(before.start)} to {_text(before.end)}"
-            for number, (source, before) in enumerate(zip(action.sources, last.sources, strict=False))
-            if (source.start, source.end) != (before.start, before.end)
+            f"source {number}: {shown(source.start)} to {shown(source.end)} instead of "
+            f"{shown(before.start)} to {shown(before.end)}"
+            for number, source in by_name(action.sources).items()
+            if (before := by_name(last.sources).get(number, _NOWHERE))
+            and (source.start, source.end) != (before.start, before.end)
         )
         what = (
             f"batch {action.batch_id} of query {action.query_id} was committed with other offsets ({differs})"
@@ -221,6 +257,22 @@ def _remedy(action: CommitMicroBatch, *, same_query: bool) -> str:
     )
 
 
+def _plan_anew(action: CommitMicroBatch) -> str:
+    return (
+        f"Remove offsets/{action.batch_id} from the checkpoint, so that Spark plans this micro-batch anew, which was "
+        "not committed"
+    )
+
+
+def _begin_at(action: CommitMicroBatch, group: str) -> str:
+    """For a source that is new in a query, or has another group than before."""
+    return (
+        "Nothing was written. Begin the source where its group stands (startingOffsets=committed and "
+        f"group.id={group!r} on the source), or give the source a group.id that has committed nothing yet. "
+        f"{_plan_anew(action)}."
+    )
+
+
 def _fenced(transactional_id: str, run_id: str, producer: Producer | None) -> ProducerFencedError:
     if producer is None:
         who = "it never registered"
@@ -236,8 +288,5 @@ def _fenced(transactional_id: str, run_id: str, producer: Producer | None) -> Pr
     )
 
 
-def _text(offset: str | None) -> str:
-    return "an unknown place" if offset is None else offset
-
-
 _NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()
+_NOWHERE = SourceProgress(None, None)
