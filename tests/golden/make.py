@@ -199,6 +199,17 @@ def make(folder: Path) -> None:
     log.commit(lambda _: (append(many, ProducerStamp(7, 0, 0), files_7),))
     log.commit(lambda _: (a.EndTransaction(ProducerStamp(7, 0, 0), commit=False),))
     Roller(log, tail_rows=1).run()
+    log.upkeep.snapshot()
+    log.upkeep.retire(log.state, 1000)
+
+    # Version 4: a transaction that is open in a snapshot, whose first entry is not retired.
+    log.commit(lambda _: (a.InitProducer(8, 0, "still open", 60_000),))
+    files_8 = _stage(log, many, _kafka("open"), 0)
+    log.commit(lambda _: (append(many, ProducerStamp(8, 0, 0), files_8),))
+    for _ in range(3 * 8):
+        log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    log.upkeep.snapshot()
+    log.upkeep.retire(log.state, 1000)
 
     # Version 5: names of sources, one of which comes; state; another transactional id.
     here = source._replace(name="0", start=source.end, start_offsets=source.end_offsets)
@@ -218,16 +229,6 @@ def make(folder: Path) -> None:
     while log.state.seq % 8:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
     log.upkeep.snapshot()
-    log.upkeep.retire(log.state, 1000)
-
-    # Version 4: a transaction that is open in a snapshot, whose first entry is not retired.
-    log.commit(lambda _: (a.InitProducer(8, 0, "still open", 60_000),))
-    files_8 = _stage(log, many, _kafka("open"), 0)
-    log.commit(lambda _: (append(many, ProducerStamp(8, 0, 0), files_8),))
-    for _ in range(3 * 8):
-        log.commit(lambda _: (a.RaiseStagingFloor(5),))
-    log.upkeep.snapshot()
-    log.upkeep.retire(log.state, 1000)
 
 
 def _groups(log: Log) -> None:
