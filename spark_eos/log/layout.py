@@ -18,6 +18,7 @@ __all__ = [
     "KAFKA_VERSION",
     "RESERVED_PREFIXES",
     "SKIPPED",
+    "SPARK_FIELD",
     "TIMESTAMP_TYPE",
     "Layout",
     "check_topic_schema",
@@ -34,6 +35,12 @@ KAFKA_VERSION = 0
 
 TIMESTAMP_TYPE = pa.timestamp("ms", "UTC")
 """Type of a row's timestamp: milliseconds, as Kafka's."""
+
+SPARK_FIELD = b"spark.field.v1"
+"""The key, in the metadata of a column's Arrow field, of Spark's own description of the column (JSON of a StructField).
+
+Only columns have it whose type or metadata in Spark cannot be told from Arrow's. Files have none: it is the topic's.
+"""
 
 RESERVED_PREFIXES = ("_topic", "_partition", "_offset", "_timestamp")
 """Columns that reading adds; a topic's own columns must not begin like them."""
@@ -101,8 +108,9 @@ class Layout:
                 f"schema version {version}: versions of a topic with a schema start at {KAFKA_VERSION + 1}"
             )
         own = normalise_schema(schema)
+        columns = pa.schema([field.remove_metadata() for field in own])
         return Layout(
-            own.append(pa.field("_timestamp", TIMESTAMP_TYPE, nullable=False)), version, "_timestamp"
+            columns.append(pa.field("_timestamp", TIMESTAMP_TYPE, nullable=False)), version, "_timestamp"
         )
 
     @property
@@ -139,13 +147,14 @@ class Layout:
             return pa.schema([SKIPPED, *self.stored(omitted)])
         if not omitted:
             return self.physical
-        unknown = [name for name in omitted if name not in self.physical.names]
+        known, left_out = set(self.physical.names), set(omitted)
+        unknown = [name for name in omitted if name not in known]
         if unknown:
             raise SchemaMismatchError(
                 f"columns {unknown} cannot be omitted: version {self.version} of the topic's schema has "
                 f"{self.physical.names}; read the file with the schema version it was written with"
             )
-        return pa.schema([field for field in self.physical if field.name not in omitted])
+        return pa.schema([field for field in self.physical if field.name not in left_out])
 
 
 _KAFKA = Layout(_KAFKA_SCHEMA, KAFKA_VERSION, "timestamp")
@@ -180,7 +189,7 @@ def check_topic_schema(schema: pa.Schema) -> None:
 
 
 def normalise_schema(schema: pa.Schema) -> pa.Schema:
-    """``schema`` as it is stored: each type in its one spelling, nullability kept, metadata left out.
+    """``schema`` as it is stored: each type in its one spelling, nullability kept, of metadata only `SPARK_FIELD`.
 
     Inside of lists, structs and maps every value but a map's key may be null: Spark declares nested
     nullability by how an expression was built, and the same job would not fit its own topic after a
@@ -188,7 +197,10 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
     """
     check_topic_schema(schema)
     return pa.schema(
-        [pa.field(field.name, normalise_type(field.type, field.name), field.nullable) for field in schema]
+        [
+            pa.field(field.name, normalise_type(field.type, field.name), field.nullable, _kept(field))
+            for field in schema
+        ]
     )
 
 
@@ -196,9 +208,9 @@ def normalise_type(type_: pa.DataType, path: str) -> pa.DataType:
     """The one spelling in which ``type_`` is stored.
 
     string, binary and list for their large, view and fixed-size forms; the value type of a dictionary;
-    microseconds for timestamps and durations, UTC for every time zone (a timestamp without one keeps
-    having none). Raises `SchemaMismatchError` with ``path``, the name of the column (and of the field in
-    it), for a type that Spark cannot carry.
+    microseconds for timestamps and durations, nanoseconds for times of day, UTC for every time zone (a timestamp
+    without one keeps having none). Raises `SchemaMismatchError` with ``path``, the name of the column (and of the
+    field in it), for a type that Spark cannot carry.
     """
     types = pa.types
     if type_ in _SAME_IN_SPARK or types.is_decimal128(type_):
@@ -209,6 +221,8 @@ def normalise_type(type_: pa.DataType, path: str) -> pa.DataType:
         return pa.binary()
     if types.is_timestamp(type_):
         return pa.timestamp("us", None if type_.tz is None else "UTC")
+    if types.is_time(type_):
+        return pa.time64("ns")
     if types.is_duration(type_):
         return pa.duration("us")
     if types.is_dictionary(type_):
@@ -222,8 +236,8 @@ def normalise_type(type_: pa.DataType, path: str) -> pa.DataType:
         return pa.struct([_struct_field(type_, position, path) for position in range(type_.num_fields)])
     raise SchemaMismatchError(
         f"column {path!r} has the type {type_}, which Spark cannot carry over Arrow; cast it to one of bool, "
-        "int8 to int64, float, double, decimal128, string, binary, date32, timestamp, duration, or lists, "
-        "structs and maps of them"
+        "int8 to int64, float, double, decimal128, string, binary, date32, time64, timestamp, duration, "
+        "or lists, structs and maps of them"
     )
 
 
@@ -241,10 +255,11 @@ def deserialise_schema(data: bytes) -> pa.Schema:
         raise CorruptRecordError(f"{len(data)} bytes are not an Arrow schema: {error}") from error
 
 
-def evolve_check(old: pa.Schema, new: pa.Schema) -> None:
-    """Raise `SchemaMismatchError` unless ``new`` is ``old`` with nullable columns added at the end.
+def evolve_check(old: pa.Schema, new: pa.Schema) -> pa.Schema:
+    """``new``, normalised; raise `SchemaMismatchError` unless it is ``old`` with nullable columns added at the end.
 
-    Both are topics' schemas, without the timestamp; spellings of a type do not matter.
+    Both are topics' schemas, without the timestamp; spellings of a type do not matter. What ``old`` says of Spark's
+    types (`SPARK_FIELD`) stays: ``new`` may leave it out, and not say something else.
     """
     before, after = normalise_schema(old), normalise_schema(new)
     for position, field in enumerate(before):
@@ -258,6 +273,12 @@ def evolve_check(old: pa.Schema, new: pa.Schema) -> None:
                 f"column {position} was {_describe(field)} and would become {_describe(found)}; a new schema "
                 "keeps the columns of the old and adds nullable ones at the end"
             )
+        if _kept(found) not in (None, _kept(field)):
+            raise SchemaMismatchError(
+                f"column {field.name!r} would become another type or other metadata in Spark (it has "
+                f"{_kept(field)}, the new schema says {_kept(found)}); leave the metadata of its field as it is"
+            )
+        after = after.set(position, field)
     for position in range(len(before), len(after)):
         field = after.field(position)
         if not field.nullable:
@@ -265,6 +286,7 @@ def evolve_check(old: pa.Schema, new: pa.Schema) -> None:
                 f"column {field.name!r} is new and not nullable, but older rows have no value for it; "
                 "make it nullable"
             )
+    return after
 
 
 def upgrade(table: pa.Table, layout: Layout) -> pa.Table:
@@ -287,6 +309,12 @@ def upgrade(table: pa.Table, layout: Layout) -> pa.Table:
                 f"the topic's schema: column {_describe(field)} is missing or of another type"
             )
     return pa.table(columns, schema=layout.physical)
+
+
+def _kept(field: pa.Field) -> dict[bytes, bytes] | None:
+    """What is kept of a field's metadata."""
+    text = (field.metadata or {}).get(SPARK_FIELD)
+    return None if text is None else {SPARK_FIELD: text}
 
 
 def _describe(field: pa.Field) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
@@ -276,16 +276,35 @@ class Log:
         auto_create: bool = True,
     ) -> Topic:
         """The topic of that name, created now if it is missing and ``auto_create`` allows."""
-        try:
-            return self.topic(name)
-        except UnknownTopicOrPartitionError as error:
-            if not auto_create:
-                raise UnknownTopicOrPartitionError(
-                    f"{error} Create it with Admin.create_topic, or allow auto.create.topics.enable"
-                ) from None
-        action = new_topic(name, partitions, config, schema, new_id(self.clock))
-        self.commit(lambda state: unless_exists(state, action), writer="auto.create.topics")
-        return self.topic(name)
+        (topic,) = self.ensure_topics([name], partitions, schema, config=config, auto_create=auto_create)
+        return topic
+
+    def ensure_topics(
+        self,
+        names: Sequence[str],
+        partitions: int = 1,
+        schema: pa.Schema | None = None,
+        *,
+        config: Mapping[str, object] | None = None,
+        auto_create: bool = True,
+    ) -> list[Topic]:
+        """The topics of these names; all that are missing are created now, in one entry, if ``auto_create`` allows."""
+        missing = [name for name in names if name not in self.state.topics]
+        if missing:
+            known = self.follow().topics
+            missing = [name for name in dict.fromkeys(missing) if name not in known]
+        if missing and not auto_create:
+            raise UnknownTopicOrPartitionError(
+                f"{missing_topic(self.state, missing[0], self.url)} Create it with Admin.create_topic, or allow "
+                "auto.create.topics.enable"
+            )
+        if missing:
+            actions = [new_topic(name, partitions, config, schema, new_id(self.clock)) for name in missing]
+            self.commit(
+                lambda state: tuple(made for action in actions for made in unless_exists(state, action)),
+                writer="auto.create.topics",
+            )
+        return [self.topic(name) for name in names]
 
     def stage(
         self, topic: Topic, *, compression: str | None = None, buffer_bytes: int = BUFFER_BYTES

@@ -54,27 +54,29 @@ class Intake:
 
     def _match(self, schema: pa.Schema) -> list[int | None]:
         """Where in ``schema`` each stored column is; None if it is not there."""
-        names, expected = schema.names, self._layout.physical
-        for name in names:
-            if name not in expected.names:
+        expected = self._layout.physical
+        names, known = schema.names, set(expected.names)
+        at = {name: position for position, name in enumerate(names)}
+        for position, name in enumerate(names):
+            if name not in known:
                 raise SchemaMismatchError(
                     f"topic {self._topic!r} has no column {name!r}; it has {', '.join(expected.names)}"
                 )
-            if names.count(name) > 1:
+            if at[name] != position:
                 raise SchemaMismatchError(
                     f"column {name!r} for topic {self._topic!r} is there twice; keep one"
                 )
         positions: list[int | None] = []
         for field in expected:
-            position = names.index(field.name) if field.name in names else None
-            if position is not None:
-                self._check_type(field, schema.field(position).type)
+            found = at.get(field.name)
+            if found is not None:
+                self._check_type(field, schema.field(found).type)
             elif not field.nullable and field.name != self._layout.timestamp_column:
                 raise SchemaMismatchError(
                     f"column {field.name!r} of topic {self._topic!r} is missing: it is {field.type} and "
                     "not nullable"
                 )
-            positions.append(position)
+            positions.append(found)
         return positions
 
     def _check_type(self, field: pa.Field, found: pa.DataType) -> None:
@@ -116,7 +118,9 @@ class Intake:
         try:
             if field.name == self._layout.timestamp_column and not pa.types.is_null(found.type):
                 # Milliseconds are what is kept of finer units; coarser ones must not overflow.
-                return found.cast(field.type, safe=found.type.unit in ("s", "ms"))
+                if found.type.unit in ("s", "ms"):
+                    return found.cast(field.type)
+                return _milliseconds(found).cast(field.type)
             if self._is_message(field) and not pa.types.is_null(found.type):
                 found = found.cast(normalise_type(found.type, field.name))
             return found.cast(field.type)
@@ -154,3 +158,14 @@ class Intake:
                 f"row {row} of the batch for topic {self._topic!r} has {largest} bytes, more than "
                 f"max.message.bytes={limit}; raise the topic's limit or send smaller rows"
             )
+
+
+def _milliseconds(found: pa.Array) -> pa.Array:
+    """The whole milliseconds since 1970 at a time in a finer unit, cut downwards: before 1970 Arrow cuts upwards."""
+    fine = found.cast(pa.int64())
+    cut = found.cast(pa.timestamp("ms", found.type.tz), safe=False).cast(pa.int64())
+    if (pc.min(fine).as_py() or 0) < 0:
+        parts = {"us": 1_000, "ns": 1_000_000}[found.type.unit]
+        rounded_up = pc.greater(pc.multiply(cut, parts), fine)
+        cut = pc.subtract(cut, rounded_up.cast(pa.int64()))
+    return cut

@@ -235,9 +235,9 @@ class SegmentWriter:
             self._staged.append(StagedFile(self._topic, *file.close()))
 
     def _record_batch(self, entry: _Pending, schema: pa.Schema) -> pa.RecordBatch:
-        columns = []
+        columns, stored = [], set(schema.names)
         for field, column in zip(self._layout.physical, entry.columns, strict=True):
-            if field.name in schema.names:
+            if field.name in stored:
                 columns.append(
                     self._layout.fill(field, entry.rows, self._now_ms) if column is None else column
                 )
@@ -383,10 +383,10 @@ def decode_batch(
 
 
 def _filled(batch: pa.RecordBatch, layout: Layout, whole: pa.Schema, timestamp_ms: int) -> pa.RecordBatch:
-    names = batch.schema.names
+    positions = {name: position for position, name in enumerate(batch.schema.names)}
     columns = [
-        batch.column(names.index(field.name))
-        if field.name in names
+        batch.column(positions[field.name])
+        if field.name in positions
         else layout.fill(field, batch.num_rows, timestamp_ms)
         for field in whole
     ]

@@ -119,7 +119,7 @@ class EosLogBatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task."""
-        return TaskWriter(self._options, self._target.stage, self._target.topic).write(iterator)
+        return TaskWriter(self._options, *self._target).write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all rows visible at once."""

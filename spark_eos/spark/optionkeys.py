@@ -57,6 +57,7 @@ _OPTIONS: dict[str, _Option] = {
     "maxRecordsPerPartition": _Option(_SOURCES),
     "includeHeaders": _Option(_SOURCES | _SINKS),
     "includeMetadata": _Option(_SOURCES),
+    "row.format": _Option(_SINKS),
     "isolation.level": _Option(_SOURCES, kafkas_own=True),
     "group.id": _Option(_SOURCES | _STREAM_SINK, kafkas_own=True),
     "topic": _Option(_SINKS),

@@ -76,6 +76,7 @@ class SinkOptions:
     """Where to write, checked. ``checkpoint_location`` is None where it comes from Spark's configuration.
 
     ``state_loss`` accepts that a stateful query goes on with a new checkpoint, in which its state is empty.
+    ``row_format`` None: the columns decide what a topic is created for.
     ``include_headers`` False leaves a ``headers`` column out; ``upkeep`` False leaves the log's upkeep to others.
     """
 
@@ -86,6 +87,7 @@ class SinkOptions:
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
     num_partitions: int = 1
     auto_create: bool = True
+    row_format: Literal["kafka", "typed"] | None = None
     checkpoint_location: str | None = None
     state_loss: bool = False
     compression: str | None = None
@@ -187,6 +189,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         state_loss=given.boolean("allowStateLoss", default=False),
         guarantee="at_least_once" if guarantee == "at_least_once" else "exactly_once",
         num_partitions=given.integer("num.partitions", highest=_MAX_INT32) or 1,
+        row_format=_row_format(given),
         auto_create=given.boolean("auto.create.topics.enable", default=True),
         checkpoint_location=checkpoint,  # As it is: Spark does not strip it either.
         compression=chosen(compression, levels),
@@ -196,6 +199,11 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         settings=own,
         checkpoint_settings=others,
     )
+
+
+def _row_format(given: Given) -> Literal["kafka", "typed"] | None:
+    text = given.choice("row.format", ("kafka", "typed"))
+    return None if text is None else "kafka" if text == "kafka" else "typed"
 
 
 def _selection(given: Given) -> SourceOptions:

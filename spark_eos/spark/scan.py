@@ -20,6 +20,7 @@ from spark_eos.log.read import Records
 from spark_eos.log.stage import Stage
 from spark_eos.protocol.state import Topic
 from spark_eos.spark.proof import Part, Plan, Read, note_read
+from spark_eos.spark.types import as_spark
 from spark_eos.spark.workers import spare_imports
 
 if TYPE_CHECKING:
@@ -169,10 +170,10 @@ def _goes_on(tasks: Sequence[ScanTask], number: int, part: Part, end: int) -> bo
 def _column(records: Records, topic: Topic, fetch: Fetch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     """A column as Spark wants it: stored, or one of those that every record has. Never one that is made up."""
     name, count = field.name, records.num_rows
-    if name in records.table.schema.names:
+    if records.table.schema.get_field_index(name) >= 0:
         stored = records.table.schema.field(name).type
         if stored == field.type or _same_type(name, stored, field.type):
-            return records.column(name).cast(field.type)
+            return as_spark(records.column(name), field.type)
         raise SchemaMismatchError(
             f"column {name!r} of topic {fetch.topic!r} is {stored}, but the query was planned with {field.type}: "
             "start it again, or read this topic with a source of its own"

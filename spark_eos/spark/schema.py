@@ -6,12 +6,14 @@ nullability included. A topic's schema survives the way to Spark and back unchan
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.layout import normalise_schema, normalise_type
+from spark_eos.spark.types import annotated, restored
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -75,8 +77,10 @@ def kafka_schema(*, include_headers: bool = False) -> StructType:
 
 def typed_schema(schema: pa.Schema, *, include_metadata: bool = False) -> StructType:
     """The columns of rows of a topic with ``schema``; `METADATA` behind them if asked for."""
-    own = normalise_schema(schema)
-    return _spark(pa.schema([*own, *METADATA]) if include_metadata else own)
+    from pyspark.sql.types import StructType
+
+    own = [restored(field) for field in normalise_schema(schema)]
+    return StructType([*own, *_spark(METADATA)] if include_metadata else own)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -100,25 +104,46 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         ) from error
 
 
-def classify(columns: StructType | pa.Schema) -> Literal["kafka", "typed"]:
-    """The kind of topic to create for a frame: Kafka-shaped if it has key, value or headers.
+def classify(
+    columns: StructType | pa.Schema, wanted: Literal["kafka", "typed"] | None = None
+) -> Literal["kafka", "typed"]:
+    """The kind of topic to create: what option row.format says, else Kafka-shaped with key, value or headers.
 
+    Raises `SchemaMismatchError` for a frame that has one of these and other columns, unless ``wanted`` says what it is.
     The case of letters does not matter here, so that ``Value`` meets `check_sink_schema`'s advice.
     """
-    return "kafka" if any(name.casefold() in _ROW_COLUMNS for name in columns.names) else "typed"
+    if wanted is not None:
+        return wanted
+    kafkas = [name for name in columns.names if name.casefold() in _ROW_COLUMNS]
+    if not kafkas:
+        return "typed"
+    known = {name.casefold() for name in (*_WANTED, *_IGNORED)}
+    others = [name for name in columns.names if name.casefold() not in known]
+    if others:
+        raise SchemaMismatchError(
+            f"column {kafkas[0]!r} is one of a Kafka-shaped topic, column {others[0]!r} is not: say what the rows are. "
+            "With option('row.format', 'typed') all columns are the topic's own; with option('row.format', 'kafka') "
+            f"the topic is Kafka-shaped: drop {', '.join(others)}, or put them into value (to_json(struct(...)))"
+        )
+    return "kafka"
 
 
-def topic_schema(frame: pa.Schema) -> pa.Schema:
+def topic_schema(frame: StructType, *, by_column: bool = False) -> pa.Schema:
     """The schema of a topic that is created for a frame with typed columns: its own, all nullable.
 
-    (Spark infers nullability from how an expression was built, so the next job would differ.) Raises
-    `SchemaMismatchError` if no topic can have it.
+    (Spark infers nullability from how an expression was built, so the next job would differ.) Types that Arrow has not
+    are written beside Arrow's. ``by_column``: the column ``topic`` says where rows go, and is none of the topic's.
+    Raises `SchemaMismatchError` if no topic can have it.
     """
-    own = [pa.field(field.name, field.type) for field in frame if field.name not in _CONTROL]
-    return normalise_schema(pa.schema(own))
+    control = _CONTROL if by_column else _CONTROL[1:]
+    kept = {field.name: field for field in frame if field.name not in control}
+    own = [pa.field(field.name, field.type) for field in arrow_schema(frame) if field.name not in control]
+    return pa.schema([annotated(kept[field.name], field) for field in normalise_schema(pa.schema(own))])
 
 
-def check_sink_schema(frame: pa.Schema, *, typed: pa.Schema | None, topic_option: str | None) -> None:
+def check_sink_schema(
+    frame: pa.Schema, *, typed: pa.Schema | None, topic_option: str | None, topic: str | None = None
+) -> None:
     """Raise unless rows of ``frame`` can be written to a topic with the schema ``typed``.
 
     A topic without one (None) takes ``value``, and optionally ``key``, ``headers``, ``topic``, ``partition``
@@ -126,17 +151,17 @@ def check_sink_schema(frame: pa.Schema, *, typed: pa.Schema | None, topic_option
     one takes its columns by name in any order, those that may be null optionally, and the control columns
     ``topic``, ``_partition`` and ``_timestamp``. Nulls where none may be show up only in the rows.
 
-    Raises `SchemaMismatchError`, naming the column; `ConfigError` if neither ``topic_option`` nor a column
-    ``topic`` says where the rows go.
+    ``topic`` is the name of the topic, if it is known. Raises `SchemaMismatchError`, naming the column;
+    `ConfigError` if neither ``topic_option`` nor a column ``topic`` says where the rows go.
     """
-    names = frame.names
-    for name in names:
-        if names.count(name) > 1:
-            raise SchemaMismatchError(f"column {name!r} is in the frame twice; rename or drop one")
+    names = set(frame.names)
+    if len(names) < len(frame):
+        twice = next(name for name, count in Counter(frame.names).items() if count > 1)
+        raise SchemaMismatchError(f"column {twice!r} is in the frame twice; rename or drop one")
     if typed is None:
         _check_kafka(frame)
     else:
-        _check_typed(frame, normalise_schema(typed))
+        _check_typed(frame, normalise_schema(typed), topic or topic_option, by_column=topic_option is None)
     named_by_row = "topic" in names and (typed is None or "topic" not in typed.names)
     if topic_option is None and not named_by_row:
         raise ConfigError(
@@ -154,7 +179,8 @@ def _check_kafka(frame: pa.Schema) -> None:
     if "value" not in frame.names:
         raise SchemaMismatchError(
             "Required attribute 'value' not found: a Kafka-shaped topic takes a column value (string or "
-            f"binary); the frame has {', '.join(frame.names) or 'no columns'}"
+            f"binary); the frame has {', '.join(frame.names) or 'no columns'}. Rows whose column topic "
+            "names topics with a schema need option('row.format', 'typed')"
         )
     for field in frame:
         if field.name in _IGNORED:
@@ -170,24 +196,31 @@ def _check_kafka(frame: pa.Schema) -> None:
             raise SchemaMismatchError(f"column {field.name!r} is {field.type}; cast it to {wanted}")
 
 
-def _check_typed(frame: pa.Schema, own: pa.Schema) -> None:
+def _check_typed(frame: pa.Schema, own: pa.Schema, topic: str | None, *, by_column: bool) -> None:
+    known, given = {field.name: field.type for field in own}, set(frame.names)
+    the_topic = "the topic" if topic is None else f"topic {topic!r}"
     for field in own:
-        if not field.nullable and field.name not in frame.names:
+        if not field.nullable and field.name not in given:
             raise SchemaMismatchError(
-                f"column {field.name!r} ({field.type}) is missing, and the topic does not allow it to be "
+                f"column {field.name!r} ({field.type}) is missing, and {the_topic} does not allow it to be "
                 f"null; {_other_case(field.name, tuple(frame.names), back=True)}add it"
             )
     for field in frame:
         name = field.name
-        if name in own.names:
-            expected = own.field(name).type
-            if normalise_type(field.type, name) != expected:
+        if name in known:
+            if normalise_type(field.type, name) != known[name]:
                 raise SchemaMismatchError(
-                    f"column {name!r} is {field.type}, the topic has {expected}; cast it"
+                    f"column {name!r} is {field.type}, {the_topic} has {known[name]}; cast it"
                 )
+        elif name == "topic" and not by_column:
+            raise SchemaMismatchError(
+                f"{the_topic} has no column 'topic', and option topic says where all rows go: the column would be "
+                "lost. Drop or rename it, leave the option out if the column names the topics, or add it to the "
+                "topic's schema"
+            )
         elif name not in _CONTROL:
             raise SchemaMismatchError(
-                f"the topic has no column {name!r}; {_other_case(name, tuple(own.names))}drop it, or add it "
+                f"{the_topic} has no column {name!r}; {_other_case(name, tuple(own.names))}drop it, or add it "
                 f"to the topic's schema, which has {', '.join(own.names)}"
             )
         elif not _fits(name.lstrip("_"), field.type):

@@ -52,7 +52,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task."""
-        return TaskWriter(self._options, self._target.stage, self._target.topic).write(iterator)
+        return TaskWriter(self._options, *self._target).write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the micro-batch visible, once: rows, source offsets and COMMIT in one entry."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql.types import StructType
+
 from spark_eos.errors import ConfigError, NotALogError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
 from spark_eos.log.stage import Stage
@@ -12,13 +14,12 @@ from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, Part
 from spark_eos.protocol.rules.topics import create
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.schema import arrow_schema, check_sink_schema, classify, topic_schema
+from spark_eos.spark.types import check_types
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["METADATA_AGE_S", "Target", "prepare", "truncation"]
+__all__ = ["METADATA_AGE_S", "Target", "check_fits", "prepare", "truncation"]
 
 METADATA_AGE_S = 60.0
 """How old may be what a stream knows of topics and of the log's end, where looking costs a request.
@@ -28,10 +29,11 @@ It is what Kafka calls metadata.max.age.ms. A file that was staged by what is ol
 
 
 class Target(NamedTuple):
-    """Goes to the tasks: where they stage, and the topic (None: the rows name it)."""
+    """Goes to the tasks: where they stage, the topic (None: the rows name it), and Spark's columns of the rows."""
 
     stage: Stage
     topic: Topic | None
+    frame: StructType
 
 
 def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_age_s: float = 0.0) -> Target:
@@ -49,8 +51,11 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
     log = _existing(options, max_age_s)
     topic = None if log is None or options.topic is None else log.state.topics.get(options.topic)
     if topic is None:
-        typed = options.topic is not None and classify(schema) == "typed"
-        check_sink_schema(frame, typed=topic_schema(frame) if typed else None, topic_option=options.topic)
+        # Rows that name their topics are Kafka-shaped unless the user says otherwise.
+        default = options.row_format if options.topic is not None else options.row_format or "kafka"
+        typed = classify(schema, default) == "typed"
+        new_schema = topic_schema(schema, by_column=options.topic is None) if typed else None
+        check_sink_schema(frame, typed=new_schema, topic_option=options.topic)
         if options.topic is not None and not options.auto_create:
             raise UnknownTopicOrPartitionError(
                 f"the log {options.path} has no topic {options.topic!r}, and auto.create.topics.enable is false: "
@@ -60,16 +65,29 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
             # Tried on a log without topics: an illegal name must not leave an empty log behind.
             create(State(), new_topic(options.topic, options.num_partitions))
     else:
-        typed = False
-        check_sink_schema(frame, typed=schema_of(topic), topic_option=options.topic)
+        new_schema = None
+        check_fits(options, schema, topic)
         _check_topic(options, topic)
     if log is None:
         log = Log.shared(options.path, options.settings, create=True, upkeep=options.upkeep)
     if options.topic is not None and topic is None:
-        topic = log.ensure_topic(
-            options.topic, options.num_partitions, schema=topic_schema(frame) if typed else None
+        topic = log.ensure_topic(options.topic, options.num_partitions, schema=new_schema)
+    return Target(Stage(log.url, log.state.seq + 1, options.settings), topic, schema)
+
+
+def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
+    """Raise unless rows of ``frame`` can be written to a topic that is there, and come back with their types."""
+    typed = schema_of(topic)
+    kind = "kafka" if typed is None else "typed"
+    if options.row_format not in (None, kind):
+        has = "no schema" if typed is None else "a schema"
+        raise ConfigError(
+            f"option row.format={options.row_format}: topic {topic.name!r} is there, and has {has}. Leave the option "
+            "out, or write to another topic"
         )
-    return Target(Stage(log.url, log.state.seq + 1, options.settings), topic)
+    check_sink_schema(arrow_schema(frame), typed=typed, topic_option=options.topic, topic=topic.name)
+    if typed is not None:
+        check_types(frame, typed, topic.name)
 
 
 def truncation(state: State, topic: str) -> tuple[Action, ...]:

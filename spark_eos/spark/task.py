@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from spark_eos.errors import EosLogError, IllegalStateError, InvalidRecordError
 from spark_eos.log.log import Log
@@ -24,7 +26,8 @@ from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.options import SinkOptions
 from spark_eos.spark.proof import Read, reads_of_task
-from spark_eos.spark.target import METADATA_AGE_S
+from spark_eos.spark.schema import topic_schema
+from spark_eos.spark.target import METADATA_AGE_S, check_fits
 from spark_eos.spark.workers import spare_imports
 
 __all__ = ["TaskMessage", "TaskWriter", "collect", "discard_refused", "was_appended"]
@@ -89,10 +92,14 @@ def discard_refused(log: Log, topics: tuple[tuple[str, str], ...], files: tuple[
 class TaskWriter:
     """Routes the rows of one task to partitions and stages them, one file for each topic."""
 
-    def __init__(self, options: SinkOptions, stage: Stage, topic: Topic | None) -> None:
+    def __init__(
+        self, options: SinkOptions, stage: Stage, topic: Topic | None, frame: StructType | None = None
+    ) -> None:
+        self._frame = frame
         self._options = options
         self._stage = stage
         self._topic = topic
+        self._found: dict[str, Topic] = {}
         self._writers: dict[str, tuple[Topic, SegmentWriter, Partitioner]] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
@@ -128,6 +135,7 @@ class TaskWriter:
                 f"{names.null_count} rows of a batch. Fill it, or name one topic with option('topic', ...)"
             )
         distinct = pc.unique(names).to_pylist()
+        self._find([name for name in distinct if name not in self._writers], batch.schema)
         for name in distinct:
             rows = batch if len(distinct) == 1 else batch.filter(pc.equal(names, name))
             self._append_to(name, rows, task)
@@ -143,12 +151,25 @@ class TaskWriter:
             stored.remove("headers")
         writer.append(rows.select([column for column in rows.schema.names if column in stored]), targets)
 
+    def _find(self, names: list[str], columns: pa.Schema) -> None:
+        """The topics that rows name: those that are there must take the rows, then those that are not are created."""
+        if not names:
+            return
+        options = self._options
+        log = Log.shared(options.path, options.settings, max_age_s=METADATA_AGE_S, upkeep=options.upkeep)
+        frame = self._frame if self._frame is not None else from_arrow_schema(columns)
+        for name in names:
+            if name in log.state.topics:
+                check_fits(options, frame, log.state.topics[name])
+        schema = topic_schema(frame, by_column=True) if options.row_format == "typed" else None
+        found = log.ensure_topics(names, options.num_partitions, schema, auto_create=options.auto_create)
+        for topic in found:
+            check_fits(options, frame, topic)  # Somebody else may have created it with other columns.
+            self._found[topic.name] = topic
+
     def _open(self, name: str, task: int) -> tuple[Topic, SegmentWriter, Partitioner]:
         options = self._options
-        topic = self._topic
-        if topic is None:
-            log = Log.shared(options.path, options.settings, max_age_s=METADATA_AGE_S, upkeep=options.upkeep)
-            topic = log.ensure_topic(name, options.num_partitions, auto_create=options.auto_create)
+        topic = self._topic or self._found[name]
         writer = self._stage.writer(topic, compression=options.compression)
         self._writers[name] = (topic, writer, self._partitioner(topic, task))
         return self._writers[name]

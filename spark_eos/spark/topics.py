@@ -13,6 +13,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import missing_topic, schema_of
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.schema import kafka_schema, typed_schema
+from spark_eos.spark.types import same_types
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -66,7 +67,7 @@ def source_schema(options: SourceOptions) -> StructType:
     names = sorted({at.topic for at in selected_partitions(options, state, gone)})
     schemas = {name: schema_of(state.topics[name]) for name in names}
     for name in names[1:]:
-        if schemas[name] != schemas[names[0]]:
+        if not same_types(schemas[name], schemas[names[0]]):
             raise SchemaMismatchError(
                 f"topics {names[0]!r} and {name!r} have different columns and cannot be read by one source: read each "
                 "with its own, or choose topics of one schema"

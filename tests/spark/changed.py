@@ -311,6 +311,15 @@ def _(q):
     assert len(q.bench.partitions("other")) == 3
 
 
+@change(
+    SINK, "row.format", "typed", "refused if the topic has no schema; decides for a topic that is created"
+)
+def _(q):
+    first_and_more(q)
+    with q.refuses("row.format=typed: topic 'out' is there, and has no schema"):
+        q.run(None, {"row.format": "typed"})
+
+
 @change(SINK, "auto.create.topics.enable", "true → false", "a topic that is missing is an error from then on")
 def _(q):
     first_and_more(q)
@@ -705,6 +714,15 @@ def _(q):
         q.write([2], **{"num.partitions": 3})
     q.write([2], topic="other", **{"num.partitions": 3})
     assert len(q.bench.partitions("other")) == 3
+
+
+@change(
+    WRITE, "row.format", "typed", "refused if the topic has no schema; decides for a topic that is created"
+)
+def _(q):
+    q.write([1])
+    with q.refuses("row.format=typed: topic 'out' is there, and has no schema"):
+        q.write([2], **{"row.format": "typed"})
 
 
 @change(WRITE, "auto.create.topics.enable", "true → false", "a topic that is missing is an error")

@@ -84,8 +84,17 @@ def test_type_that_arrow_has_not():
 
 @pytest.mark.parametrize("column", ["key", "value", "headers", "VALUE"])
 def test_frames_with_a_column_of_kafkas_are_kafka_shaped(column):
-    assert classify(pa.schema([("a", pa.string()), (column, pa.string())])) == "kafka"
+    assert classify(pa.schema([("partition", pa.int32()), (column, pa.string())])) == "kafka"
     assert classify(t.StructType().add(column, "string")) == "kafka"
+    assert classify(t.StructType().add(column, "string"), "typed") == "typed"
+
+
+def test_a_frame_that_may_be_either_is_not_guessed():
+    either = pa.schema([("a", pa.string()), ("value", pa.string())])
+    with pytest.raises(SchemaMismatchError, match=r"column 'value' .*column 'a' .*row\.format"):
+        classify(either)
+    assert classify(either, "typed") == "typed"
+    assert classify(either, "kafka") == "kafka"
 
 
 def test_other_frames_are_typed():
@@ -94,18 +103,17 @@ def test_other_frames_are_typed():
 
 
 def test_topic_for_a_frame_has_its_own_columns_all_nullable():
-    made = topic_schema(
-        pa.schema(
-            [
-                pa.field("id", pa.int64(), nullable=False),
-                ("topic", pa.string()),
-                ("_partition", pa.int32()),
-                ("_timestamp", UTC),
-                ("at", pa.timestamp("us", "Asia/Tokyo")),
-            ]
-        )
+    columns = (
+        t.StructType()
+        .add("id", "long", nullable=False)
+        .add("topic", "string")
+        .add("_partition", "integer")
+        .add("_timestamp", "timestamp")
+        .add("at", "timestamp")
     )
-    assert made == pa.schema([("id", pa.int64()), ("at", UTC)])
+    assert topic_schema(columns, by_column=True) == pa.schema([("id", pa.int64()), ("at", UTC)])
+    # Where an option says where rows go, a column of that name is a column like others.
+    assert topic_schema(columns) == pa.schema([("id", pa.int64()), ("topic", pa.string()), ("at", UTC)])
 
 
 @pytest.mark.parametrize("text", [pa.string(), pa.binary(), pa.large_binary()])
@@ -180,7 +188,8 @@ def test_column_topic_of_a_schema_does_not_say_where_rows_go():
 def test_typed_frames_that_fit():
     typed(id=pa.int64())
     typed(at=pa.timestamp("us", "Asia/Tokyo"), name=pa.large_string(), id=pa.int64())
-    typed(id=pa.int64(), topic=pa.string(), _partition=pa.int32(), _timestamp=UTC)
+    typed(id=pa.int64(), _partition=pa.int32(), _timestamp=UTC)
+    check_sink_schema(frame(id=pa.int64(), topic=pa.string()), typed=TYPED, topic_option=None)
 
 
 @pytest.mark.parametrize(
@@ -188,14 +197,15 @@ def test_typed_frames_that_fit():
     [
         ({"name": pa.string()}, r"column 'id' \(int64\) is missing.*add it"),
         ({"ID": pa.int64()}, "column 'id' .*rename ID to id"),
-        ({"id": pa.int32()}, "column 'id' is int32, the topic has int64; cast it"),
+        ({"id": pa.int32()}, "column 'id' is int32, topic 't' has int64; cast it"),
         ({"id": pa.int64(), "at": pa.timestamp("us")}, "column 'at' is .*cast it"),
         ({"id": pa.int64(), "price": pa.int64()}, "no column 'price'.*id, name, at"),
         ({"id": pa.int64(), "Name": pa.string()}, "rename Name to name"),
         ({"id": pa.int64(), "_offset": pa.int64()}, "no column '_offset'"),
         ({"id": pa.int64(), "_partition": pa.string()}, "control column '_partition' .*int"),
         ({"id": pa.int64(), "_timestamp": pa.string()}, "control column '_timestamp' .*timestamp"),
-        ({"id": pa.int64(), "topic": pa.int64()}, "control column 'topic' .*string"),
+        ({"id": pa.int64(), "topic": pa.string()}, "topic 't' has no column 'topic'.*would be lost.*rename"),
+        ({"id": pa.int64(), "key": pa.binary()}, "topic 't' has no column 'key'"),
     ],
 )
 def test_typed_frames_that_do_not_fit(columns, why):

@@ -92,8 +92,8 @@ class TopicAdmin(AdminBase):
                 current = schema_of(topic)
                 if current is None:
                     raise InvalidRequestError(f"topic {name!r} is Kafka-shaped: it cannot get a schema")
-                evolve_check(current, wanted)
-                stored = None if current.equals(wanted) else serialise_schema(wanted)
+                evolved = evolve_check(current, wanted)
+                stored = None if current.equals(evolved) else serialise_schema(evolved)
             return (AlterTopic(name, topic.topic_id, partitions, settings, stored),)
 
         log.commit(propose, writer=WRITER)

@@ -1,0 +1,176 @@
+"""Spark's own types beside Arrow's: what Arrow cannot say of a column is written into the topic's schema.
+
+VARIANT, GEOMETRY, GEOGRAPHY, collations, char and varchar, the fields of an interval, user-defined types and the
+metadata of fields have no Arrow type of their own. A column with one has Spark's description of it in the metadata of
+its Arrow field (`SPARK_FIELD`); other columns have none, and their schema is what any client would have written.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as t
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+
+from spark_eos.errors import SchemaMismatchError
+from spark_eos.log.layout import SPARK_FIELD, normalise_type
+
+__all__ = ["annotated", "as_spark", "check_types", "restored", "same_types"]
+
+_INTERNAL = ("__", "spark.")
+"""How the keys begin that Spark uses for itself in the metadata of fields: watermarks, aliases, padding."""
+
+
+def annotated(field: t.StructField, stored: pa.Field) -> pa.Field:
+    """``stored``, the Arrow field of a topic's column, with Spark's field beside it where Arrow's says less."""
+    if _has_class(field.dataType.jsonValue()):
+        raise SchemaMismatchError(
+            f"column {field.name!r} has a user-defined type, {field.dataType.simpleString()}: it is a class of your "
+            "program, which a topic cannot keep. Select its fields, or cast it to its plain type"
+        )
+    kept = t.StructField(field.name, _kept(field.dataType), True, _user_metadata(field.metadata))
+    if kept == t.StructField(field.name, _of_arrow(stored.type), True):
+        return stored
+    text = json.dumps(kept.jsonValue(), separators=(",", ":"), sort_keys=True)
+    return stored.with_metadata({SPARK_FIELD: text.encode()})
+
+
+def restored(field: pa.Field) -> t.StructField:
+    """The field that Spark gets for a topic's column: what `annotated` wrote down, else what Arrow's type says.
+
+    Raises `SchemaMismatchError` if what is written there is no field of Spark, or one of other values.
+    """
+    text = (field.metadata or {}).get(SPARK_FIELD)
+    if text is None:
+        return t.StructField(field.name, _of_arrow(field.type), field.nullable)
+    found = _parsed(field.name, text)
+    if normalise_type(_to_arrow(found.dataType), field.name) != normalise_type(field.type, field.name):
+        raise SchemaMismatchError(
+            f"column {field.name!r} is {field.type}, but the topic's schema says that it is Spark's "
+            f"{found.dataType.simpleString()}, which has other values: create the topic again with a schema that fits"
+        )
+    return t.StructField(field.name, found.dataType, field.nullable, found.metadata)
+
+
+def same_types(one: pa.Schema | None, other: pa.Schema | None) -> bool:
+    """Whether topics with these schemas (None: Kafka-shaped) have the same columns, in Arrow and in Spark."""
+    if one is None or other is None:
+        return one is other
+    return bool(one == other) and all(
+        _bare(restored(ours).dataType) == _bare(restored(theirs).dataType)
+        for ours, theirs in zip(one, other, strict=True)
+        if (ours.metadata or {}).get(SPARK_FIELD) != (theirs.metadata or {}).get(SPARK_FIELD)
+    )
+
+
+def check_types(frame: t.StructType, typed: pa.Schema, topic: str | None) -> None:
+    """Raise `SchemaMismatchError` if a column would come back as another type of Spark than it is written with.
+
+    Arrow's types are the same by then. Nullability and metadata may differ: a new job builds its expressions anew.
+    """
+    stored = {field.name: field for field in typed}
+    for field in frame:
+        if field.name in stored:
+            own = restored(stored[field.name]).dataType
+            if _bare(own) != _bare(field.dataType):
+                raise SchemaMismatchError(
+                    f"column {field.name!r} is {field.dataType.simpleString()}, but "
+                    f"{'the topic' if topic is None else f'topic {topic!r}'} has {own.simpleString()}, and it would be "
+                    "read as such; cast it, or write to another topic"
+                )
+
+
+def as_spark(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    """A stored column as Spark's Arrow type, in which nested values may be declared never null.
+
+    Arrow's own cast refuses that if the value around them is null, where nobody looks at them.
+    """
+    if column.type == type_ or not pa.types.is_nested(type_):
+        return column.cast(type_)
+    return pa.chunked_array([_viewed(chunk, type_) for chunk in column.chunks], type_)
+
+
+def _viewed(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if array.type == type_:
+        return array
+    if pa.types.is_struct(type_):
+        fields = [type_.field(number) for number in range(type_.num_fields)]
+        children = [_viewed(array.field(number), field.type) for number, field in enumerate(fields)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+    if pa.types.is_list(type_):
+        child = _viewed(array.values, type_.value_type)
+    elif pa.types.is_map(type_):
+        pairs = [_viewed(array.keys, type_.key_type), _viewed(array.items, type_.item_type)]
+        child = pa.StructArray.from_arrays(pairs, fields=[type_.key_field, type_.item_field])
+    else:
+        return array.cast(type_)
+    return pa.Array.from_buffers(
+        type_, len(array), array.buffers()[:2], array.null_count, array.offset, children=[child]
+    )
+
+
+def _kept(type_: Any) -> Any:
+    """The type as it is written down: all nested values may be null, as they are stored, and no internal metadata."""
+    return _rebuilt(type_, _user_metadata)
+
+
+def _bare(type_: Any) -> Any:
+    """The type without what may differ between two frames that are written to one topic."""
+    return _rebuilt(type_, lambda _metadata: {})
+
+
+def _rebuilt(type_: Any, metadata: Any) -> Any:
+    if isinstance(type_, t.ArrayType):
+        return t.ArrayType(_rebuilt(type_.elementType, metadata), True)
+    if isinstance(type_, t.MapType):
+        return t.MapType(_rebuilt(type_.keyType, metadata), _rebuilt(type_.valueType, metadata), True)
+    if isinstance(type_, t.StructType):
+        return t.StructType(
+            [
+                t.StructField(
+                    field.name, _rebuilt(field.dataType, metadata), True, metadata(field.metadata or {})
+                )
+                for field in type_
+            ]
+        )
+    return type_
+
+
+def _user_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (metadata or {}).items() if not key.startswith(_INTERNAL)}
+
+
+def _of_arrow(type_: pa.DataType) -> Any:
+    return from_arrow_type(type_, prefer_timestamp_ntz=True)
+
+
+def _to_arrow(type_: Any) -> pa.DataType:
+    return to_arrow_type(type_, timezone="UTC")
+
+
+@lru_cache(maxsize=4096)
+def _parsed(name: str, text: bytes) -> t.StructField:
+    try:
+        value = json.loads(text)
+        found = None if _has_class(value) else t.StructField.fromJson(value)
+    except Exception as error:
+        raise SchemaMismatchError(
+            f"column {name!r}: Spark's type of it, as the topic's schema has it, cannot be made here: {error!r}. Read "
+            "the topic with the Spark that wrote it, or a later one"
+        ) from error
+    if found is None:
+        raise SchemaMismatchError(
+            f"column {name!r}: the topic's schema says that it has a user-defined type, whose code is not taken from a "
+            "log: read the topic with another client"
+        )
+    return found
+
+
+def _has_class(value: Any) -> bool:
+    """Whether JSON of a type has a user-defined one: pyspark would import its module, or unpickle its class."""
+    if isinstance(value, dict):
+        return value.get("type") == "udt" or any(_has_class(inner) for inner in value.values())
+    return isinstance(value, list) and any(_has_class(inner) for inner in value)
