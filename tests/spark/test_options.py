@@ -85,6 +85,7 @@ def test_every_sink_option_is_read():
         "processing.guarantee": "at_least_once",
         "num.partitions": "3",
         "auto.create.topics.enable": "false",
+        "row.format": "typed",
         "checkpointlocation": "/ck ",
         "queryname": "q",
         "allowstateloss": "true",
@@ -94,7 +95,7 @@ def test_every_sink_option_is_read():
         "log.upkeep.enable": "false",
     }
     assert parse_sink(options, streaming=True) == SinkOptions(
-        "/log", "out", "t", "g", "at_least_once", 3, False, "/ck ", True, "zstd", "a:b", False, False
+        "/log", "out", "t", "g", "at_least_once", 3, False, "typed", "/ck ", True, "zstd", "a:b", False, False
     )
     assert sink(compression_type="none").compression is None
 
