@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.consumer import Consumer
@@ -87,7 +87,7 @@ def visitor(stage: Stage) -> Callable[[Process], None]:
     return body
 
 
-def feeder(stage: Stage) -> Callable[[Process], None]:
+def feeder(stage: Stage, pauses: Sequence[float] = (0.3, 5.0, 60.0)) -> Callable[[Process], None]:
     """Goes on writing what is to be copied."""
 
     def body(process: Process) -> None:
@@ -99,7 +99,7 @@ def feeder(stage: Stage) -> Callable[[Process], None]:
                 producer.flush()
                 if (error := future.exception(0)) is not None:
                     stage.world.note(f"was refused: {error}")
-                process.wait(stage.chance.choice([0.3, 5.0, 60.0]))
+                process.wait(stage.chance.choice(pauses))
         except (GivenUp, EosLogError) as error:
             stage.world.note(f"gives up: {error}")
 

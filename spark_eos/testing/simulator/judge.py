@@ -7,6 +7,8 @@ from collections import Counter
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import check
 from spark_eos.testing.simulator.referee import Referee
+from spark_eos.testing.simulator.spark_calls import UnknownCallError
+from spark_eos.testing.simulator.spark_calls import check as check_order
 from spark_eos.testing.simulator.stage import AUTO, INPUT, OUTPUT, PARTITIONS, SHARED, Stage
 
 __all__ = ["judge"]
@@ -20,7 +22,8 @@ def judge(stage: Stage, referee: Referee, problems: list[str], *, copying: bool)
     if referee.state.open_transactions:
         problems.append(f"transactions of producers {sorted(referee.state.open_transactions)} stayed open")
     if copying:
-        _check_copies(referee, problems)
+        _check_copies(stage, referee, problems)
+    _check_orders(stage, problems)
     _check_followers(stage, referee, problems)
     _check_batches(stage, referee, problems)
     _check_promises(stage, referee, problems)
@@ -29,12 +32,18 @@ def judge(stage: Stage, referee: Referee, problems: list[str], *, copying: bool)
     return answers
 
 
-def _check_copies(referee: Referee, problems: list[str]) -> None:
-    """Everything is copied, once; and what was one behind the other still is."""
+def _check_copies(stage: Stage, referee: Referee, problems: list[str]) -> None:
+    """Everything is copied, once, from where the copying began; and what was one behind the other still is."""
+    begins = stage.begins
+    for began in stage.began[:1]:
+        for number, offset in begins.items():
+            if offset and not began.lowest[number] <= offset <= began.highest[number]:
+                problems.append(f"the query begins at {offset} of {INPUT}-{number}, which was no end then")
     places = {
         value: (number, offset)
         for number, rows in referee.everything(INPUT).items()
         for offset, value in rows
+        if offset >= begins.get(number, 0)
     }
     output = referee.everything(OUTPUT)
     copies = Counter(value for rows in output.values() for _, value in rows)
@@ -51,6 +60,15 @@ def _check_copies(referee: Referee, problems: list[str]) -> None:
             if place < reached.get(came_from, 0):
                 problems.append(f"{value!r} at offset {offset} of {OUTPUT}-{number} is out of order")
             reached[came_from] = place
+
+
+def _check_orders(stage: Stage, problems: list[str]) -> None:
+    """The simulated Spark does what Spark was seen to do."""
+    for ends, calls in stage.drivers:
+        try:
+            check_order(calls, {INPUT: ends})
+        except UnknownCallError as error:
+            problems.append(str(error))
 
 
 def _check_followers(stage: Stage, referee: Referee, problems: list[str]) -> None:

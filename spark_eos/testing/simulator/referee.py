@@ -7,7 +7,7 @@ copying group against the rows that became visible in the same step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_eos.errors import EosLogError, ObjectNotFoundError
@@ -39,7 +39,9 @@ _ENOUGH = 5
 class Referee:
     """Reads the whole log of a world. ``state`` is its end, ``accepted`` where each request went."""
 
-    def __init__(self, store: SimulatedStore) -> None:
+    def __init__(self, store: SimulatedStore, begins: Mapping[int, int] | None = None) -> None:
+        """``begins`` is where the copiers began in the partitions of the input, if not at their start."""
+        self._begins = {(INPUT, number): offset for number, offset in (begins or {}).items()}
         self.state: State = EMPTY
         self.entries = 0
         self.problems: list[str] = []
@@ -109,7 +111,7 @@ class Referee:
             return
         read_: Counter[str] = Counter()
         for at, offset in stands.items():
-            since = stood.get(at, 0)
+            since = stood.get(at, self._begins.get(at, 0))
             if offset < since:
                 self._say(f"the copiers' group went back from {since} to {offset} of {at}")
             read_.update(self._between(state, at, since, offset))

@@ -22,12 +22,13 @@ from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
 from spark_eos.testing.simulator.administrator import administrator, feeder, maintainer, sweeper, visitor
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.copiers import copier
+from spark_eos.testing.simulator.driver import Files
 from spark_eos.testing.simulator.followers import follower, onlooker
 from spark_eos.testing.simulator.foreign import foreign_query
 from spark_eos.testing.simulator.forgers import forger, usurper
 from spark_eos.testing.simulator.judge import judge
 from spark_eos.testing.simulator.producers import idempotent, transactional
-from spark_eos.testing.simulator.queries import Files, query, surroundings
+from spark_eos.testing.simulator.queries import query, surroundings
 from spark_eos.testing.simulator.readers import reader
 from spark_eos.testing.simulator.referee import Referee
 from spark_eos.testing.simulator.stage import COPIERS, DELETE_DELAY_MS, INPUT, PARTITIONS, RAW, GivenUp, Stage
@@ -49,6 +50,9 @@ the pieces of indexes that are stored, for itself."""
 
 FINISHING = 3000
 """Calls of the store in which whoever comes last, in calm weather, finishes what was to be copied: at most."""
+
+MIXED = '{"input": {"0": -1, "1": -2}}'
+"""A query begins at the end of one partition, and at the start of the other."""
 
 OTHERS = (
     *("zombie", "idempotent", "administrator", "sweeper", "follower", "onlooker", "foreign-query", "usurper"),
@@ -75,6 +79,8 @@ class Plan:
     """Whether maintainers delete the names of retired entries."""
     remote: bool = False
     """Whether the store is an object store behind a library that tries again (`SimulatedObjectStore`)."""
+    start: str = "earliest"
+    """Where queries begin (``startingOffsets``). Where that moves, producers write all the time."""
 
     @staticmethod
     def of(seed: int) -> Plan:
@@ -107,6 +113,11 @@ class Plan:
         remote = chance.random() < 0.5
         if remote and weather != Weather() and chance.random() < 0.5:
             weather = replace(weather, conflict=chance.choice([0.02, 0.1, 0.4]))
+        start = "earliest"
+        if copying == "query" and "query-amnesiac" not in cast:
+            start = chance.choice(["earliest", "latest", "latest", MIXED])
+        if start != "earliest":
+            cast += [f"live-{number}" for number in range(chance.choice([1, 1, 2]))]
         return Plan(
             seed,
             weather,
@@ -116,6 +127,7 @@ class Plan:
             memory=memory,
             forget=forget,
             remote=remote,
+            start=start,
         )
 
 
@@ -186,7 +198,7 @@ def simulate(plan: Plan) -> Outcome:
         for role in plan.cast:
             _employ(run, role)
         problems = _play(run)
-        referee = Referee(store)
+        referee = Referee(store, stage.begins)
         referee.replay()
         problems += referee.problems
         answers: Counter[str] = Counter()
@@ -258,7 +270,9 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
     if kind == "copier":
         return copier(stage, "copier", group=COPIERS, subscribes=False, until=until)
     if kind == "query":
-        return query(stage, partial(_checkpoint, run, number), group=COPIERS, until=until)
+        return query(
+            stage, partial(_checkpoint, run, number), group=COPIERS, start=run.plan.start, until=until
+        )
     parts: dict[str, Callable[[], Callable[[Process], None]]] = {
         "idempotent": lambda: idempotent(stage),
         "administrator": lambda: administrator(stage),
@@ -266,6 +280,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "sweeper": lambda: sweeper(stage),
         "visitor": lambda: visitor(stage),
         "feeder": lambda: feeder(stage),
+        "live": lambda: feeder(stage, (0.0, 0.02, 0.3)),
         "committed": lambda: reader(stage, READ_COMMITTED),
         "uncommitted": lambda: reader(stage, READ_UNCOMMITTED),
         "follower": lambda: follower(stage, role),
@@ -344,4 +359,5 @@ def _finish(run: _Run, process: Process, until: Callable[[], bool]) -> None:
     # Two copies may be level, and one of them have got its next batch in before it was killed: the log takes that
     # one alone, and people find out which by trying.
     for files in sorted([run.files, *run.copies], key=lambda one: -one.newest("commits")):
-        query(run.stage, lambda files=files: files, group=COPIERS, until=until)(process)  # type: ignore[misc]
+        body = query(run.stage, lambda files=files: files, group=COPIERS, start=run.plan.start, until=until)  # type: ignore[misc]
+        body(process)

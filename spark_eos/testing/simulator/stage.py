@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.errors import RetriableError
 from spark_eos.log.clock import Retry
@@ -11,6 +11,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Recorder
 from spark_eos.testing.simulator.clock import SimulatedClock
+from spark_eos.testing.simulator.spark_calls import Call
 from spark_eos.testing.simulator.store import SimulatedStore
 from spark_eos.testing.simulator.told import Told
 from spark_eos.testing.simulator.world import Process, World
@@ -24,6 +25,7 @@ __all__ = [
     "PARTITIONS",
     "RAW",
     "SHARED",
+    "Began",
     "Done",
     "GivenUp",
     "Stage",
@@ -61,6 +63,15 @@ class Done(NamedTuple):
     late: bool
 
 
+class Began(NamedTuple):
+    """Where a query was to begin as its first micro-batch says, and what the ends of the input were around that."""
+
+    query_id: str
+    initial: dict[TopicPartition, int]
+    lowest: dict[int, int]
+    highest: dict[int, int]
+
+
 class GivenUp(Exception):  # noqa: N818  (the application's own end, not an error of the log)
     """The application has tried for long enough."""
 
@@ -76,9 +87,18 @@ class Stage:
         self.chance = world.random
         self.told: list[Told] = []
         self.done: list[Done] = []
+        self.began: list[Began] = []
+        self.drivers: list[tuple[dict[int, Any], list[Call]]] = []
+        """Of each Spark driver: where the batches of its checkpoint ended when it started, and Spark's calls."""
         self.delivered: set[tuple[int, int]] = set()
         """(partition, offset) of what the consumers with auto-commit were given of the shared topic."""
         self._values = 0
+
+    @property
+    def begins(self) -> dict[int, int]:
+        """Where the query began in each partition of the input; those with other checkpoints are refused."""
+        initial = self.began[0].initial if self.began else {}
+        return {at.partition: offset for at, offset in initial.items()}
 
     @property
     def goes_on(self) -> bool:
