@@ -168,8 +168,6 @@ class Run:
                 continue
             number = self._planned + 1
             self._add(f"offsets/{number}", "v1\n{}\n" + json.dumps(end))
-            if number == 0:
-                self._note_beginning(end)
             self._planned, self._ends[number] = number, end
             if number:
                 self._ask("commit", self.reader.commit, self._ends[number - 1])
@@ -323,6 +321,8 @@ class Run:
         if name in self.files.files:
             raise QueryFailed(f"{name} is there: another run uses this checkpoint")
         self.files.files[name] = text
+        if name == "offsets/0":  # At once: the driver may die with its next breath.
+            self._note_beginning(self.files.offsets(0))
         self.process.breathe()
 
     def _note_beginning(self, end: dict[str, Any]) -> None:
