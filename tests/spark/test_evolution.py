@@ -87,6 +87,7 @@ def test_sources_come_go_and_are_renamed_through_kills(named, bench, tmp_path):
     named(A="a", C="c")  # B goes
     assert bench.values("out") == made
     forget_last(tmp_path)
+    named(A="a", C="c")
     produce("a", "b")
     with pytest.raises(StreamingQueryException, match=r"has read it as source B up to 10.*Remove offsets/"):
         named(A="a", B="b", C="c")  # B comes back from the beginning
