@@ -18,6 +18,7 @@ from typing import NamedTuple
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
 from spark_eos.log.stores import NO_SETTINGS, Settings
 from spark_eos.spark.checkpoint_files import local_spelling, remote_files
+from spark_eos.spark.offsets import SourceOffset
 
 __all__ = ["Checkpoint", "Ends", "SourceRange", "sources_of_batch"]
 
@@ -161,6 +162,15 @@ def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange
             f"{checkpoint!r} has {len(starts.offsets)} sources in batch {batch_id - 1} and {len(ends.offsets)} in "
             f"batch {batch_id}; a query without names of sources keeps them, use a new checkpoint for another one"
         )
+    back = ends.named and batch_id > 1 and not set(ends.offsets) <= set(starts.offsets)
+    earlier = checkpoint.offsets(batch_id - 2) if back else None
+    if earlier is not None:
+        # Spark begins with the offsets of the last two batches, so a source that was away for one goes on where it was.
+        # Only of ours: that a replay of the batch began there as well is proved for no other.
+        kept = {
+            name: at for name, at in earlier.offsets.items() if at is not None and SourceOffset.is_ours(at)
+        }
+        starts = Ends(True, {**kept, **starts.offsets})
     return tuple(
         SourceRange(name if ends.named else None, starts.offsets.get(name), end)
         for name, end in ends.offsets.items()
