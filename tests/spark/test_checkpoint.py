@@ -70,6 +70,16 @@ def test_sources_with_names_are_found_by_them(root):
     )
 
 
+def test_a_source_of_ours_that_was_away_for_one_batch_goes_on_where_spark_does(root):
+    for batch_id, lines in enumerate((f"A:1\nB:5\nC:{PYTHON}", "A:2", f"A:3\nB:9\nC:{PYTHON}")):
+        (root / f"offsets/{batch_id}").write_text(f"v2\n{META}\n{lines}")
+    assert sources_of_batch(Checkpoint(str(root)), 2) == (
+        ("A", "2", "3"),
+        ("B", None, "9"),
+        ("C", PYTHON, PYTHON),
+    )
+
+
 @pytest.mark.parametrize("line", ["5", ":5", "a b:5", "A:5\nA:6", "é:5", "A:{", "A:"])
 def test_lines_of_version_2_that_name_no_source_are_refused(root, line):
     (root / "offsets/1").write_text(f"v2\n{META}\n{line}")
