@@ -110,7 +110,7 @@ def test_lines_that_are_there_twice(root: Path, name: str) -> None:
 def test_sums_of_files_of_every_length(root: Path, length: int) -> None:
     data = FILES["offsets/1"].replace('"logOffset":0', f'"x":"{"y" * length}"').encode()
     put(root, "offsets/1", data)
-    assert sources_of_batch(Checkpoint(str(root)), 1)[0][1] is not None
+    assert sources_of_batch(Checkpoint(str(root)), 1)[0].end is not None
     damaged = data[:-30] + bytes([data[-30] ^ 1]) + data[-29:]
     (root / "offsets/1").write_bytes(damaged)
     with pytest.raises(CheckpointMismatchError, match=r"offsets/1 .*checksum.*damaged"):
