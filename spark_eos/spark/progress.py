@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from spark_eos.protocol.actions import PartitionOffset, SourceProgress
 from spark_eos.protocol.types import TopicPartition
@@ -11,7 +12,7 @@ from spark_eos.spark.checkpoint import SourceRange
 from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.proof import Plan
 
-__all__ = ["plans", "source_progress"]
+__all__ = ["has_a_name", "plans", "source_progress", "unread"]
 
 
 def source_progress(
@@ -29,19 +30,33 @@ def source_progress(
     )
 
 
-def plans(sources: Sequence[SourceRange]) -> tuple[Plan, ...]:
-    """What the sources of a batch have to have planned, given their offsets in the checkpoint.
+def plans(sources: Sequence[SourceRange]) -> dict[int, Plan]:
+    """What the sources of a batch have to have planned, by place, given their offsets in the checkpoint.
 
     Sources that are not ours say nothing about that. Those that have not moved are not planned by Spark.
     """
-    found = []
-    for _, start, end in sources:
+    found = {}
+    for place, (_, start, end) in enumerate(sources):
         if end is None or start == end or not SourceOffset.is_ours(end):
             continue
         ours = start is not None and SourceOffset.is_ours(start)
         begin = SourceOffset.from_json_dict(json.loads(start or "")).positions if ours else {}
-        found.append(Plan.between(begin, SourceOffset.from_json_dict(json.loads(end))))
-    return tuple(found)
+        found[place] = Plan.between(begin, SourceOffset.from_json_dict(json.loads(end)))
+    return found
+
+
+def unread(source: SourceRange) -> SourceRange:
+    """The range of one of our sources as if nothing of it had been read."""
+    finish = SourceOffset.from_json_dict(json.loads(source.end or ""))
+    ours = source.start is not None and SourceOffset.is_ours(source.start)
+    begin = SourceOffset.from_json_dict(json.loads(source.start or "")).positions if ours else {}
+    positions = {at: begin.get(at, finish.initial.get(at, 0)) for at in finish.positions}
+    return source._replace(end=json.dumps(replace(finish, positions=positions).to_json_dict()))
+
+
+def has_a_name(source: SourceRange) -> bool:
+    """Whether the user has given the source a name, so that it may come and go."""
+    return source.name is not None and not source.name.isdecimal()
 
 
 def _progress(

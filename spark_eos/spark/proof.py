@@ -22,7 +22,7 @@ import shutil
 import tempfile
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -74,7 +74,12 @@ class Plan(NamedTuple):
     @property
     def digest(self) -> str:
         """A name for the plan: equal plans have the same one."""
-        return hashlib.sha256(json.dumps(self).encode()).hexdigest()[:32]
+        return _digest(self)
+
+    @property
+    def end_digest(self) -> str:
+        """A name for where the plan ends: the same for plans from other starts."""
+        return _digest([self.log_id, self.topic_ids, [part._replace(start=0) for part in self.parts]])
 
     def __str__(self) -> str:
         return ", ".join(str(part) for part in self.parts if part.start != part.end) or "no offsets"
@@ -94,11 +99,12 @@ class PlanNotes:
 
     def __init__(self) -> None:
         self._owner = uuid.uuid4().hex
+        self._process = _this_process()
         self._kept: deque[Path] = deque()
 
     def note(self, plan: Plan) -> None:
         """Say that this is what is planned. Raises `StorageError` if the note cannot be written."""
-        path = _folder() / "plans" / f"{plan.digest}.{self._owner}"
+        path = _folder() / "plans" / f"{plan.digest}.{plan.end_digest}.{self._process}.{self._owner}"
         try:
             _write(path, "")
         except OSError as error:
@@ -145,11 +151,15 @@ def reads_of_task() -> tuple[Read, ...]:
     return tuple(taken)
 
 
-def require_proof(plans: Sequence[Plan], reads: Iterable[Read], *, batch_id: int) -> None:
+def require_proof(
+    plans: Sequence[Plan], reads: Iterable[Read], *, batch_id: int, may_be_away: Collection[Plan] = ()
+) -> tuple[Plan, ...]:
     """Raise `CheckpointMismatchError` unless ``plans``, from the checkpoint, are what was planned and read.
 
     Of each plan either all tasks have told what they have read, and it is the whole plan, or the source has noted
-    this very plan in this driver. No task may have read for another plan.
+    this very plan in this driver, and its process lives. No task may have read for another plan.
+
+    Returns those of the plans ``may_be_away`` to whose ends nothing was planned: their sources are not in the query.
     """
     by_plan: dict[str, dict[int, Read]] = {}
     for read in reads:
@@ -159,7 +169,9 @@ def require_proof(plans: Sequence[Plan], reads: Iterable[Read], *, batch_id: int
         if digest not in known:
             parts = [part for read in found.values() for part in read.parts]
             raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
-    noted = {path.name.partition(".")[0]: path for path in _names(_folder() / "plans")}
+    notes = [path.name.split(".") for path in _names(_folder() / "plans")]
+    noted = {name: end for name, end, process, _ in notes if _lives(process)}
+    away = []
     for plan in plans:
         found = by_plan.get(plan.digest, {})
         of = next((read.of for read in found.values()), -1)
@@ -167,13 +179,19 @@ def require_proof(plans: Sequence[Plan], reads: Iterable[Read], *, batch_id: int
             parts = [part for read in found.values() for part in read.parts]
             if not _tile(plan, parts):
                 raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
-        elif plan.digest not in noted:
+        elif plan.digest in noted:
+            continue
+        elif plan in may_be_away and not found and plan.end_digest not in noted.values():
+            away.append(plan)
+        else:
             raise _refused(
                 batch_id,
                 plans,
                 f"nothing that was planned for {plan} (Spark does not plan a source of which the query can use no row, "
                 "for instance behind limit(0): leave such a source out of the query)",
             )
+
+    return tuple(away)
 
 
 def _tile(plan: Plan, parts: Sequence[Part]) -> bool:
@@ -195,6 +213,40 @@ def _refused(batch_id: int, plans: Sequence[Plan], found: str) -> CheckpointMism
         "batch anew; if that does not help, start from a new checkpoint with startingOffsets=committed and the same "
         "transactional.id, and report this error"
     )
+
+
+def _digest(found: object) -> str:
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:32]
+
+
+def _this_process() -> str:
+    """This process, and no other one that gets its number later."""
+    return f"{os.getpid()}-{_began(os.getpid())}"
+
+
+def _lives(process: str) -> bool:
+    """Whether the process is there. That of a query that has ended is not: its notes say nothing of a later query."""
+    number, _, began = process.partition("-")
+    if began != _began(int(number)):
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _began(number: int) -> str:
+    """When a process began, in the kernel's ticks; "gone" for one that is over, "" where the kernel does not tell."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return "gone" if Path("/proc/self/stat").exists() else ""
+    except OSError:
+        return "gone"
+    return "gone" if fields[0] in "ZX" else fields[19]
 
 
 def _place_of_task() -> tuple[Path, int] | None:

@@ -8,7 +8,7 @@ checkpoint carry anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -18,9 +18,9 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, AppendBatches
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, StagedFile
-from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.checkpoint import Checkpoint, SourceRange, sources_of_batch
 from spark_eos.spark.history import is_committed, keeps_state
-from spark_eos.spark.progress import plans, source_progress
+from spark_eos.spark.progress import has_a_name, plans, source_progress, unread
 from spark_eos.spark.proof import require_proof
 from spark_eos.spark.target import METADATA_AGE_S, prepare, truncation
 from spark_eos.spark.task import TaskMessage, TaskWriter, collect, discard_refused, was_appended
@@ -114,6 +114,22 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         append = (AppendBatches(NO_PRODUCER, topics, files),) if files else ()
         return (*self._before(state), *append)
 
+    def _proved(
+        self, sources: Sequence[SourceRange], messages: list[WriterCommitMessage | None], batch_id: int
+    ) -> tuple[list[SourceRange], frozenset[str]]:
+        """What was read of the sources, and the names of those that are away.
+
+        Spark repeats a micro-batch without a source that was taken out of the query meanwhile, though the checkpoint
+        has its offsets. Its rows are not there, so the log leaves it where the batch before ended.
+        """
+        reads = [read for message in messages if isinstance(message, TaskMessage) for read in message.reads]
+        planned = plans(sources)
+        named = [plan for place, plan in planned.items() if has_a_name(sources[place])]
+        away = require_proof([*planned.values()], reads, batch_id=batch_id, may_be_away=named)
+        places = {place for place, plan in planned.items() if plan in away and has_a_name(sources[place])}
+        read = [unread(source) if place in places else source for place, source in enumerate(sources)]
+        return read, frozenset(str(sources[place].name) for place in places)
+
     def _micro_batch(
         self,
         log: Log,
@@ -131,9 +147,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
                 f"{told and told.query_id}: checkpointLocation must be this query's own"
             )
         transactional_id = self._options.transactional_id or query_id
-        offsets = sources_of_batch(checkpoint, batch_id)
-        reads = [read for message in messages if isinstance(message, TaskMessage) for read in message.reads]
-        require_proof(plans(offsets), reads, batch_id=batch_id)
+        offsets, away = self._proved(sources_of_batch(checkpoint, batch_id), messages, batch_id)
         sources = source_progress(
             offsets,
             log_id=log.log_id,
@@ -144,4 +158,5 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             *(transactional_id, query_id, told.run_id, batch_id, sources, topics, files),
             stateful=keeps_state(log.state, checkpoint, transactional_id, query_id, told.run_id),
             state_loss=self._options.state_loss,
+            away=away,
         )

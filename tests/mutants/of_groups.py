@@ -207,7 +207,7 @@ MUTANTS = (
     Mutant(
         "batch-with-other-offsets",
         _MICROBATCH,
-        "        if batch.batch_id == last.batch_id and same_sources(batch.sources, last.sources):",
+        "        if batch.batch_id == last.batch_id and repeats(batch.sources, last.sources, batch.away):",
         "        if batch.batch_id == last.batch_id:",
         "the same batch with other offsets passes for a replay, and its rows are lost",
         _OF_MICROBATCH,

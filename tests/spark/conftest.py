@@ -181,7 +181,7 @@ class Driver:
     def plan(self, batch_id):
         """As the source notes it in the driver, which is not here: just what the checkpoint says."""
         with suppress(EosLogError):  # What is wrong with the checkpoint is for the sink to say.
-            for plan in plans(sources_of_batch(Checkpoint(str(self._checkpoint.path)), batch_id)):
+            for plan in plans(sources_of_batch(Checkpoint(str(self._checkpoint.path)), batch_id)).values():
                 PlanNotes().note(plan)
 
     def abort(self, messages, batch_id):

@@ -105,6 +105,27 @@ def test_sources_come_go_and_are_renamed_through_kills(named, bench, tmp_path):
     assert bench.values("out") == made
 
 
+def test_a_source_that_leaves_before_its_batch_is_done(named, bench, tmp_path):
+    bench.produce("a", range(5))
+    bench.produce("b", range(5, 10))
+    named(crash=True, A="a", B="b")
+    named(A="a")  # Spark repeats the batch without B, though its offsets are in it.
+    assert bench.values("out") == [*range(5)]
+    assert bench.group("tx") == {("a", 0): 5, ("b", 0): 0}
+    bench.produce("a", [10])
+    with pytest.raises(StreamingQueryException, match=r'reads source B from .*5.*ended at .*"b": ..0": 0'):
+        named(A="a", B="b")  # Spark believes that it was read.
+    remove(tmp_path / "cp" / "offsets", 1)
+    named(A="a")
+    assert bench.values("out") == [*range(5), 10]
+    bench.produce("a", [11])
+    named(A="a", C=("b", COMMITTED))
+    forget_last(tmp_path)
+    named(C=("b", COMMITTED))  # The batch is in the log: it is repeated without A, and nothing is written.
+    assert bench.values("out") == [*range(12)]
+    assert bench.group("tx") == {("a", 0): 7, ("b", 0): 5}
+
+
 def test_version_2_of_the_offset_log_without_names(streams, bench):
     streams.spark.conf.set(FORMAT, "2")
     try:

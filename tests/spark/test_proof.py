@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -85,6 +89,35 @@ def test_a_note_is_proof_where_not_all_tasks_could_tell():
         require_proof([PLAN], reads((Part("a", 0, 5, 10),), plan=OTHER), batch_id=0)
     with pytest.raises(CheckpointMismatchError):
         require_proof([PLAN], reads((Part("a", 0, 1, 9),)), batch_id=0)  # What tasks say weighs more.
+
+
+def test_a_source_that_is_away_has_planned_nothing():
+    assert require_proof([PLAN], [], batch_id=0, may_be_away=[PLAN]) == (PLAN,)
+    assert require_proof([PLAN], reads(WHOLE), batch_id=0, may_be_away=[PLAN]) == ()
+    PlanNotes().note(OTHER)
+    with pytest.raises(CheckpointMismatchError):
+        require_proof([PLAN], [], batch_id=0, may_be_away=[PLAN])  # It is there, and has planned otherwise.
+    with pytest.raises(CheckpointMismatchError):
+        require_proof([PLAN], reads(*HALVES, of=3), batch_id=0, may_be_away=[PLAN])
+
+
+@pytest.mark.parametrize("process", ["of a number that was given anew", "that is over"])
+def test_notes_of_a_query_that_has_ended_say_nothing(process):
+    notes = PlanNotes()
+    if process == "that is over":
+        child = subprocess.Popen([sys.executable, "-c", ""])  # Waited for later: until then it is a zombie.
+        notes._process = f"{child.pid}-{proof._began(child.pid)}"
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    else:
+        child = None
+        notes._process = f"{os.getpid()}-1"
+    notes.note(PLAN)
+    with pytest.raises(CheckpointMismatchError):
+        require_proof([PLAN], [], batch_id=0)
+    if child is not None:
+        child.wait()
+        with pytest.raises(CheckpointMismatchError):
+            require_proof([PLAN], [], batch_id=0)
 
 
 def test_notes_of_two_batches_are_kept(folder):

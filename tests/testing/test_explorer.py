@@ -158,7 +158,7 @@ BUGS = {
     "other offsets count as the same batch": (
         "other-batch",
         "was told that batch 0 0 7 is in the log",
-        (sources.same_sources, ("return", "return True or")),
+        (sources.repeats, ("return", "return True or")),
     ),
     "what expired is committed": (
         "expiry",

@@ -29,7 +29,7 @@ from spark_eos.protocol.rules.sources import (
     changed_places,
     former_sources,
     moved,
-    same_sources,
+    repeats,
     shown,
 )
 from spark_eos.protocol.state import CommittedOffset, Producer, Query, State
@@ -56,6 +56,8 @@ class MicroBatch(NamedTuple):
     files: tuple[StagedFile, ...]
     stateful: bool = False
     state_loss: bool = False
+    away: frozenset[str] = frozenset()
+    """Names of sources that are in the checkpoint's batch and not in the query any more: nothing of them was read."""
 
 
 def propose(
@@ -107,7 +109,7 @@ def propose(
     if last is not None and batch.batch_id <= last.batch_id:
         if finished and not current:
             raise _fenced(batch.transactional_id, batch.run_id, producer)
-        if batch.batch_id == last.batch_id and same_sources(batch.sources, last.sources):
+        if batch.batch_id == last.batch_id and repeats(batch.sources, last.sources, batch.away):
             return register
         raise _older(progress, last)
     append = (AppendBatches(stamp, batch.topics, batch.files),) if batch.files else ()

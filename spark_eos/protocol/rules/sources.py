@@ -7,12 +7,13 @@ version 1, which has no names. A source with a name of its own may come, and may
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from spark_eos.protocol.actions import PartitionOffset, SourceProgress
 from spark_eos.protocol.state import Query
 
-__all__ = ["Batches", "by_name", "changed_places", "former_sources", "moved", "same_sources", "shown"]
+__all__ = ["Batches", "by_name", "changed_places", "former_sources", "moved", "repeats", "shown"]
 
 Sources = tuple[SourceProgress, ...]
 
@@ -32,9 +33,13 @@ def by_name(sources: Sources) -> dict[str, SourceProgress]:
     }
 
 
-def same_sources(ours: Sources, theirs: Sources) -> bool:
-    """Whether both read the same ranges."""
-    return _ranges(ours) == _ranges(theirs)
+def repeats(ours: Sources, theirs: Sources, away: Collection[str] = ()) -> bool:
+    """Whether ``ours`` read the ranges of ``theirs`` again; of the sources ``away`` they read nothing."""
+    again, before = _ranges(ours), _ranges(theirs)
+    return again.keys() == before.keys() and all(
+        range_ == before[name] or (name in away and range_[0] == before[name][0])
+        for name, range_ in again.items()
+    )
 
 
 def former_sources(sources: Sources, last: Query | None) -> Sources:
