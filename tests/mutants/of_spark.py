@@ -284,9 +284,25 @@ MUTANTS = (
     Mutant(
         "unproved-passes",
         _PROOF,
-        "        elif plan.digest not in noted:",
-        "        elif False:",
+        "        elif plan.digest in noted:",
+        "        elif True:",
         "offsets are committed that were never planned",
+        _OF_PROOF,
+    ),
+    Mutant(
+        "notes-of-the-dead-count",
+        _PROOF,
+        " if _lives(process)}",
+        "}",
+        "the note of a query that has ended is proof for a later one, which has not planned that source",
+        _OF_PROOF,
+    ),
+    Mutant(
+        "planned-otherwise-is-away",
+        _PROOF,
+        " and plan.end_digest not in noted.values():",
+        ":",
+        "a source that has planned from another start passes for one that is not in the query",
         _OF_PROOF,
     ),
     Mutant(
