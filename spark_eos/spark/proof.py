@@ -106,7 +106,7 @@ class PlanNotes:
         """Say that this is what is planned. Raises `StorageError` if the note cannot be written."""
         path = _folder() / "plans" / f"{plan.digest}.{plan.end_digest}.{self._process}.{self._owner}"
         try:
-            _write(path, "")
+            _touch(path)
         except OSError as error:
             raise StorageError(
                 f"the source cannot note what it has planned in {path.parent} (SPARK_LOCAL_DIRS): {error}. Without "
@@ -169,8 +169,6 @@ def require_proof(
         if digest not in known:
             parts = [part for read in found.values() for part in read.parts]
             raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
-    notes = [path.name.split(".") for path in _names(_folder() / "plans")]
-    noted = {name: end for name, end, process, _ in notes if _lives(process)}
     away = []
     for plan in plans:
         found = by_plan.get(plan.digest, {})
@@ -179,19 +177,26 @@ def require_proof(
             parts = [part for read in found.values() for part in read.parts]
             if not _tile(plan, parts):
                 raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
-        elif plan.digest in noted:
             continue
-        elif plan in may_be_away and not found and plan.end_digest not in noted.values():
+        noted = _noted()
+        if plan.digest in noted:
+            continue
+        if plan in may_be_away and not found and plan.end_digest not in noted.values():
             away.append(plan)
-        else:
-            raise _refused(
-                batch_id,
-                plans,
-                f"nothing that was planned for {plan} (Spark does not plan a source of which the query can use no row, "
-                "for instance behind limit(0): leave such a source out of the query)",
-            )
-
+            continue
+        raise _refused(
+            batch_id,
+            plans,
+            f"nothing that was planned for {plan} (Spark does not plan a source of which the query can use no row, "
+            "for instance behind limit(0): leave such a source out of the query)",
+        )
     return tuple(away)
+
+
+def _noted() -> dict[str, str]:
+    """The ends of what sources have planned whose processes live, by the plans' digests."""
+    notes = [path.name.split(".") for path in _names(_folder() / "plans")]
+    return {name: end for name, end, process, _ in notes if _lives(process)}
 
 
 def _tile(plan: Plan, parts: Sequence[Part]) -> bool:
@@ -268,6 +273,14 @@ def _forget_before(folder: Path) -> None:
     for other in _names(folder.parent):
         if other.name.isdecimal() and int(other.name) <= int(folder.name) - _KEPT:
             shutil.rmtree(other, ignore_errors=True)
+
+
+def _touch(path: Path) -> None:
+    try:
+        path.touch()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
 
 
 def _write(path: Path, text: str) -> None:
