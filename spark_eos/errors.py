@@ -8,7 +8,7 @@
     │   ├── CommitFailedError     the group has moved on: poll again, then work on what is assigned now
     │   │   ├── UnknownMemberIdError, IllegalGenerationError, FencedInstanceIdError
     ├── FatalError            close this client or query; another one took over, or the id is gone
-    │   ├── ProducerFencedError, InvalidTxnStateError, InvalidPidMappingError, ...
+    │   ├── ProducerFencedError, InvalidTxnStateError, InvalidPidMappingError, DivergedLogError, ...
     ├── InvalidRequestError   the caller asked for something that cannot be; mend the call
     │   ├── ConfigError, IllegalStateError, UnknownTopicOrPartitionError, ...
     ├── CheckpointMismatchError   the checkpoint does not continue this log; see the remedy in the text
@@ -29,6 +29,7 @@ __all__ = [
     "CommitOutcomeUnknownError",
     "ConfigError",
     "CorruptRecordError",
+    "DivergedLogError",
     "EosLogError",
     "FatalError",
     "FencedInstanceIdError",
@@ -173,6 +174,13 @@ class InvalidTxnStateError(FatalError):
 
 class InvalidPidMappingError(FatalError):
     """The producer id does not belong to this transactional id (any more)."""
+
+
+class DivergedLogError(FatalError):
+    """The log's files are not the ones that this process has read: a copy was put back, or entries were exchanged.
+
+    What this process knows, and what it wrote since that copy was made, is of another history. Open the log again.
+    """
 
 
 class InvalidTransactionTimeoutError(FatalError):

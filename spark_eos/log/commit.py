@@ -238,7 +238,7 @@ class Committer:
 
     def _create(self, draft: Draft) -> None:
         """Fill the next slot: with this draft, or with what somebody else put there."""
-        entry = Entry(draft.state.seq + 1, tuple(draft.requests))
+        entry = Entry(draft.state.seq + 1, tuple(draft.requests), draft.state.lineage)
         try:
             data = encode_entry(entry)
         except EosLogError:
@@ -314,7 +314,7 @@ class Committer:
                 )
 
     def _succeed(self, draft: Draft, entry: Entry, since: Moment) -> None:
-        state = behind(draft.state, entry.seq)
+        state = behind(draft.state, entry)
         self._durable = entry.seq
         self._alone = not self._store.is_local and self._tail.applied == self._alone_since
         self._alone_since = self._tail.applied

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from spark_eos.log.tail import Moment
 from spark_eos.protocol.actions import Action, Request
-from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.rules import Rejected, apply, judged_by
 from spark_eos.protocol.state import State
 
 __all__ = ["Committed", "Draft", "Propose", "Ticket"]
@@ -60,6 +60,9 @@ class Draft:
     tickets: list[Ticket] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.state = judged_by(self.state)  # As the entry will be.
 
     def add(self, ticket: Ticket, now_ms: int) -> BaseException | Committed | None:
         """Add what the ticket asks for, or say why it is not to be added."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from spark_eos.protocol.index import IndexRow
-from spark_eos.protocol.types import ProducerStamp, StagedFile
+from spark_eos.protocol.types import RULES, ProducerStamp, StagedFile
 
 __all__ = [
     "TO_THE_END",
@@ -334,7 +334,14 @@ class Request(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One slot of the transaction log: requests, applied in order, each accepted or rejected by itself."""
+    """One slot of the transaction log: requests, applied in order, each accepted or rejected by itself.
+
+    ``previous`` is the lineage (`spark_eos.protocol.state.State.lineage`) of the state that the writer put it behind;
+    empty where the writer did not say: an earlier version. ``rules`` are those it is judged by; they are not stored,
+    but follow from the schema (`spark_eos.protocol.types.RULES`).
+    """
 
     seq: int
     requests: tuple[Request, ...]
+    previous: bytes = b""
+    rules: int = RULES

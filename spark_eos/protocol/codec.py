@@ -11,7 +11,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.frame import Frame
 from spark_eos.protocol.index import IndexRow
 from spark_eos.protocol.pieces import read_rows, rows_columns
-from spark_eos.protocol.schema import BATCH_COLUMNS, FORMAT_VERSION, known_schemas, newest
+from spark_eos.protocol.schema import BATCH_COLUMNS, FORMAT_VERSION, known_schemas, newest, rules_of
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
 __all__ = ["FORMAT_VERSION", "decode_entry", "encode_entry"]
@@ -30,7 +30,7 @@ def encode_entry(entry: a.Entry) -> bytes:
     fingerprint, schema = newest()
     body = BytesIO()
     try:
-        schemaless_writer(body, schema, {"seq": entry.seq, "requests": [_request(r) for r in entry.requests]})
+        schemaless_writer(body, schema, _entry(entry))
     except Exception as error:
         raise InvalidRequestError(f"entry {entry.seq} cannot be written down: {error!r}") from error
     return _FRAME.wrap(body.getvalue(), fingerprint)
@@ -63,10 +63,19 @@ def _read(body: bytes, schema: Any) -> a.Entry:
     )
     if stream.tell() != len(body):
         raise ValueError(f"{len(body) - stream.tell()} bytes are left over")
-    return a.Entry(record["seq"], tuple(map(_read_request, record["requests"])))
+    requests = tuple(map(_read_request, record["requests"]))
+    return a.Entry(record["seq"], requests, record.get("previous", b""), rules_of(schema))
 
 
 # -- Values to Avro ----------------------------------------------------------------------------------
+
+
+def _entry(entry: a.Entry) -> dict[str, Any]:
+    return {
+        "seq": entry.seq,
+        "requests": [_request(request) for request in entry.requests],
+        "previous": entry.previous,
+    }
 
 
 def _request(request: a.Request) -> dict[str, Any]:

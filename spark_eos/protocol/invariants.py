@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.index import IndexRow, Kind, Piece
-from spark_eos.protocol.rules import Outcome, apply, behind
+from spark_eos.protocol.rules import Outcome, apply, behind, judged_by
 from spark_eos.protocol.state import Group, Partition, PartitionKey, Query, State, TransactionState
 
 __all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "check_step"]
@@ -23,14 +23,15 @@ def apply_checked(state: State, entry: Entry) -> tuple[State, tuple[Outcome, ...
 
     ``entry`` is the next one. Raises `InvariantError`. O(requests times size of the state).
     """
-    before, outcomes = state, []
+    state = before = judged_by(state, entry.rules)
+    outcomes = []
     for number, request in enumerate(entry.requests, 1):
         state, outcome = apply(state, request)
         outcomes.append(outcome)
         if number < len(entry.requests):  # The last one is checked with what follows the entry.
             check_step(before, state)
             before = state
-    state = behind(state, entry.seq)
+    state = behind(state, entry)
     check_step(before, state)
     return state, tuple(outcomes)
 

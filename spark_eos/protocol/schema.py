@@ -23,6 +23,7 @@ __all__ = [
     "optional",
     "record",
     "rows_of",
+    "rules_of",
 ]
 
 FORMAT_VERSION = 1
@@ -85,6 +86,7 @@ def _entry(version: int) -> dict[str, Any]:
 
     1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
     4: names of sources, and what is known of a query's state.
+    5: which history an entry was put behind; its requests are judged by rules 2 (`spark_eos.protocol.types.RULES`).
     """
     pair = record("Pair", name="string", value="string")
     stamp = record("ProducerStamp", producer_id="long", epoch="long", number="long")
@@ -178,7 +180,8 @@ def _entry(version: int) -> dict[str, Any]:
         writer="string",
         actions=array(actions),
     )
-    return record("Entry", seq="long", requests=array(request))
+    since_5 = {"previous": "bytes"} if version >= 5 else {}
+    return record("Entry", seq="long", requests=array(request), **since_5)
 
 
 def _actions_v2() -> list[dict[str, Any]]:
@@ -221,7 +224,7 @@ def _actions_v3() -> list[dict[str, Any]]:
     ]
 
 
-WRITTEN = (_entry(1), _entry(2), _entry(3), _entry(4))
+WRITTEN = (_entry(1), _entry(2), _entry(3), _entry(4), _entry(5))
 """Every schema that a release ever wrote, oldest first; the last one is written now."""
 
 
@@ -239,6 +242,12 @@ def known_schemas() -> dict[bytes, Any]:
     from fastavro.schema import parse_schema
 
     return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
+
+
+def rules_of(schema: Any) -> int:
+    """The rules by which entries of this schema, one of `known_schemas`, are judged."""
+    since_5 = list(known_schemas().values())[4:]
+    return 2 if any(schema is one for one in since_5) else 1
 
 
 @cache

@@ -65,7 +65,7 @@ def decode_snapshot(data: Any, seq: int, where: str) -> State:
 
 
 def _state(state: State) -> dict[str, Any]:
-    plain = ("seq", "log_id", "timestamp_ms", "next_producer_id", "staging_floor")
+    plain = ("seq", "log_id", "timestamp_ms", "next_producer_id", "staging_floor", "rules", "lineage")
     return {
         **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},
         "topics": [
@@ -207,6 +207,7 @@ def _source(source: SourceProgress) -> dict[str, Any]:
 def _read_state(fields: dict[str, Any]) -> State:
     producers = {one["producer_id"]: _read_producer(one, fields["seq"]) for one in fields.pop("producers")}
     partitions = fields.pop("partitions")
+    fields.setdefault("rules", 1)  # Up to schema 3 there were no others.
     topics = [
         Topic(
             one["name"],

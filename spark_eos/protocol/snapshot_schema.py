@@ -15,6 +15,7 @@ def _schema(version: int) -> dict[str, Any]:
     """The schema of a version.
 
     1: the first. 2: where a transaction began. 3: names of sources, former ones, and whether a query keeps state.
+    4: the rules by which requests are judged, and the lineage.
     """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
@@ -114,6 +115,7 @@ def _schema(version: int) -> dict[str, Any]:
         timestamp_ms="long",
         next_producer_id="long",
         staging_floor="long",
+        **({"rules": "long", "lineage": "bytes"} if version >= 4 else {}),
         snapshot_interval="long",
         entries_per_folder="long",
         topics=array(topic),
@@ -126,7 +128,7 @@ def _schema(version: int) -> dict[str, Any]:
     )
 
 
-WRITTEN = (_schema(1), _schema(2), _schema(3))
+WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

@@ -13,7 +13,7 @@ from immutables import Map
 
 from spark_eos.protocol.actions import SourceProgress
 from spark_eos.protocol.index import Index
-from spark_eos.protocol.types import OffsetAndMetadata, ProducerStamp
+from spark_eos.protocol.types import RULES, OffsetAndMetadata, ProducerStamp
 
 __all__ = [
     "EMPTY",
@@ -203,9 +203,13 @@ class State:
 
     ``offsets`` are those that groups committed, ``groups`` the consumers that subscribed in their names.
     ``snapshot_interval`` and ``entries_per_folder`` are as the log was created (`CreateLog`).
+    ``rules`` are those by which requests are judged now. ``lineage`` is a digest of all entries since these rules came
+    to the log: two states with the same one have the same history; empty before.
     """
 
     seq: int = -1
+    rules: int = RULES
+    lineage: bytes = b""
     log_id: str = ""
     timestamp_ms: int = 0
     next_producer_id: int = 0

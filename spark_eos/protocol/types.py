@@ -8,6 +8,7 @@ __all__ = [
     "MAX_METADATA_BYTES",
     "NO_PRODUCER",
     "NO_SEQUENCE",
+    "RULES",
     "BatchRef",
     "FileRef",
     "OffsetAndMetadata",
@@ -21,6 +22,14 @@ NO_SEQUENCE = -1
 
 MAX_METADATA_BYTES = 4096
 """Longest metadata of a committed offset, in UTF-8 bytes (Kafka's offset.metadata.max.bytes)."""
+
+
+RULES = 2
+"""The rules by which entries are judged that this version writes.
+
+An entry keeps the outcome it had: one that an earlier version wrote is judged by the rules of its day, unless an entry
+before it was written by later ones. 1: entries of the schemas 1 to 4. 2: from schema 5 on.
+"""
 
 
 class TopicPartition(NamedTuple):

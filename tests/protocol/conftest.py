@@ -37,7 +37,7 @@ class Log:
         self.state, (outcome,) = apply_entry(before, entry)
         check_step(before, self.state)
         if isinstance(outcome, Rejected):
-            assert self.state == replace(before, seq=entry.seq)
+            assert self.state == replace(before, seq=entry.seq, lineage=self.state.lineage)
             self.state = before
             raise outcome.error
         return outcome.results

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from spark_eos.errors import CorruptRecordError, EosLogError, InvalidRequestError
+from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError, InvalidRequestError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import (
@@ -22,8 +23,9 @@ from spark_eos.protocol.rules import (
     topics,
 )
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import RULES
 
-__all__ = ["Accepted", "Outcome", "Rejected", "apply", "apply_entry", "behind"]
+__all__ = ["Accepted", "Outcome", "Rejected", "apply", "apply_entry", "behind", "judged_by"]
 
 
 class Accepted(NamedTuple):
@@ -108,17 +110,44 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
 
 
 def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...]]:
-    """The state after ``entry``, which must be the next one, and the outcome of each of its requests."""
+    """The state after ``entry``, which must be the next one, and the outcome of each of its requests.
+
+    Raises `DivergedLogError` if its writer put it behind another history than that of ``state``.
+    """
     if entry.seq != state.seq + 1:
         raise CorruptRecordError(f"entry {entry.seq} cannot follow entry {state.seq}")
+    if entry.previous and state.lineage and entry.previous != state.lineage:
+        raise DivergedLogError(
+            f"entry {entry.seq} was written behind another entry {state.seq} than the one that is there: the log's "
+            "files were put back from a copy, or exchanged, while a process wrote to it"
+        )
+    state = judged_by(state, entry.rules)
     outcomes = []
     for request in entry.requests:
         state, outcome = apply(state, request)
         outcomes.append(outcome)
-    return behind(state, entry.seq), tuple(outcomes)
+    return behind(state, entry), tuple(outcomes)
 
 
-def behind(state: State, seq: int) -> State:
-    """The state behind entry ``seq``, given the one that its requests led to."""
-    state = replace(state, seq=seq)
-    return sealing.seal(state) if sealing.is_boundary(state, seq) else state
+def judged_by(state: State, rules: int = RULES) -> State:
+    """The state to which an entry of these rules is applied: rules are never given up again."""
+    if state.seq >= 0 and rules <= state.rules:
+        return state
+    return replace(state, rules=rules)
+
+
+def behind(state: State, entry: a.Entry) -> State:
+    """The state behind ``entry``, given the one that its requests led to."""
+    state = replace(state, seq=entry.seq, lineage=_lineage(state, entry))
+    return sealing.seal(state) if sealing.is_boundary(state, entry.seq) else state
+
+
+def _lineage(state: State, entry: a.Entry) -> bytes:
+    """Request ids are random, so no two histories have the same one."""
+    if state.rules < 2:
+        return b""
+    digest = blake2b(state.lineage, digest_size=16)
+    for request in entry.requests:
+        digest.update(request.request_id)
+    digest.update(b"%d" % entry.seq)
+    return digest.digest()

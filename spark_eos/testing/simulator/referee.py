@@ -19,7 +19,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.invariants import InvariantError, apply_checked
-from spark_eos.protocol.rules import Rejected, apply, behind
+from spark_eos.protocol.rules import Rejected, apply, behind, judged_by
 from spark_eos.protocol.rules.evidence import is_repeatable
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
@@ -67,10 +67,10 @@ class Referee:
             except (EosLogError, InvariantError) as error:
                 self._say(repr(error))
                 return
-            stepwise = before
+            stepwise = judged_by(before, entry.rules)
             for request in entry.requests:
                 stepwise = self._request(stepwise, request, self._landed(self._seq))
-            if behind(stepwise, self._seq) != after:
+            if behind(stepwise, entry) != after:
                 self._say("its requests one by one come to something else")
             self.state, self.entries = after, self.entries + 1
 
