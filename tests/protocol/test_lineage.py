@@ -1,0 +1,72 @@
+"""Entries name the history that they were put behind, and keep the outcome they had."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos.errors import DivergedLogError
+from spark_eos.protocol import codec
+from spark_eos.protocol.actions import CreateLog, CreateTopic, Entry, Request
+from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.rules import apply_entry
+from spark_eos.protocol.schema import known_schemas
+from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
+from spark_eos.protocol.state import EMPTY, State
+
+
+def request(number: int, name: str = "") -> Request:
+    action = CreateTopic(name, f"{name}-id", 1) if name else CreateLog("log")
+    return Request(number.to_bytes(16, "big"), 1000, (action,), "test")
+
+
+def after(*entries: Entry) -> State:
+    state = EMPTY
+    for entry in entries:
+        state, _ = apply_entry(state, entry)
+    return state
+
+
+CREATED = Entry(0, (request(0),))
+
+
+def test_an_entry_of_another_history_is_not_applied():
+    here, there = after(CREATED, Entry(1, (request(1, "a"),))), after(CREATED, Entry(1, (request(2, "a"),)))
+    stray = Entry(2, (request(3, "b"),), there.lineage)
+    with pytest.raises(DivergedLogError, match="entry 2 was written behind another entry 1"):
+        apply_entry(here, stray)
+    state, _ = apply_entry(there, stray)
+    assert set(state.topics) == {"a", "b"}
+
+
+def test_two_histories_that_hold_the_same_in_another_order_are_two():
+    one = after(CREATED, Entry(1, (request(1, "a"), request(2, "b"))))
+    other = after(CREATED, Entry(1, (request(2, "b"), request(1, "a"))))
+    split = after(CREATED, Entry(1, (request(1, "a"),)), Entry(2, (request(2, "b"),)))
+    assert one.topics == other.topics == split.topics
+    assert len({one.lineage, other.lineage, split.lineage}) == 3
+
+
+def test_a_snapshot_and_an_entry_keep_it():
+    state = after(CREATED, Entry(1, (request(1, "a"),)))
+    assert decode_snapshot(encode_snapshot(state), 1, "snapshot") == state
+    entry = Entry(2, (request(2, "b"),), state.lineage)
+    assert decode_entry(encode_entry(entry), 2, "entry") == entry
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_an_entry_of_an_earlier_version_is_judged_by_the_rules_of_its_day(monkeypatch, version):
+    with monkeypatch.context() as patch:
+        patch.setattr(codec, "newest", lambda: [*known_schemas().items()][version - 1])
+        earlier = [
+            decode_entry(encode_entry(one), one.seq, "entry")
+            for one in (CREATED, Entry(1, (request(1, "a"),)))
+        ]
+    state = after(*earlier)
+    assert (state.rules, state.lineage) == (1, b"")
+    # The first entry of this version has no history to name, and begins one.
+    state, _ = apply_entry(state, decode_entry(encode_entry(Entry(2, (request(2, "b"),))), 2, "entry"))
+    assert state.rules == 2
+    assert state.lineage
+    # An earlier one that lands behind it does not bring the earlier rules back.
+    late, _ = apply_entry(state, earlier[1]._replace(seq=3, requests=(request(3, "c"),)))
+    assert late.rules == 2
