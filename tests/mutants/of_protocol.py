@@ -15,6 +15,31 @@ _OF_TOPICS = ("tests/protocol/test_topics.py",)
 _OF_OFFSETS = ("tests/protocol/test_offsets.py", "tests/protocol/test_groups.py")
 
 MUTANTS = (
+    # -- history and versions of the rules ----------------------------------------------------------------
+    Mutant(
+        "lineage-not-looked-at",
+        "spark_eos/protocol/rules/apply.py",
+        "    if entry.previous and state.lineage and entry.previous != state.lineage:",
+        "    if False:",
+        "an entry of another history is applied",
+        ("tests/protocol/test_lineage.py",),
+    ),
+    Mutant(
+        "lineage-of-the-last-entry-alone",
+        "spark_eos/protocol/rules/apply.py",
+        "    digest = blake2b(state.lineage, digest_size=16)",
+        "    digest = blake2b(digest_size=16)",
+        "two histories with the same last entry are taken for one",
+        ("tests/protocol/test_lineage.py",),
+    ),
+    Mutant(
+        "earlier-rules-come-back",
+        "spark_eos/protocol/rules/apply.py",
+        "    if state.seq >= 0 and rules <= state.rules:",
+        "    if state.seq >= 0 and rules == state.rules:",
+        "an entry that an earlier version wrote late changes by which rules later ones are judged",
+        ("tests/protocol/test_lineage.py",),
+    ),
     # -- producers --------------------------------------------------------------------------------------
     Mutant(
         "fence-forgotten",

@@ -70,3 +70,10 @@ def test_an_entry_of_an_earlier_version_is_judged_by_the_rules_of_its_day(monkey
     # An earlier one that lands behind it does not bring the earlier rules back.
     late, _ = apply_entry(state, earlier[1]._replace(seq=3, requests=(request(3, "c"),)))
     assert late.rules == 2
+
+
+def test_the_last_entry_alone_does_not_tell():
+    same = request(3, "c")
+    one = after(CREATED, Entry(1, (request(1, "a"),)), Entry(2, (same,)))
+    other = after(CREATED, Entry(1, (request(2, "a"),)), Entry(2, (same,)))
+    assert one.lineage != other.lineage
