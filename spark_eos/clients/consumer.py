@@ -39,6 +39,7 @@ from spark_eos.log.read import Records
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+from spark_eos.storage.forks import OfOneProcess
 
 __all__ = ["Consumer"]
 
@@ -50,15 +51,20 @@ T = TypeVar("T")
 OnPartitions = Callable[["Consumer", list[TopicPartition]], object]
 
 
-class Consumer:
+class Consumer(OfOneProcess):
     """Reads the partitions that `assign` names, or those that its group gives it after `subscribe`.
 
     For one thread at a time, as Kafka's. ``config`` has Kafka's keys. ``isolation.level`` is
     ``read_uncommitted`` unless set, as in Kafka. Reading creates nothing: `NotALogError` if there is no log.
     ``url`` may also be an open `Log`. One that subscribed has a background thread until `close`.
+
+    It belongs to the process that made it: a forked one gets `IllegalStateError`, and makes its own.
     """
 
+    _instead = "make a Consumer of its own there, or start the process by spawn"
+
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
+        super().__init__()
         self._settings = consumer_config(config)
         if isinstance(url, Log):
             check_open_log(config)
@@ -137,7 +143,7 @@ class Consumer:
         A static member does not leave: others take over when its session has timed out, or its successor
         at once (KIP-345).
         """
-        self._check_open()
+        self._check_open("unsubscribe")
         self._check_not_telling("unsubscribe")
         try:
             if self._rebalance is not None:
@@ -152,7 +158,7 @@ class Consumer:
 
         Raises `UnknownTopicOrPartitionError`, and `IllegalStateError` after `subscribe`.
         """
-        self._check_open()
+        self._check_open("assign")
         if self._rebalance is not None:
             raise IllegalStateError(
                 "this consumer subscribes, its group assigns its partitions: call unsubscribe before assign"
@@ -281,12 +287,14 @@ class Consumer:
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
+        self._check_process("beginning_offsets")
         state = self._log.follow()
         wanted = [TopicPartition(*at) for at in partitions]
         return {at: partition_of(state, at).start for at in wanted}
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last record; under read_committed the last stable offset."""
+        self._check_process("end_offsets")
         self._log.follow()
         state = self._log.end_overdue()
         wanted = [TopicPartition(*at) for at in partitions]
@@ -296,6 +304,7 @@ class Consumer:
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (ms); None where there is none (yet)."""
+        self._check_process("offsets_for_times")
         self._log.follow()
         self._log.end_overdue()
         found = {}
@@ -307,9 +316,10 @@ class Consumer:
     def close(self) -> None:
         """Commit the positions if ``enable.auto.commit`` is on, leave the group, and read no more.
 
-        Trouble with the log is only logged: the group finds out by itself that this member has gone.
+        Trouble with the log is only logged: the group finds out by itself that this member has gone. Does nothing in a
+        forked process: the member is the parent.
         """
-        if self._closed:
+        if self._closed or self._is_foreign:
             return
         self._check_not_telling("close")
         try:
@@ -324,7 +334,7 @@ class Consumer:
     # -- Inside -----------------------------------------------------------------------------------------
 
     def _wait(self, timeout_ms: int, limit: int, gather: Callable[[State], list[T]]) -> list[T]:
-        self._check_open()
+        self._check_open("poll")
         self._check_not_telling("poll")
         if limit < 1:
             raise ConfigError(f"max_records={limit}: at least one record has to be asked for")
@@ -376,13 +386,14 @@ class Consumer:
         return assigned
 
     def _need_group(self, call: str) -> str:
-        self._check_open()
+        self._check_open(call)
         group: str | None = self._settings["group.id"]
         if group is None:
             raise ConfigError(f"{call} needs the setting group.id")
         return group
 
-    def _check_open(self) -> None:
+    def _check_open(self, call: str = "this call") -> None:
+        self._check_process(call)
         if self._closed:
             raise IllegalStateError("the consumer is closed")
 

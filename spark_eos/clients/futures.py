@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NoReturn
 
 from spark_eos.errors import IllegalStateError
+from spark_eos.storage.forks import tell_in_child
 
 __all__ = ["Outcome", "SendFuture"]
 
@@ -30,6 +31,19 @@ class Outcome:
         self._lock = threading.Lock()
         self._tell: Callable[[Future[Any], int], None] | None = None
         self._asked: list[tuple[int, SendFuture]] = []
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """See `spark_eos.storage.forks.Forked`: what is not known yet only the parent will know."""
+        self._lock = threading.Lock()
+        for _, future in self._asked:
+            future.forked()
+        self.fail(
+            IllegalStateError(
+                "the record was sent by the process that this one was forked from: only that one learns what becomes "
+                "of it"
+            )
+        )
 
     def settle(self, answer: Callable[[int], Any]) -> None:
         """The records are in the log; ``answer`` says where the one with this row is."""
@@ -85,6 +99,15 @@ class SendFuture(Future[Any]):
         if name not in _STATE:
             raise AttributeError(f"a future of a record has no {name!r}")
         return self.outcome.state(self, self.row)[name]
+
+    def forked(self) -> None:
+        """This is a child: threads of the parent held the lock or waited, and callbacks are the parent's to call."""
+        self._condition = threading.Condition()
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise IllegalStateError("the future of a record cannot be copied or pickled: take its result() along")
 
     def result(self, timeout: float | None = None) -> Any:
         """Where the record is. Raises what it failed with, and `IllegalStateError` before the commit."""

@@ -19,6 +19,7 @@ from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, LeaveGroup
 from spark_eos.protocol.state import Member, State
+from spark_eos.storage.forks import tell_in_child
 
 __all__ = ["HeartbeatThread", "Heartbeats", "heartbeat_name"]
 
@@ -226,6 +227,11 @@ class HeartbeatThread:
             name=f"eoslog-heartbeat-{name}",
             daemon=True,
         )
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """See `spark_eos.storage.forks.Forked`: the thread is not here, and may have held the event's lock."""
+        self._stopped = threading.Event()
 
     def start(self) -> None:
         """The first step is done at once."""

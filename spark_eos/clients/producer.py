@@ -34,6 +34,7 @@ from spark_eos.log.topics import key_columns
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+from spark_eos.storage.forks import OfOneProcess, tell_in_child
 
 __all__ = ["Producer"]
 
@@ -45,7 +46,7 @@ _IN_TRANSACTION = ClientState.IN_TRANSACTION
 _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 
 
-class Producer:
+class Producer(OfOneProcess):
     """Writes records. Safe to share between threads; transactions belong to the producer, not to a thread.
 
     ``config`` has Kafka's keys (docs/clients.md). Without ``transactional.id`` records are sent in the
@@ -54,9 +55,16 @@ class Producer:
 
     ``buffer.memory`` bounds the records of one topic that are held in memory; in a transaction the rest
     waits in staged files. ``url`` may also be an open `Log`. Settings of an object store (docs/stores) are keys, too.
+
+    It belongs to the process that made it: a forked one gets `IllegalStateError`, and makes its own.
     """
 
+    _instead = (
+        "make a Producer of its own there (with a transactional.id of its own), or start the process by spawn"
+    )
+
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
+        super().__init__()
         self._settings = producer_config(config)
         self._store_settings = store_settings(config)
         if isinstance(url, Log):
@@ -76,6 +84,13 @@ class Producer:
             Transactions(self._log, self._settings) if self._settings["transactional.id"] else None
         )
         self._sender = Sender(self._log, self._drain, self._settings)
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """See `spark_eos.storage.forks.Forked`: what waits, and the transaction, are the parent's."""
+        self._opening = threading.Lock()
+        self._lock = threading.RLock()
+        self._closed = True
 
     def __enter__(self) -> Producer:
         return self
@@ -174,6 +189,7 @@ class Producer:
         offset waits for the end. Errors are raised there; after `CommitOutcomeUnknownError` the
         transaction can only be aborted.
         """
+        self._check_process("flush")
         if self._transactions is None:
             self._sender.flush()
             return
@@ -242,7 +258,12 @@ class Producer:
             self._need("abort_transaction").abort()
 
     def close(self) -> None:
-        """Send what waits; abort the open transaction. An outcome that is unknown stays so."""
+        """Send what waits; abort the open transaction. An outcome that is unknown stays so.
+
+        Does nothing in a forked process: all of it is the parent's.
+        """
+        if self._is_foreign:
+            return
         with self._lock:
             if self._closing:
                 return  # Called by what a close under way has called: a future's callback, a signal's handler.
@@ -277,6 +298,7 @@ class Producer:
             return self._opened
 
     def _need(self, call: str) -> Transactions:
+        self._check_process(call)
         if self._transactions is None:
             no_transactions(call)
         if self._closed:
@@ -285,6 +307,7 @@ class Producer:
 
     def _gathered(self, call: str) -> Accumulator:
         """What records are added to, if the call is allowed now."""
+        self._check_process(call)
         if self._closed:
             raise IllegalStateError(f"{call}: the producer is closed")
         if self._transactions is None:
@@ -386,6 +409,8 @@ class Producer:
         return future
 
     def _is_stuck(self) -> bool:
-        """Whether a future can only be done by the caller's own commit or flush."""
+        """Whether a future can only be done by the caller's own commit or flush, or not at all."""
+        if self._is_foreign:
+            return True
         transactions = self._transactions
         return transactions is not None and transactions.state is ClientState.IN_TRANSACTION

@@ -34,6 +34,7 @@ from spark_eos.protocol.rules.expiry import is_open
 from spark_eos.protocol.rules.groups import check_committer
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
+from spark_eos.storage.forks import OfOneProcess
 
 __all__ = ["ClientState", "Transactions"]
 
@@ -63,7 +64,7 @@ _ALLOWED = {
 }
 
 
-class Transactions:
+class Transactions(OfOneProcess):
     """One transaction after the other. Not for several threads at once: the producer takes care of that.
 
     ``pending`` is what goes into the log with the commit, in one request: a transaction that was never
@@ -71,6 +72,7 @@ class Transactions:
     """
 
     def __init__(self, log: Callable[[], Log], settings: Mapping[str, Any]) -> None:
+        super().__init__()
         self.state = _S.UNINITIALIZED
         self.pending = Accumulator()
         self.offsets: dict[str, dict[tuple[str, int], PartitionOffset]] = {}

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from spark_eos.log.plan import Fetch
 from spark_eos.storage import Readable, Store
+from spark_eos.storage.forks import generation
 
 __all__ = ["AHEAD_BYTES", "AT_ONCE", "GAP_BYTES", "RANGE_BYTES", "read_ahead"]
 
@@ -92,12 +93,14 @@ class _Ahead:
         self._waiting = list({id(span): span for span in spans.values()}.values())
         self._waiting.reverse()
         self._held = 0
+        self._made_in = generation()
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """As `Store.read`, from what was read ahead if it is one of the batches."""
         span = self._spans.get((name, offset))
-        if span is None or not span.uses or length is None or offset + length > span.end:
-            return self._store.read(name, offset, length)
+        known = span is not None and span.uses and length is not None and offset + length <= span.end
+        if span is None or length is None or not known or self._made_in != generation():
+            return self._store.read(name, offset, length)  # A forked process has none of the threads.
         answer = self._ask(span)
         span.uses -= 1
         if not span.uses:

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     EosLogError,
+    InvalidRequestError,
     ObjectExistsError,
     OutcomeUnknownError,
     StorageError,
@@ -40,6 +41,7 @@ from spark_eos.protocol.rules import Rejected, behind
 from spark_eos.protocol.rules.evidence import Evidence
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
+from spark_eos.storage.forks import OfOneProcess
 
 __all__ = ["Committed", "Committer", "Propose"]
 
@@ -50,10 +52,13 @@ ALONE_S = 60.0
 """The same for whoever was alone with the log until now, where looking costs a request."""
 
 
-class Committer:
-    """The only writer of entries in a process. Safe to share between threads."""
+class Committer(OfOneProcess):
+    """The only writer of entries in a process. Safe to share between threads. A child has one of its own."""
+
+    _instead = "only that process goes on with what it was committing, and knows what came of it"
 
     def __init__(self, store: Store, tail: Tail, clock: Clock, retry: Retry) -> None:
+        super().__init__()
         self._store = store
         self._tail = tail
         self._clock = clock
@@ -78,6 +83,7 @@ class Committer:
         rule the request breaks, `CommitOutcomeUnknownError` if it may or may not be in, and a
         `StorageError` or `StoreUnavailableError` if it certainly is not.
         """
+        self._check_process("commit")
         ticket = Ticket(propose, request_id or self._clock.unique(), writer)
         try:
             with self._queue:
@@ -102,12 +108,15 @@ class Committer:
     def _settle(self, tickets: list[Ticket]) -> None:
         try:
             while open_tickets := [ticket for ticket in tickets if not ticket.done]:
+                self._check_process("commit")
                 self._attempt(open_tickets)
         except BaseException as error:
             # Whatever went wrong, nobody may wait for ever, and nobody is told "no" who may be in.
             for ticket in tickets:
                 if not ticket.done:
-                    if self._tail.is_watched(ticket.request_id):
+                    if self._is_foreign:
+                        ticket.error = error
+                    elif self._tail.is_watched(ticket.request_id):
                         ticket.error = self._unknown(ticket, error)
                     elif isinstance(error, Exception):
                         ticket.error = error
@@ -253,6 +262,7 @@ class Committer:
         deadline = self._clock.monotonic() + self._retry.deadline_s
         failure: EosLogError
         while True:
+            self._check_process("commit")  # Before both send it, if this thread has forked meanwhile.
             since = self._tail.moment()
             try:
                 self._store.create(name, data)
@@ -274,7 +284,7 @@ class Committer:
                 failure = error
             except StoreUnavailableError as error:
                 failure = error
-            except StorageError as error:
+            except (StorageError, InvalidRequestError) as error:  # Such as a store that no child may use.
                 self._fail(draft, error, doubted)
                 return
             else:

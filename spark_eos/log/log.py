@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -22,13 +21,11 @@ from spark_eos.errors import (
 from spark_eos.log import names
 from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit import Committed, Committer, Propose
-from spark_eos.log.pieces import Pieces
+from spark_eos.log.parts import Parts
 from spark_eos.log.plan import Fetch, Isolation
 from spark_eos.log.read import Records, offset_for_time, read
 from spark_eos.log.segments import SegmentWriter
-from spark_eos.log.snapshots import Snapshots
 from spark_eos.log.stage import BUFFER_BYTES, stage_rows
-from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.log.upkeep import Upkeep
@@ -39,6 +36,7 @@ from spark_eos.protocol.rules.appends import check_floor
 from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import StagedFile, TopicPartition
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store, probe, shared_store
+from spark_eos.storage.forks import Lock
 
 __all__ = ["Log"]
 
@@ -61,14 +59,9 @@ class Log:
         """Of a store that may not hold a log yet: use `open` or `create`. ``state`` is one seen before."""
         self.store = store
         self.clock = clock
-        self._pieces = Pieces(store)
-        snapshots = Snapshots(store, self._pieces)
-        self._tail = Tail(store, state, snapshots.passed, clock)
-        self._committer = Committer(store, self._tail, clock, retry or Retry())
-        self.upkeep = Upkeep(store, snapshots, clock, self.is_same)
+        self._parts = Parts(store, clock, retry or Retry(), state, self.is_same)
         self.does_upkeep = True
         """Whether a commit by this handle is followed by a share of the log's upkeep."""
-        self._sweeper = Sweeper(self._committer.commit, store, clock)
         self._staged_s = clock.monotonic()
         self._believed_until = clock.monotonic() + _BELIEVED_S
 
@@ -183,7 +176,29 @@ class Log:
         twin.does_upkeep = False
         return twin
 
+    def __copy__(self) -> Log:
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Where it is loaded, the log is opened there. Settings of the store go along, with their secrets."""
+        return _reopened, (self.store, self.clock, self._parts.retry, self.log_id, self.does_upkeep)
+
     # -- state --------------------------------------------------------------------------------------
+
+    @property
+    def _tail(self) -> Tail:
+        return self._parts.tail
+
+    @property
+    def _committer(self) -> Committer:
+        return self._parts.committer
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What keeps the log quick to open."""
+        return self._parts.upkeep
 
     @property
     def url(self) -> str:
@@ -240,6 +255,8 @@ class Log:
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
         """See `spark_eos.log.commit.Committer.commit`. A share of the log's upkeep may follow (`does_upkeep`)."""
+        if request_id is not None:
+            self._parts.check_repeatable(request_id)
         committed = self._committer.commit(propose, writer=writer, request_id=request_id)
         if self.does_upkeep:
             self.upkeep.share(committed.state)
@@ -251,7 +268,7 @@ class Log:
         Cheap if there is nothing; to be called now and then, by anybody. Returns what was ended. Old ids are
         looked for once an hour, or at once with ``everything``, which also raises what goes wrong.
         """
-        return self._sweeper.sweep(self.state, everything=everything)
+        return self._parts.sweeper.sweep(self.state, everything=everything)
 
     def end_overdue(self) -> State:
         """`sweep`, by who would have to wait for open transactions; the newest state seen then.
@@ -264,7 +281,7 @@ class Log:
 
     def overdue(self) -> list[ExpireTransaction]:
         """The open transactions that `sweep` would end with ``everything``. Raises what the store raises."""
-        return self._sweeper.overdue(self.state, everything=True)
+        return self._parts.sweeper.overdue(self.state, everything=True)
 
     def ensure_topic(
         self,
@@ -371,7 +388,14 @@ class Log:
 
     def load(self, piece: Piece) -> PieceContent:
         """The content of a sealed piece of an index, for `spark_eos.log.plan.plan`."""
-        return self._pieces.load(piece)
+        return self._parts.pieces.load(piece)
+
+
+def _reopened(store: Store, clock: Clock, retry: Retry, log_id: str, does_upkeep: bool) -> Log:
+    log = Log.open(store, clock, retry)
+    if log.log_id != log_id:
+        raise NotALogError(f"the log that was pickled is not at {store.url} any more: another one is there")
+    return log if does_upkeep else log.without_upkeep()
 
 
 def _check_end(log: Log, retry: Retry) -> None:
@@ -409,4 +433,4 @@ def _foreign(store: Store) -> str | None:
 
 
 _SHARED: dict[str | tuple[str, Settings], Log] = {}
-_SHARED_LOCK = threading.Lock()
+_SHARED_LOCK = Lock()

@@ -24,6 +24,7 @@ from spark_eos.log.rows import Columns, Intake
 from spark_eos.log.selection import picked
 from spark_eos.log.staging import Run, StagingFile, slices
 from spark_eos.protocol.types import BatchRef, FileRef, StagedFile
+from spark_eos.storage.forks import OfOneProcess
 from spark_eos.storage.store import Readable, Store
 
 __all__ = ["BUFFER_BYTES", "FILE_BYTES", "SegmentWriter", "decode_batch", "read_batch"]
@@ -50,7 +51,7 @@ FILE_BYTES = 1 << 30
 """A file that has grown to this size is closed and a next one begun (Kafka's segment.bytes)."""
 
 
-class SegmentWriter:
+class SegmentWriter(OfOneProcess):
     """Writes the rows of one task for one topic: one file, whatever the number of partitions.
 
     ``name`` is the object to create; in the rare case that another file is needed (a column turned out
@@ -81,6 +82,7 @@ class SegmentWriter:
             raise ConfigError(
                 f"buffer_bytes={buffer_bytes}: a writer needs room for a row; use a positive size"
             )
+        super().__init__()
         self._store = store
         self._topic = topic
         self._name = name
@@ -114,7 +116,7 @@ class SegmentWriter:
         `SchemaMismatchError`, `InvalidRecordError` and `RecordTooLargeError` leave the writer as it was.
         An error of the store ends it.
         """
-        self._check_open()
+        self._check_open("append")
         target = check_partitions(
             partitions, rows.num_rows, self._partitions, f"rows for topic {self._topic!r}"
         )
@@ -142,7 +144,7 @@ class SegmentWriter:
         Calling it again gives the same answer. Raises the errors of `Store.create`.
         """
         if self._state != "finished":
-            self._check_open()
+            self._check_open("finish")
             if self._pending:
                 self._flush()
             self._or_abandon(self._close_file)
@@ -157,6 +159,8 @@ class SegmentWriter:
             )
         self._state = "abandoned"
         self._pending.clear()
+        if self._is_foreign:
+            return  # The files are those of the process that this one was forked from.
         file, self._file = self._file, None
         if file is not None:
             file.discard()
@@ -172,7 +176,8 @@ class SegmentWriter:
             return min(self._buffer_bytes, RUN_BYTES)
         return self._buffer_bytes
 
-    def _check_open(self) -> None:
+    def _check_open(self, call: str) -> None:
+        self._check_process(call)
         if self._state != "open":
             raise IllegalStateError(f"the writer of {self._name!r} is {self._state}; make a new one")
 

@@ -135,6 +135,10 @@ class Tail:
         """How long ago the state was the newest one for certain. To be asked for before the state is."""
         return self._clock.monotonic() - self._newest_s
 
+    def was_seen(self, seen: Moment) -> None:
+        """The state that this one was made with was the newest one at ``seen``."""
+        self._seen = seen
+
     def moment(self) -> Moment:
         """Now."""
         return Moment(self._clock.monotonic(), self._clock.now_ms() / 1000)
@@ -206,6 +210,11 @@ class Tail:
         """Look out for a request from now on."""
         with self._lock:
             self._watched.setdefault(request_id, None)
+
+    @property
+    def watched(self) -> frozenset[bytes]:
+        """The requests that are being looked out for."""
+        return frozenset(self._watched)
 
     def is_watched(self, request_id: bytes) -> bool:
         """Whether a request is being looked out for: an earlier try of it is in doubt."""

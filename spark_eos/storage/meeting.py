@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from spark_eos.storage.forks import tell_in_child
+
 __all__ = ["FileMeeting", "Meeting", "meeting_on_this_machine"]
 
 LED_S = 1.0
@@ -83,6 +85,18 @@ class FileMeeting(Meeting):
         """When this process last took the lead."""
         self._no_news: tuple[int, int] | None = None
         """An entry that was not announced when the file for it was this one."""
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """See `spark_eos.storage.forks.Forked`: a name and a lock of its own.
+
+        The lock is closed and not released: it is the same one as the parent's, who may lead.
+        """
+        lock, self._lock = self._lock, -1
+        self._own, self._leads, self._pid = f"request-{uuid4().hex}", False, -1
+        if lock >= 0:
+            with suppress(OSError):
+                os.close(lock)
 
     def take_lead(self) -> bool:
         if self._pid != os.getpid():  # A child that was forked would share its parent's lock, and its name.

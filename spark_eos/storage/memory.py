@@ -6,11 +6,13 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from typing import NoReturn
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
-from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
+from spark_eos.errors import IllegalStateError, ObjectExistsError, ObjectNotFoundError
+from spark_eos.storage.forks import Lock, generation
 from spark_eos.storage.names import check_name, check_prefix, check_range
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import gathered
@@ -24,18 +26,20 @@ class _Space:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.objects: dict[str, pa.Buffer] = {}
+        self.made_in = generation()
 
 
 _spaces: WeakValueDictionary[str, _Space] = WeakValueDictionary()
 _kept: set[_Space] = set()
 """Spaces that users named: they live as long as the process, as a folder would."""
-_spaces_lock = threading.Lock()
+_spaces_lock = Lock()
 
 
 class MemoryStore(Store):
     """Objects in this process. Stores of one ``name`` share their objects; without a name it is private.
 
-    Nothing outlives the process, and no other process (no Spark executor either) sees it.
+    Nothing outlives the process, and no other process (no Spark executor either) sees it. A forked process would have
+    a copy that nobody else knows of: it is refused there (`IllegalStateError`).
     """
 
     is_local = True
@@ -55,7 +59,7 @@ class MemoryStore(Store):
     def create(self, name: str, data: Data) -> None:
         check_name(name)
         body = _copy(data)
-        with self._space.lock:
+        with self._lock:
             if name in self._space.objects:
                 raise ObjectExistsError(
                     f"{self.url}: object {name!r} exists already; read it to see whose it is"
@@ -80,23 +84,44 @@ class MemoryStore(Store):
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
-        with self._space.lock:
+        with self._lock:
             objects = [*self._space.objects.items()]
         return (ObjectInfo(name, body.size) for name, body in objects if name.startswith(prefix))
 
     def delete(self, name: str) -> None:
         check_name(name)
-        with self._space.lock:
+        with self._lock:
             self._space.objects.pop(name, None)
 
     def overwrite(self, name: str, data: Data) -> None:
         check_name(name)
         body = _copy(data)
-        with self._space.lock:
+        with self._lock:
             self._space.objects[name] = body
 
+    def __copy__(self) -> MemoryStore:
+        return self
+
+    def __deepcopy__(self, memo: object) -> MemoryStore:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise IllegalStateError(
+            f"{self.url} is in the memory of this process and cannot be pickled: use a folder"
+        )
+
+    @property
+    def _lock(self) -> threading.Lock:
+        """That of the objects, in the process that has them."""
+        if self._space.made_in != generation():
+            raise IllegalStateError(
+                f"{self.url} is in the memory of the process that this one was forked from, which would not see what "
+                "is written here: use a folder, or another name in the child"
+            )
+        return self._space.lock
+
     def _body(self, name: str) -> pa.Buffer:
-        with self._space.lock:
+        with self._lock:
             body = self._space.objects.get(name)
         if body is None:
             raise ObjectNotFoundError(f"{self.url}: there is no object {name!r}; check the name and the URL")

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from spark_eos.errors import (
     OutcomeUnknownError,
 )
 from spark_eos.storage.clouds import Location, check_process, connect, endpoint_of
+from spark_eos.storage.forks import generation
 from spark_eos.storage.meeting import Meeting, meeting_on_this_machine
 from spark_eos.storage.names import (
     MAX_NAME_BYTES,
@@ -94,6 +96,10 @@ class ObjectStore(Store):
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.url!r}, {self._settings!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        made = partial(ObjectStore, single_bytes=self._single_bytes, retry_s=self._retry_s)
+        return made, (self._location, self._settings)
 
     # -- Create -----------------------------------------------------------------------------------------
 
@@ -323,6 +329,7 @@ class _Parts:
         self._kept = bytearray()
         self._size = 0
         self._writer: Any = None
+        self._made_in = generation()
 
     def write(self, view: memoryview) -> None:
         self._size += view.nbytes
@@ -357,7 +364,9 @@ class _Parts:
         """Take back what was sent; what cannot be taken back is seen by nobody, and goes by the bucket's own rule."""
         writer, self._writer = self._writer, None
         self._kept = bytearray()
-        if writer is not None:
+        if (
+            writer is not None and self._made_in == generation()
+        ):  # Else it is the parent's, and so are its threads.
             with suppress(Exception):
                 writer.__exit__(InterruptedError, InterruptedError(), None)
 

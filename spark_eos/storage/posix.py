@@ -61,6 +61,9 @@ class PosixStore(Store):
     def __repr__(self) -> str:
         return f"PosixStore({self.root!r})"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return PosixStore, (self.root,)  # Another process makes sure of folders for itself.
+
     # -- Create -----------------------------------------------------------------------------------------
 
     def create(self, name: str, data: Data) -> None:

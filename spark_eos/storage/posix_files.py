@@ -14,6 +14,8 @@ from typing import cast, final
 
 import pyarrow as pa
 
+from spark_eos.storage.forks import generation
+
 __all__ = [
     "WRITEBACK_BYTES",
     "Appender",
@@ -112,6 +114,7 @@ class TemporaryFile(Appender):
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, uuid.uuid4().hex)
+        self._made_in = generation()
         super().__init__(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
 
     def __enter__(self) -> TemporaryFile:
@@ -123,8 +126,9 @@ class TemporaryFile(Appender):
         # What counts is decided by now, and a leftover is in nobody's way: no error from here.
         with suppress(OSError):
             self.close()
-        with suppress(OSError):
-            os.unlink(self.path)
+        if self._made_in == generation():  # Else a forked process drops what its parent still writes.
+            with suppress(OSError):
+                os.unlink(self.path)
 
     def seal(self) -> None:
         """Make the bytes durable and close the file: an open one would outlive its name on NFS."""

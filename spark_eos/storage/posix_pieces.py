@@ -8,6 +8,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 
+from spark_eos.errors import IllegalStateError
+from spark_eos.storage.forks import generation
 from spark_eos.storage.posix_files import Appender, TemporaryFile
 
 __all__ = ["PIECE_BYTES", "Pieces"]
@@ -39,12 +41,14 @@ class Pieces:
     def __init__(self, file: TemporaryFile, *, write_behind: bool = False) -> None:
         self._file = file
         self._write_behind = write_behind
+        self._made_in = generation()
         self._piece = _take_piece()
         self._filled = 0
         self._behind: _Behind | None = None
 
     def write(self, view: memoryview) -> None:
         """Append all of ``view``. The error may be that of an earlier piece."""
+        self._check_process()
         while view.nbytes:
             end = min(self._filled + view.nbytes, PIECE_BYTES)
             taken = end - self._filled
@@ -73,6 +77,7 @@ class Pieces:
 
     def finish(self) -> None:
         """Append what has been gathered since."""
+        self._check_process()
         if self._behind is not None:
             spare = self._behind.wait()
             self._behind.close()
@@ -82,6 +87,14 @@ class Pieces:
         # Not after an error: who knows what still reads it.
         piece, self._piece = self._piece, memoryview(b"")
         _give_back(piece)
+
+    def _check_process(self) -> None:
+        """A child has the same memory (`_take_piece`) and the same place in the file, but not the thread."""
+        if self._made_in != generation():
+            raise IllegalStateError(
+                "this upload was begun by the process that this one was forked from, which goes on with it: begin one "
+                "of its own in the child"
+            )
 
     def close(self) -> None:
         """End what is under way, whose errors count no more. Nothing to do after `finish`."""

@@ -1,0 +1,108 @@
+"""Forks of this process: what a child must not share with its parent.
+
+``os.fork`` copies the memory and one thread. A lock that another thread held stays locked in the child for ever, a
+thread that was to do something is not there, and what a process is towards others (a producer, the member of a group,
+the one that leads a commit) is there twice. So objects with any of these ask to be told (`tell_in_child`), and change
+in the child before `os.fork` returns there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, NoReturn, Protocol
+from weakref import WeakSet
+
+from spark_eos.errors import IllegalStateError
+
+__all__ = ["Forked", "Lock", "OfOneProcess", "generation", "tell_in_child"]
+
+
+class Forked(Protocol):
+    """What has to be told."""
+
+    def forked(self) -> None:
+        """This is a child of the process in which this object was made. No other thread runs; must not fail."""
+
+
+_told: WeakSet[Forked] = WeakSet()
+_generation = 0
+
+
+def generation() -> int:
+    """How many forks lie between this process and its first ancestor that had loaded this module.
+
+    It is higher in a child than in its parent: an object that notes it knows whether it is where it was made.
+    """
+    return _generation
+
+
+def tell_in_child(one: Forked) -> None:
+    """Call ``one.forked()`` in every process that is forked from this one, as long as ``one`` is there."""
+    _told.add(one)
+
+
+def _in_child() -> None:
+    global _generation  # noqa: PLW0603  (it belongs to the process)
+    _generation += 1
+    failure = None
+    for one in list(_told):
+        try:
+            one.forked()
+        except Exception as error:  # noqa: BLE001  (the others are told all the same)
+            failure = error
+    if failure is not None:
+        raise failure
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+class Lock:
+    """A lock that is free in a child, whichever thread of the parent held it at the fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """See `Forked`."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock.locked():  # Not after a fork inside of the block.
+            self._lock.release()
+
+
+class OfOneProcess:
+    """What is one thing for all others: a second one in another process, or a copy, would pass for it.
+
+    A copy and a pickle are refused, and so is whatever calls `_check_process` in a child.
+    """
+
+    _instead = "make one in that process"
+    """What the user does instead."""
+
+    def __init__(self) -> None:
+        self._made_in = generation()
+
+    @property
+    def _is_foreign(self) -> bool:
+        """Whether it was made in another process than this one."""
+        return self._made_in != _generation
+
+    def _check_process(self, call: str) -> None:
+        if self._made_in != _generation:
+            raise IllegalStateError(
+                f"{call}: this {type(self).__name__} was made in the process that this one was forked from, which goes "
+                f"on with it: {self._instead}"
+            )
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise IllegalStateError(
+            f"a {type(self).__name__} cannot be copied, pickled or sent to another process, where it would pass for "
+            f"this one: {self._instead}"
+        )
