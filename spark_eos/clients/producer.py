@@ -30,6 +30,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.compression import chosen
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
+from spark_eos.log.ready import ready_for_columns, ready_to_commit
 from spark_eos.log.topics import key_columns
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.state import Topic
@@ -65,6 +66,8 @@ class Producer(OfOneProcess):
 
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         super().__init__()
+        ready_to_commit()
+        ready_for_columns()
         self._settings = producer_config(config)
         self._store_settings = store_settings(config)
         if isinstance(url, Log):

@@ -8,6 +8,7 @@ from spark_eos.errors import IllegalStateError
 from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.commit import Committer
 from spark_eos.log.pieces import Pieces
+from spark_eos.log.ready import ready_to_commit
 from spark_eos.log.snapshots import Snapshots
 from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
@@ -29,6 +30,7 @@ class Parts:
     def __init__(
         self, store: Store, clock: Clock, retry: Retry, state: State, is_same: Callable[[], bool]
     ) -> None:
+        ready_to_commit()
         self.store = store
         self.clock = clock
         self.retry = retry

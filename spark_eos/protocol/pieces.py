@@ -27,6 +27,7 @@ __all__ = [
     "read_pieces",
     "read_rows",
     "rows_columns",
+    "schemas",
     "seal_pieces",
     "seal_rows",
 ]
@@ -42,7 +43,8 @@ WRITTEN = (record("Piece", content=[rows_of(file_of(3)), PIECES]),)
 
 
 @cache
-def _schemas() -> dict[bytes, Any]:
+def schemas() -> dict[bytes, Any]:
+    """Them all by their fingerprints, as fastavro takes them."""
     from fastavro.schema import parse_schema
 
     return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
@@ -79,14 +81,14 @@ def checksum(pieces: Iterable[Piece]) -> int:
 
 def encode_piece(content: PieceContent) -> bytes:
     """The bytes that are stored for a piece with this content."""
-    return _FRAME.wrap(_body(content), next(reversed(_schemas())))
+    return _FRAME.wrap(_body(content), next(reversed(schemas())))
 
 
 def decode_piece(data: Any, piece: Piece, where: str) -> PieceContent:
     """The content of ``piece`` from its bytes. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
     from fastavro import schemaless_reader
 
-    body, schema = _FRAME.unwrap(data, _schemas(), where)
+    body, schema = _FRAME.unwrap(data, schemas(), where)
     if google_crc32c.value(body) != piece.crc:
         raise CorruptRecordError(f"{where} holds another piece than the one the log knows of")
     try:
@@ -108,7 +110,7 @@ def _body(content: PieceContent) -> bytes:
         if isinstance(content[0], Piece)
         else ("Rows", rows_columns(content))
     )
-    schemaless_writer(stream, list(_schemas().values())[-1], {"content": branch})
+    schemaless_writer(stream, list(schemas().values())[-1], {"content": branch})
     return stream.getvalue()
 
 
