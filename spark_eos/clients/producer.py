@@ -301,17 +301,17 @@ class Producer(OfOneProcess):
             return self._opened
 
     def _need(self, call: str) -> Transactions:
-        self._check_process(call)
         if self._transactions is None:
             no_transactions(call)
         if self._closed:
+            self._check_process(call)
             raise IllegalStateError(f"{call}: the producer is closed")
         return self._transactions
 
     def _gathered(self, call: str) -> Accumulator:
         """What records are added to, if the call is allowed now."""
-        self._check_process(call)
         if self._closed:
+            self._check_process(call)
             raise IllegalStateError(f"{call}: the producer is closed")
         if self._transactions is None:
             return self._waiting

@@ -17,12 +17,14 @@ its owner a request that was handed over is in doubt, as after a create without 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     EosLogError,
+    IllegalStateError,
     InvalidRequestError,
     ObjectExistsError,
     OutcomeUnknownError,
@@ -59,6 +61,7 @@ class Committer(OfOneProcess):
 
     def __init__(self, store: Store, tail: Tail, clock: Clock, retry: Retry) -> None:
         super().__init__()
+        self._pid = os.getpid()
         self._store = store
         self._tail = tail
         self._clock = clock
@@ -84,6 +87,11 @@ class Committer(OfOneProcess):
         `StorageError` or `StoreUnavailableError` if it certainly is not.
         """
         self._check_process("commit")
+        if self._pid != os.getpid():
+            raise IllegalStateError(
+                "commit: this process was forked by a library that does not tell Python (PyOS_AfterFork_Child): open "
+                "the log anew in the child"
+            )
         ticket = Ticket(propose, request_id or self._clock.unique(), writer)
         try:
             with self._queue:

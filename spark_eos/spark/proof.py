@@ -15,6 +15,7 @@ executor's), which deletes it when it ends. They cost no request to the store.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
@@ -311,10 +312,11 @@ def _folder() -> Path:
 @cache
 def _of_this_process() -> Path:
     """Where there is no Spark, all is in one process."""
-    made = tempfile.TemporaryDirectory(prefix="eoslog-")
-    _made.append(made)
-    return Path(made.name)
+    made, maker = tempfile.mkdtemp(prefix="eoslog-"), os.getpid()
 
+    def remove() -> None:
+        if os.getpid() == maker:  # Not at the end of a process that was forked from this one.
+            shutil.rmtree(made, ignore_errors=True)
 
-_made: list[tempfile.TemporaryDirectory[str]] = []
-"""They are deleted when the process ends."""
+    atexit.register(remove)
+    return Path(made)

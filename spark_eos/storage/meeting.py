@@ -79,7 +79,7 @@ class FileMeeting(Meeting):
         self._lead_path = os.path.join(self._folder, "lead")
         self._own = f"request-{uuid4().hex}"
         self._lock = -1
-        self._pid = -1
+        self._is_open = False
         self._leads = False
         self._led_ns = 0
         """When this process last took the lead."""
@@ -93,14 +93,14 @@ class FileMeeting(Meeting):
         The lock is closed and not released: it is the same one as the parent's, who may lead.
         """
         lock, self._lock = self._lock, -1
-        self._own, self._leads, self._pid = f"request-{uuid4().hex}", False, -1
+        self._own, self._leads, self._is_open = f"request-{uuid4().hex}", False, False
         if lock >= 0:
             with suppress(OSError):
                 os.close(lock)
 
     def take_lead(self) -> bool:
-        if self._pid != os.getpid():  # A child that was forked would share its parent's lock, and its name.
-            self._own, self._leads, self._pid = f"request-{uuid4().hex}", False, os.getpid()
+        if not self._is_open:
+            self._is_open = True
             try:
                 os.makedirs(self._folder, exist_ok=True)
                 self._lock = os.open(self._lead_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

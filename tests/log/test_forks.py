@@ -1,6 +1,7 @@
 """A handle on a log in processes that were forked: the same log, with locks, doubts and a place to meet of its own."""
 
 import copy
+import ctypes
 import os
 import pickle
 import shutil
@@ -161,6 +162,29 @@ def test_requests_of_a_child_have_names_of_their_own(tmp_path):
     assert len({mine, *(in_child(drawn) for _ in range(3))}) == 4
     for index in range(3):
         assert len({in_child(drawn)[index] for _ in range(4)}) == 4
+
+
+def test_a_fork_of_which_python_is_not_told_commits_nothing(tmp_path):
+    """By a library in C: nothing was made anew in the child, not even the locks."""
+    log = Log.open_or_create(tmp_path)
+    read, write = os.pipe()
+    if ctypes.PyDLL(None).fork() == 0:
+        try:
+            log.commit(topic("t"))
+        except IllegalStateError as error:
+            os.write(write, str(error).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as file:
+        assert b"open the log anew" in file.read()
+    os.wait()
+    assert log.follow().seq == 0
+
+
+def test_what_was_seen_long_ago_was_not_seen_at_the_fork(tmp_path):
+    """Else a child would believe a free slot that was retired and deleted meanwhile."""
+    log = Log.open_or_create(tmp_path)
+    assert in_child(lambda: log._tail.seen) == log._tail.seen
 
 
 # -- Copies and pickles -------------------------------------------------------------------------------

@@ -212,8 +212,8 @@ MUTANTS = (
     Mutant(
         "a-child-leads-with-its-parent",
         _MEETING,
-        "        if self._pid != os.getpid():",
-        "        if self._pid < 0:",
+        "self._own, self._leads, self._is_open = ",
+        "_own, _leads, _is_open = ",
         "a forked process believes that it leads because its parent does",
         _OF_MEETING,
     ),
