@@ -133,6 +133,9 @@ def test_rows_that_are_being_staged_stay_the_parents(tmp_path):
     half.append(ROWS, 0)
     done.append(ROWS, 0)
     (file,) = done.finish()
+    half.append(ROWS.append_column("key", ROWS.column("value")), 0)  # Not in the columns of the file so far.
+    half.append(ROWS, 0)
+    assert half._staged
     assert list((tmp_path / "_tmp").iterdir())
 
     def child():
@@ -147,9 +150,9 @@ def test_rows_that_are_being_staged_stay_the_parents(tmp_path):
 
     name = in_child(child)
     assert name != file.file.name
-    (whole,) = half.finish()
-    assert sum(batch.count for batch in whole.batches) == 20
-    log.check_visible((whole, file))
+    files = half.finish()
+    assert sum(batch.count for whole in files for batch in whole.batches) == 40
+    log.check_visible((*files, file))
 
 
 def test_requests_of_a_child_have_names_of_their_own(tmp_path):

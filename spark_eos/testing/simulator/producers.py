@@ -14,6 +14,7 @@ from spark_eos.errors import (
     FatalError,
     RetriableError,
 )
+from spark_eos.log.log import Log
 from spark_eos.testing.history import Send, Token
 from spark_eos.testing.simulator.stage import SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
@@ -28,7 +29,7 @@ def transactional(stage: Stage, transactional_id: str, *, streams: bool) -> Call
         chance = stage.chance
         timeout_ms = chance.choice([1000, 60_000])
         settings = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
-        producer = Producer(stage.open(process), settings)
+        producer = stage.producer(process, stage.open(process), settings)
         try:
             stage.patiently(process, producer.init_transactions)
             while stage.goes_on:
@@ -98,13 +99,13 @@ def _acknowledged(sends: Iterable[Send], futures: Iterable[Any]) -> list[Send]:
     ]
 
 
-def idempotent(stage: Stage) -> Callable[[Process], None]:
+def idempotent(stage: Stage, opened: Callable[[Process], Log] | None = None) -> Callable[[Process], None]:
     """A producer without transactions. What it sends together is one request and one event."""
 
     def body(process: Process) -> None:
         chance, recorder = stage.chance, stage.recorder
         settings = {"delivery.timeout.ms": chance.choice([100, 120_000])}
-        producer = Producer(stage.open(process), settings)
+        producer = stage.producer(process, (opened or stage.open)(process), settings)
         while stage.goes_on:
             sends = [Send(stage.partition(), stage.value(process)) for _ in range(chance.randint(1, 3))]
             token = recorder.invoke(process.name, "send", sends)

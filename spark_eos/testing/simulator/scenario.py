@@ -20,6 +20,7 @@ from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
 from spark_eos.testing.simulator.administrator import administrator, feeder, maintainer, sweeper, visitor
+from spark_eos.testing.simulator.children import child
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.copiers import copier
 from spark_eos.testing.simulator.driver import Files
@@ -116,6 +117,10 @@ class Plan:
         start = "earliest"
         if copying == "query" and "query-amnesiac" not in cast:
             start = chance.choice(["earliest", "latest", "latest", MIXED])
+        # Drawn apart, so that what a seed draws besides is what it was.
+        forks = random.Random(f"forks {seed}")
+        if forks.random() < 0.3:
+            cast += [f"child-{number}" for number in range(forks.choice([1, 1, 2]))]
         if start != "earliest":
             cast += [f"live-{number}" for number in range(chance.choice([1, 1, 2]))]
         return Plan(
@@ -275,6 +280,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         )
     parts: dict[str, Callable[[], Callable[[Process], None]]] = {
         "idempotent": lambda: idempotent(stage),
+        "child": lambda: child(stage),
         "administrator": lambda: administrator(stage),
         "maintainer": lambda: maintainer(stage, FORGET_S if run.plan.forget else None),
         "sweeper": lambda: sweeper(stage),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from spark_eos.clients.producer import Producer
 from spark_eos.errors import RetriableError
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
@@ -92,6 +93,8 @@ class Stage:
         """Of each Spark driver: where the batches of its checkpoint ended when it started, and Spark's calls."""
         self.delivered: set[tuple[int, int]] = set()
         """(partition, offset) of what the consumers with auto-commit were given of the shared topic."""
+        self.memories: list[tuple[Process, Log, Producer | None]] = []
+        """What processes have in memory: forked ones begin with a copy of it."""
         self._values = 0
 
     @property
@@ -107,12 +110,20 @@ class Stage:
 
     def open(self, process: Process) -> Log:
         """The log, as this process sees it; tried for as long as it takes."""
-        return self.patiently(
+        log = self.patiently(
             process,
             lambda: Log.open(
                 self.store, SimulatedClock(process), Retry(deadline_s=self.chance.choice([0, 10]))
             ),
         )
+        self.memories.append((process, log, None))
+        return log
+
+    def producer(self, process: Process, log: Log, settings: Mapping[str, object]) -> Producer:
+        """A producer of this process."""
+        producer = Producer(log, settings)
+        self.memories.append((process, log, producer))
+        return producer
 
     def patiently(self, process: Process, call: Callable[[], T]) -> T:
         """Call again after a `RetriableError`, as applications do."""

@@ -1,0 +1,75 @@
+"""Forked processes of a simulated world: each begins with the memory of another one, as that was at some step.
+
+The parent is wherever it stands: in the middle of a commit, in doubt, with requests handed over. Its client refuses
+whatever the child asks for; the log is the child's own, and as good as one that was opened.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+from spark_eos.clients.producer import Producer
+from spark_eos.errors import IllegalStateError
+from spark_eos.log.log import Log
+from spark_eos.log.parts import Parts
+from spark_eos.testing.simulator.clock import SimulatedClock
+from spark_eos.testing.simulator.producers import idempotent
+from spark_eos.testing.simulator.stage import INPUT, Stage
+from spark_eos.testing.simulator.world import Process
+
+__all__ = ["child"]
+
+
+def child(stage: Stage) -> Callable[[Process], None]:
+    """A child of one of those that live. What it was forked with it may not use; it makes a producer of its own."""
+
+    def forked(process: Process) -> Log:
+        living = [one for one in stage.memories if not (one[0].dead or one[0].ended)]
+        if not living:
+            return stage.open(process)
+        parent, log, producer = stage.chance.choice(living)
+        stage.world.note(f"is forked from {parent.name}")
+        process.wall_skew_ms = parent.wall_skew_ms
+        if producer is not None:
+            _try_all(_producer_in_child(producer))
+        own = _log_in_child(log, process)
+        stage.memories.append((process, own, None))
+        return own
+
+    return idempotent(stage, forked)
+
+
+def _producer_in_child(producer: Producer) -> Producer:
+    twin = object.__new__(Producer)
+    vars(twin).update(vars(producer), _made_in=-1)
+    twin.forked()
+    return twin
+
+
+def _log_in_child(log: Log, process: Process) -> Log:
+    twin = copy.copy(log)
+    parts = object.__new__(Parts)
+    vars(parts).update(vars(log._parts), clock=SimulatedClock(process), _is_same=twin.is_same)  # noqa: SLF001
+    vars(twin).update(clock=parts.clock, _parts=parts)
+    parts.forked()
+    return twin
+
+
+def _try_all(producer: Producer) -> None:
+    """Whatever it asks for is refused, and the end of it does nothing."""
+    verbs: list[Callable[[], object]] = [
+        lambda: producer.send(INPUT, "of a child"),
+        producer.flush,
+        producer.begin_transaction,
+        producer.commit_transaction,
+        producer.abort_transaction,
+        producer.init_transactions,
+    ]
+    for verb in verbs:
+        try:
+            verb()
+        except IllegalStateError:
+            continue
+        raise AssertionError(f"a forked process was let do {verb}")
+    producer.close()
