@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "told-no-who-may-be-in",
         _COMMIT,
-        "                    if self._tail.is_watched(ticket.request_id):\n                        ticket.error",
-        "                    if False:\n                        ticket.error",
+        "                    elif self._tail.is_watched(ticket.request_id):\n                        ticket.error",
+        "                    elif False:\n                        ticket.error",
         "after an error of the loop itself callers are told no who may be in",
         _OF_COMMIT,
     ),
