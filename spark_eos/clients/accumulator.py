@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -78,8 +77,15 @@ class _Places:
         """How many rows of the chunk come before this one in its partition."""
         return row if isinstance(self.targets, int) else int(self._ranks[row])
 
-    @cached_property
+    @property
     def _ranks(self) -> _Numbers:
+        """Worked out once. No `cached_property`: its lock (before Python 3.12) may be taken in a forked process."""
+        known = vars(self).get("ranks")
+        if known is None:
+            known = vars(self)["ranks"] = self._worked_out()
+        return cast("_Numbers", known)
+
+    def _worked_out(self) -> _Numbers:
         targets = self.targets
         assert not isinstance(targets, int)
         counts = np.bincount(targets, minlength=len(self.bases))

@@ -36,8 +36,10 @@ class Outcome:
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`: what is not known yet only the parent will know."""
         self._lock = threading.Lock()
-        for _, future in self._asked:
+        for row, future in self._asked:
             future.forked()
+            if self._tell is not None and not future.done():
+                self._tell(future, row)  # The parent was about to.
         self.fail(
             IllegalStateError(
                 "the record was sent by the process that this one was forked from: only that one learns what becomes "
@@ -75,10 +77,10 @@ class Outcome:
             if self._tell is not None:
                 return
             self._tell, self.answer = tell, answer
-            asked, self._asked = self._asked, []
-        for row, future in sorted(asked, key=lambda entry: entry[0]):
+        for row, future in sorted(self._asked, key=lambda entry: entry[0]):
             if future.set_running_or_notify_cancel():
                 tell(future, row)
+        self._asked = []  # Not before: a process that is forked meanwhile tells the others.
 
 
 class SendFuture(Future[Any]):

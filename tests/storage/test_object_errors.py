@@ -671,6 +671,48 @@ def test_a_forked_process_is_told_instead_of_left_to_hang(server):
     assert (done.stdout.strip(), done.stderr) == ("3", "")
 
 
+FORKED_CLIENTS = """
+import os, sys
+from spark_eos import Producer
+from spark_eos.errors import IllegalStateError
+from spark_eos.log.topics import new_topic
+settings = {"gcs.service.host": sys.argv[1], "gcs.no-auth": "true"}
+producer = Producer("gs://bucket/log", {"transactional.id": "x", "buffer.memory": 1000, **settings})
+producer.init_transactions()
+producer.begin_transaction()
+for _ in range(4):
+    producer.send("t", bytes(1000))
+log = producer._log()
+child = os.fork()
+if not child:
+    refused = 0
+    for call in (
+        lambda: producer.send("t", b""),
+        lambda: log.commit(lambda state: (new_topic("u"),)),
+        lambda: log.follow(),
+        lambda: Producer(log).send("t", b"").result(10),
+        lambda: Producer("gs://bucket/log", settings).send("t", b"").result(10),
+    ):
+        try:
+            call()
+        except IllegalStateError as error:
+            refused += "spawn" in str(error)
+    producer.close()
+    sys.exit(refused)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+producer.commit_transaction()
+print("done")
+"""
+
+
+def test_a_forked_process_is_told_by_its_clients_and_leaves_the_upload_alone(server):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED_CLIENTS, server.address],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.stdout.split(), done.stderr) == (["5", "done"], "")
+
+
 # -- Probing ------------------------------------------------------------------------------------------
 
 
