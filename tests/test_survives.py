@@ -1,0 +1,33 @@
+"""docs/survives.md names a test in each line of its tables, and each of them exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/survives.md").read_text("utf-8")
+ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| what happens")]
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+
+
+def names_in(path):
+    """The names of the tests in a file; those of classes, too."""
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_each_line_names_its_tests():
+    assert len(ROWS) > 30
+    for row in ROWS:
+        cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+        assert len(cells) == 3, row
+        assert re.fullmatch(rf"{NAMED.pattern}(, {NAMED.pattern})*", cells[2].strip("| ")), row
+
+
+def test_the_tests_are_there():
+    named = NAMED.findall(PAGE)
+    known = {path: names_in(path) for path in {path for path, _ in named}}
+    missing = [f"{path}::{name}" for path, name in named if name not in known[path]]
+    assert not missing
