@@ -80,7 +80,7 @@ class Lock:
 class OfOneProcess:
     """What is one thing for all others: a second one in another process, or a copy, would pass for it.
 
-    A copy and a pickle are refused, and so is whatever calls `_check_process` in a child.
+    Copies and pickles are refused, and in a child each call that asks `_check_process`.
     """
 
     _instead = "make one in that process"
@@ -103,6 +103,6 @@ class OfOneProcess:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise IllegalStateError(
-            f"a {type(self).__name__} cannot be copied, pickled or sent to another process, where it would pass for "
-            f"this one: {self._instead}"
+            f"a {type(self).__name__} cannot be copied, pickled or sent to another process: it would pass for this "
+            "one. Make one where it is needed; its URL, and its settings, can go there"
         )
