@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition, errors
+from spark_eos.log import names
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (
@@ -256,6 +257,18 @@ def producer_fenced(env):
     yield partial(run, new, "y")
 
 
+def diverged_log(env):
+    consumer = env.reader()
+    consumer.assign([T0])
+    run(env.producer(), "x")
+    assert len(consumer.poll(0)) == 1
+    last = names.entry(env.log.follow().seq, env.log.state.entries_per_folder)
+    env.store.inner.delete(last)
+    yield lambda: consumer.poll(0)
+    yield consumer.close
+    yield lambda: Log.open(env.store)
+
+
 def invalid_txn_state(env):
     producer = env.begun()
     stamp = env.log.state.producer_of("app").stamp
@@ -476,7 +489,7 @@ SCENARIOS = {
         *(segments_replaced,),
         *(abortable, out_of_order_sequence, record_too_large, staged_file_expired),
         *(unknown_member_id, illegal_generation, fenced_instance_id),
-        *(producer_fenced, invalid_txn_state, invalid_pid_mapping, invalid_transaction_timeout),
+        *(producer_fenced, diverged_log, invalid_txn_state, invalid_pid_mapping, invalid_transaction_timeout),
         *(invalid_request, config, illegal_state, unknown_topic_or_partition, topic_exists, invalid_record),
         *(schema_mismatch, inconsistent_group_protocol, group_id_not_found, group_not_empty),
         *(offset_out_of_range, no_offset_for_partition, log_exists, unsupported_version, checkpoint_mismatch),

@@ -20,9 +20,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
+    DivergedLogError,
     EosLogError,
     IllegalStateError,
     InvalidRequestError,
@@ -46,6 +48,8 @@ from spark_eos.storage import Store
 from spark_eos.storage.forks import OfOneProcess
 
 __all__ = ["Committed", "Committer", "Propose"]
+
+T = TypeVar("T")
 
 IDLE_S = 5.0
 """Whoever has not committed for so long looks for news first."""
@@ -122,7 +126,8 @@ class Committer(OfOneProcess):
             # Whatever went wrong, nobody may wait for ever, and nobody is told "no" who may be in.
             for ticket in tickets:
                 if not ticket.done:
-                    if self._is_foreign:
+                    # What is in doubt is so in another history.
+                    if self._is_foreign or isinstance(error, DivergedLogError):
                         ticket.error = error
                     elif self._tail.is_watched(ticket.request_id):
                         ticket.error = self._unknown(ticket, error)
@@ -262,6 +267,9 @@ class Committer(OfOneProcess):
             self._refuse_unwritable(draft)
             return
         name = names.entry(entry.seq, draft.state.entries_per_folder)
+        self._patiently(self._tail.check)
+        # An entry is never put behind one that a power cut may take back: what lies beyond a gap was removed.
+        self._patiently(lambda: self._settle_entry(draft.state.seq))
         # A try of an earlier call may still land here, whatever the store says to this one.
         own = draft.requests[: len(draft.tickets)]
         doubted = {one.request_id for one in own if self._may_be_in(entry.seq, one.request_id)}
@@ -298,6 +306,7 @@ class Committer(OfOneProcess):
             else:
                 # Of what was not the end of the log any more, the state tells whether it was done.
                 if not self._tail.is_past(entry.seq, draft.seen):
+                    self._tail.check_created(draft.state, entry.seq)
                     self._succeed(draft, entry, since)
                     self._company.announce(entry.seq, data)
                 return
@@ -411,12 +420,16 @@ class Committer(OfOneProcess):
             self._durable = seq
 
     def _follow(self, until: int | None = None) -> State:
-        """Follow the tail, patiently: a read may be repeated at will."""
+        """Follow the tail."""
+        return self._patiently(lambda: self._tail.follow(until))
+
+    def _patiently(self, read: Callable[[], T]) -> T:
+        """What ``read`` gives: a read may be repeated at will."""
         deadline = self._clock.monotonic() + self._retry.deadline_s
         attempt = 0
         while True:
             try:
-                return self._tail.follow(until)
+                return read()
             except (StoreUnavailableError, OutcomeUnknownError):
                 if self._clock.monotonic() >= deadline:
                     raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from spark_eos.errors import (
     CorruptRecordError,
+    DivergedLogError,
     EosLogError,
     LogExistsError,
     NotALogError,
@@ -42,6 +44,11 @@ __all__ = ["Log"]
 
 _BELIEVED_S = 60.0
 """For so long a log far away is believed to be the one that was opened."""
+
+_LOOK_BEYOND = 16
+"""In a folder, so many slots behind the end are looked at: each costs a system call."""
+
+_LOG = logging.getLogger(__name__)
 
 _OLD_S = 60.0
 """After so long without staging anything, the log's end is looked for before."""
@@ -234,12 +241,23 @@ class Log:
         action = entry.requests[0].actions[0]
         return isinstance(action, CreateLog) and action.log_id == self.log_id
 
+    def check(self) -> None:
+        """Raise `DivergedLogError` if the newest entry that was read is gone or another one: files were put back.
+
+        One system call in a folder; at most one request a minute where it costs one.
+        """
+        self._tail.check()
+
     def is_believed(self) -> bool:
-        """`is_same`, asked once a minute where that is a request: no bucket is replaced between two micro-batches."""
+        """`is_same` and `check`, asked once a minute where that is a request."""
         now = self.clock.monotonic()
         if not self.store.is_local and now < self._believed_until:
             return True
-        if not self.is_same():
+        try:
+            if not self.is_same():
+                return False
+            self.check()
+        except DivergedLogError:
             return False
         self._believed_until = now + _BELIEVED_S
         return True
@@ -401,27 +419,47 @@ def _reopened(store: Store, clock: Clock, retry: Retry, log_id: str, does_upkeep
 def _check_end(log: Log, retry: Retry) -> None:
     """Raise `CorruptRecordError` if entries go on behind the end: one of the chain has been removed.
 
-    The one next to the gap says nothing: a power cut can leave it (docs/design/0002). Behind that one there
-    is none whose writer did not see the missing one made durable.
+    No entry is put behind one that is not durable (docs/design/0002), so what lies beyond a gap tells that there was
+    one in it. Before that was so, a power cut could leave the entry next to the gap.
     """
     deadline, attempt = log.clock.monotonic() + retry.deadline_s, 0
-    while True:
-        end, folder = log.state.seq, log.state.entries_per_folder
-        beyond = names.entry(end + 3, folder)
-        try:
-            log.store.size(beyond)
-        except ObjectNotFoundError:
-            return
+    while (beyond := _beyond(log)) is not None:
+        end, missing = log.state.seq, names.entry(log.state.seq + 1, log.state.entries_per_folder)
         if log.follow().seq != end:
             continue
         if log.clock.monotonic() >= deadline:
             raise CorruptRecordError(
-                f"{log.url}/{names.entry(end + 1, folder)} is missing, though {beyond} is there: somebody has "
-                "removed it, and what it held is lost. Put it back from a copy; nothing was changed"
+                f"{log.url}/{missing} is missing, though {beyond} is there: somebody has removed it, and what it held "
+                "is lost, with all behind it. Put it back from a copy; nothing was changed"
             )
-        # Network file systems remember for a while what was not there.
+        if not attempt:
+            _LOG.warning(
+                "%s/%s is missing, though %s is there: waiting up to %d s, as a network file system may go on for a "
+                "while not to show it",
+                *(log.url, missing, beyond, retry.deadline_s),
+            )
         log.clock.sleep(retry.wait_s(attempt, log.clock))
         attempt += 1
+
+
+def _beyond(log: Log) -> str | None:
+    """An entry that is there though the one behind the end is not. Only the next one is asked for by a request."""
+    end, folder = log.state.seq, log.state.entries_per_folder
+    for seq in range(end + 2, end + (_LOOK_BEYOND if log.store.is_local else 3)):
+        with suppress(ObjectNotFoundError):
+            name = names.entry(seq, folder)
+            log.store.size(name)
+            if seq > end + 2 or not is_leftover(log.store, name, seq):
+                return name
+    return None
+
+
+def is_leftover(store: Store, name: str, seq: int) -> bool:
+    """Whether a power cut may have left entry ``seq`` behind a gap: an earlier version has written it."""
+    try:
+        return decode_entry(store.read(name), seq, name).rules < 2
+    except CorruptRecordError:
+        return False
 
 
 def _foreign(store: Store) -> str | None:

@@ -45,7 +45,7 @@ class Parts:
         snapshots = Snapshots(store, self.pieces)
         self.tail = Tail(store, state, snapshots.passed, clock)
         self.committer = Committer(store, self.tail, clock, self.retry)
-        self.upkeep = Upkeep(store, snapshots, clock, self._is_same)
+        self.upkeep = Upkeep(store, snapshots, clock, self._is_same, self.tail.check)
         self.sweeper = Sweeper(self.committer.commit, store, clock)
 
     def forked(self) -> None:

@@ -15,10 +15,12 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
+from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import names
+from spark_eos.log.anchor import Anchor
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
@@ -73,6 +75,9 @@ class Tail:
         self._recent: deque[tuple[int, tuple[bytes, ...]]] = deque(maxlen=REMEMBERED)
         """The newest entries without a gap, each with the ids of its requests."""
         self._newest_s = -math.inf
+        self._anchor = Anchor(store, clock)
+        self._identity: Hashable | None = None
+        """Of the entry that was read last."""
         self.applied = 0
         """Entries that were read, which others wrote, or this process without hearing so."""
         self._seen = self.moment()
@@ -86,7 +91,8 @@ class Tail:
     def follow(self, until: int | None = None) -> State:
         """Read what was added since; one read if nothing was. No further than to entry ``until``, if there is one.
 
-        Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read.
+        Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read, and `DivergedLogError` if
+        the log is not the one that was read so far.
         """
         with self._lock:
             if self._state.seq < 0:
@@ -99,10 +105,12 @@ class Tail:
                     continue
                 self._seen = asked
                 if data is None:
+                    self._anchor.check(self._state)
                     self._newest_s = asked.monotonic_s
                     return self._state
                 if data:
                     self._apply(data)
+                    self._anchor.has_read(data.seq, self._identity)
                 else:
                     self._jump()
                 if until is not None and self._state.seq >= until:
@@ -115,6 +123,16 @@ class Tail:
                 self._seen = since
                 self._newest_s = since.monotonic_s
                 self._take(state, entry, created=True)
+
+    def check(self) -> None:
+        """Raise `DivergedLogError` if the newest entry is not there any more, or is another one by now."""
+        with self._lock:
+            self._anchor.check(self._state)
+
+    def check_created(self, behind: State, seq: int) -> None:
+        """The same for the one behind which this process has just created entry ``seq``."""
+        with self._lock:
+            self._anchor.created(behind, seq)
 
     def take(self, entry: Entry) -> None:
         """Take over an entry that this process was told of, as if it had read it from the store."""
@@ -241,9 +259,12 @@ class Tail:
         """The entry, nothing if it is retired, None if the slot is free."""
         name = self._name(seq)
         try:
+            identity = self._anchor.before_reading(name)
             data = self._store.read(name)
         except ObjectNotFoundError:
             return None
         if not data.size and seq:  # The first entry says what log this is, and is never retired.
             return ()
-        return decode_entry(data, seq, f"{self._store.url}/{name}")
+        entry = decode_entry(data, seq, f"{self._store.url}/{name}")
+        self._identity = identity
+        return entry

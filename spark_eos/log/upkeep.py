@@ -104,10 +104,21 @@ def _limit(state: State, snapshot: int) -> int:
 class Upkeep:
     """One process's share. Safe to share between threads; only one of them does something at a time."""
 
-    def __init__(self, store: Store, snapshots: Snapshots, clock: Clock, is_same: Callable[[], bool]) -> None:
-        """``is_same`` tells whether the store still holds this log: its folder may have been replaced."""
+    def __init__(
+        self,
+        store: Store,
+        snapshots: Snapshots,
+        clock: Clock,
+        is_same: Callable[[], bool],
+        check: Callable[[], None],
+    ) -> None:
+        """``is_same`` tells whether the store still holds this log: its folder may have been replaced.
+
+        ``check`` raises `DivergedLogError` if the newest entry is not the one that was applied; it costs little.
+        """
         self._url = store.url
         self._is_same = is_same
+        self._check = check
         self._sure_until = -math.inf
         self._clock = clock
         self._snapshots = snapshots
@@ -183,7 +194,11 @@ class Upkeep:
         return self._retirer.step(state, self._snapshots.stored, 1) > 0
 
     def _make_sure(self) -> None:
-        """Raise `NotALogError` if another log is there by now: a process may have slept since its commit."""
+        """Raise `NotALogError` if another log is there by now: a process may have slept since its commit.
+
+        `DivergedLogError` if it is the same log with other entries.
+        """
+        self._check()
         now = self._clock.monotonic()
         if now < self._sure_until:
             return

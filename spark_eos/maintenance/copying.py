@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -196,6 +197,11 @@ def _fix(source: Store) -> _Fixed:
         base = newest_snapshot(source)
         state = base or EMPTY
         entries: dict[int, pa.Buffer] = {}
+        if base is not None:
+            # What the snapshot stands for is needed no more, but it shows whose snapshot that is.
+            with suppress(ObjectNotFoundError):
+                data = source.read(names.entry(base.seq, base.entries_per_folder))
+                entries.update({base.seq: data} if data.size else {})
         while (data := _entry(source, state)) is not None and data.size:
             seq = state.seq + 1
             entries[seq] = data

@@ -64,10 +64,12 @@ class RetiredNames:
         last = self._due(note=True)
         first = self._first(last)
         for seq in range(first, last + 1):
-            if (seq - first) % _AT_ONCE == 0 and not self._log.is_same():
-                raise NotALogError(
-                    f"{self._log.url} does not hold log {self._log.log_id} any more; start again"
-                )
+            if (seq - first) % _AT_ONCE == 0:
+                if not self._log.is_same():
+                    raise NotALogError(
+                        f"{self._log.url} does not hold log {self._log.log_id} any more; start again"
+                    )
+                self._log.check()
             with suppress(ObjectNotFoundError):
                 # What is not empty is not retired: another log's entry, if its folder was replaced meanwhile.
                 if not self._log.store.size(self._name(seq)):

@@ -327,16 +327,8 @@ class Vacuum:
                 f"{self._log.url} does not hold log {self._log.log_id} any more: it was removed or replaced. Nothing "
                 "more is deleted; start again"
             )
-        if state is None:
-            return
-        name = names.entry(state.seq, state.entries_per_folder)
-        try:
-            self._log.store.size(name)
-        except ObjectNotFoundError:
-            raise CorruptRecordError(
-                f"{self._log.url}/{name} is gone, though it was read before: the log was put back from a copy. Nothing "
-                "more is deleted; start again"
-            ) from None
+        if state is not None:
+            self._log.check()
 
     def _discard_temporary(self) -> int:
         store = self._log.store

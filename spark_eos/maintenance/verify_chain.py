@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
-from spark_eos.errors import CorruptRecordError, NotALogError, ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, DivergedLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.derived import store_derived
+from spark_eos.log.log import is_leftover
 from spark_eos.log.pieces import Pieces
 from spark_eos.maintenance.verify_pieces import PieceCheck
 from spark_eos.maintenance.verify_report import Notes, Verdict
@@ -73,7 +74,11 @@ class Chain:
                     break
                 state = checked = after
                 continue
-            state, outcomes = self._applied(state, entry)
+            try:
+                state, outcomes = self._applied(state, entry)
+            except DivergedLogError as error:
+                self._diverged(seq, error)
+                break
             self._notes.summary.entries += 1
             self._notes.summary.refused_requests += sum(isinstance(one, Rejected) for one in outcomes)
             boundary = is_boundary(state, seq)
@@ -84,6 +89,14 @@ class Chain:
                 self._pass(state)
         self._rest()
         return state
+
+    def _diverged(self, seq: int, error: DivergedLogError) -> None:
+        self._notes.wrong(
+            self._name(seq),
+            f"is of another history: {error}",
+            "if the log was put back from a copy, stop all processes that use it, move this entry and those behind it "
+            "out of the log, and keep them: what they hold is not in this history. Else put the entry before it back",
+        )
 
     # -- Where it begins and ends -----------------------------------------------------------------------
 
@@ -109,8 +122,11 @@ class Chain:
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if self._exists(middle) else (low, middle)
-            # A power cut can leave the entry behind the next one (docs/design/0002), and none beyond it.
-            beyond = (low + gap for gap in range(3, _LOOK_BEYOND) if self._exists(low + gap))
+            # A power cut can leave the entry of an earlier version behind the next one (docs/design/0002).
+            first = (
+                3 if self._exists(low + 2) and is_leftover(self._store, self._name(low + 2), low + 2) else 2
+            )
+            beyond = (low + gap for gap in range(first, _LOOK_BEYOND) if self._exists(low + gap))
             found = next(beyond, None)
             if found is None:
                 return low

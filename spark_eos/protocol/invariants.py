@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.index import IndexRow, Kind, Piece
-from spark_eos.protocol.rules import Outcome, apply, behind, judged_by
+from spark_eos.protocol.rules import Outcome, apply, behind, check_history, judged_by
 from spark_eos.protocol.state import Group, Partition, PartitionKey, Query, State, TransactionState
 
 __all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "check_step"]
@@ -21,8 +21,9 @@ class InvariantError(AssertionError):
 def apply_checked(state: State, entry: Entry) -> tuple[State, tuple[Outcome, ...]]:
     """What `spark_eos.protocol.rules.apply_entry` comes to, with `check_step` at each request.
 
-    ``entry`` is the next one. Raises `InvariantError`. O(requests times size of the state).
+    Raises `InvariantError`, and what `apply_entry` raises. O(requests times size of the state).
     """
+    check_history(state, entry)
     state = before = judged_by(state, entry.rules)
     outcomes = []
     for number, request in enumerate(entry.requests, 1):

@@ -82,6 +82,9 @@ class MemoryStore(Store):
         size: int = self._body(name).size
         return size
 
+    def identity(self, name: str) -> int:
+        return id(self._body(name))
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
         with self._lock:

@@ -238,6 +238,13 @@ class PosixStore(Store):
         with _translated("look at", path, absent=True):
             return _object_size(os.stat(path), path)
 
+    def identity(self, name: str) -> tuple[int, ...]:
+        path = self._path(name)
+        self._settle_doubt(path)
+        with _translated("look at", path, absent=True):
+            found = os.stat(path)
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
         return self._list(prefix)
@@ -295,7 +302,13 @@ class PosixStore(Store):
         path = self._path(name)
         twin = os.path.join(self._temp_folder, f"{uuid.uuid4().hex}-twin")
         try:
-            os.link(os.path.join(self._temp_folder, _EMPTY), twin)
+            empty = os.path.join(self._temp_folder, _EMPTY)
+            os.link(empty, twin)
+            if os.stat(
+                twin
+            ).st_size:  # A copy was put over a name of it: that writes to the file of all of them.
+                os.unlink(empty)
+                raise FileNotFoundError(empty)
             os.rename(twin, path)
         except OSError:  # There is no empty file yet, or it has as many names as a file may have.
             with suppress(OSError):

@@ -7,7 +7,7 @@ nothing but `Store.create`: atomic, durable, refused if the name exists. See doc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -102,6 +102,14 @@ class Store(ABC):
     @abstractmethod
     def size(self, name: str) -> int:
         """The object's size in bytes. Raises `ObjectNotFoundError`."""
+
+    def identity(self, name: str) -> Hashable | None:
+        """What tells ``name`` from another object that takes its place, for the price of a system call.
+
+        None where that would be a request. Two answers that are equal are the same object with the same bytes; the
+        same bytes may get another answer, when somebody has copied them. Raises `ObjectNotFoundError`.
+        """
+        return None
 
     @abstractmethod
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

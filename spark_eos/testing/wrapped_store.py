@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
@@ -56,6 +56,9 @@ class WrappedStore(Store):
 
     def age_s(self, name: str) -> float | None:
         return self._call("age_s", name, lambda: self.inner.age_s(name))
+
+    def identity(self, name: str) -> Hashable | None:
+        return self.inner.identity(name) if self.is_local else None  # Nothing goes wrong with a system call.
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))

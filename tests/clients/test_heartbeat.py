@@ -299,6 +299,7 @@ def test_trouble_with_the_store_is_told_once_and_retried(caplog):
         world.pass_time(9, one, two)
         caplog.clear()
     assert len(alive(world)) == 2
+    store.is_local = False
     store.inject(StorageError("a log that cannot be read"), "read", "_log/*", times=None)
     world.pass_time(30, one)
     store.heal()

@@ -33,6 +33,9 @@ def test_one_read_if_nothing_is_new(store, log):
     tail.follow()
     store.journal.clear()
     assert tail.follow().seq == 1
+    assert store.journal == []  # A system call tells.
+    store.is_local = False
+    assert tail.follow().seq == 1
     assert [call.name for call in store.journal] == [names.entry(2)]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from spark_eos.clients.heartbeat import heartbeat_name
 from spark_eos.errors import (
-    CorruptRecordError,
+    DivergedLogError,
     NotALogError,
     ObjectNotFoundError,
     SegmentsReplacedError,
@@ -505,7 +505,7 @@ def test_a_folder_that_was_put_back_from_a_copy_keeps_its_files(log):
 
     at = log.clock.now + 30
     log.clock.on_sleep = lambda: restore() if log.clock.now == at else None
-    with pytest.raises(CorruptRecordError, match="put back from a copy"):
+    with pytest.raises(DivergedLogError, match="put back from a copy"):
         now(log).run()
     assert values(another(log)) == [*range(12)]
 

@@ -15,6 +15,7 @@ from spark_eos.maintenance import verify_chain
 from spark_eos.maintenance.references import piece_names
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.verify import Verdict, verify
+from spark_eos.protocol import codec
 from spark_eos.protocol.actions import (
     AdvanceLogStart,
     AppendBatches,
@@ -31,11 +32,12 @@ from spark_eos.protocol.actions import (
     ReplaceSegments,
     SyncGroup,
 )
-from spark_eos.protocol.codec import encode_entry
+from spark_eos.protocol.codec import decode_entry, encode_entry
 from spark_eos.protocol.index import Index, Piece
 from spark_eos.protocol.invariants import InvariantError
 from spark_eos.protocol.pieces import checksum
 from spark_eos.protocol.rules import apply_entry, sealing
+from spark_eos.protocol.schema import known_schemas
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
@@ -274,11 +276,24 @@ def test_several_missing_entries(store, gone):
 
 
 @pytest.mark.usefixtures("whole")
-def test_what_a_power_cut_leaves(store):
-    """The entry next to a gap: docs/design/0002."""
+def test_what_a_power_cut_leaves(store, monkeypatch):
+    """The entry of an earlier version next to a gap: docs/design/0002."""
+    entry = decode_entry(store.read(names.entry(44, 7)), 44, "entry")
+    with monkeypatch.context() as patch:
+        patch.setattr(codec, "newest", lambda: [*known_schemas().items()][3])
+        store.overwrite(names.entry(44, 7), encode_entry(entry))
     store.delete(names.entry(43, 7))
     found, summary = look(store)
     assert (found, summary.last_entry) == ([], 42)
+
+
+@pytest.mark.usefixtures("whole")
+def test_a_missing_entry_next_to_the_last_one(store):
+    """No entry is put behind one that is not durable: it was removed."""
+    store.delete(names.entry(43, 7))
+    verdict, name, text = only(store)
+    assert (verdict, name) == (Verdict.WRONG, names.entry(43, 7))
+    assert "is missing; what comes behind it cannot be applied" in text
 
 
 @pytest.mark.usefixtures("whole")

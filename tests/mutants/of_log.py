@@ -18,6 +18,79 @@ _OF_SEGMENTS = ("tests/log/test_segments.py",)
 _OF_READING = ("tests/log/test_log.py", "tests/clients/test_consumer.py")
 
 MUTANTS = (
+    # -- files that are exchanged under a process ----------------------------------------------------------
+    Mutant(
+        "entry-before-not-looked-at",
+        "spark_eos/log/commit.py",
+        "        self._patiently(self._tail.check)\n",
+        "",
+        "a writer goes on in a history that is gone until it has created an entry there",
+        ("tests/log/test_anchor.py",),
+    ),
+    Mutant(
+        "created-entry-not-looked-at",
+        "spark_eos/log/commit.py",
+        "                    self._tail.check_created(draft.state, entry.seq)\n",
+        "",
+        "what was created after the files were exchanged is acknowledged",
+        ("tests/log/test_anchor.py",),
+    ),
+    Mutant(
+        "reader-waits-on-a-history-that-is-gone",
+        "spark_eos/log/tail.py",
+        "                    self._anchor.check(self._state)\n",
+        "",
+        "a consumer waits for ever for entries of a history that is gone",
+        ("tests/log/test_anchor.py",),
+    ),
+    Mutant(
+        "exchanged-entry-taken-for-the-same",
+        "spark_eos/log/anchor.py",
+        "        if not _leads_to(entry, state):",
+        "        if False:",
+        "another history with as many entries is taken for the one that was read",
+        ("tests/log/test_anchor.py",),
+    ),
+    Mutant(
+        "far-store-never-asked",
+        "spark_eos/log/anchor.py",
+        "            elif self._clock.monotonic() >= self._sure_until:",
+        "            elif False:",
+        "a bucket that was put back is never found out",
+        ("tests/log/test_anchor.py",),
+    ),
+    Mutant(
+        "far-store-asked-each-time",
+        "spark_eos/log/anchor.py",
+        "        self._sure_until = self._clock.monotonic() + EVERY_S",
+        "        self._sure_until = -math.inf",
+        "each commit costs a request more where looking is one",
+        ("tests/log/test_anchor.py",),
+    ),
+    Mutant(
+        "upkeep-of-another-history",
+        "spark_eos/log/upkeep.py",
+        "        self._check()\n        now",
+        "        now",
+        "a snapshot of a history that is gone is stored beside another one",
+        ("tests/log/test_anchor.py",),
+    ),
+    Mutant(
+        "gap-next-to-the-end",
+        "spark_eos/log/log.py",
+        "    for seq in range(end + 2, end + (_LOOK_BEYOND if log.store.is_local else 3)):",
+        "    for seq in range(end + 3, end + (_LOOK_BEYOND if log.store.is_local else 3)):",
+        "a log without its last entry but one opens as if it ended there",
+        ("tests/log/test_anchor.py",),
+    ),
+    Mutant(
+        "built-on-what-is-not-durable",
+        "spark_eos/log/commit.py",
+        "        self._patiently(lambda: self._settle_entry(draft.state.seq))\n",
+        "",
+        "an entry is put behind one that a power cut may take back",
+        ("tests/storage/test_durability.py", "-k", "built_on"),
+    ),
     # -- commit loop ------------------------------------------------------------------------------------
     Mutant(
         "unknown-is-no",

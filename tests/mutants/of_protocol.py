@@ -27,7 +27,7 @@ MUTANTS = (
     Mutant(
         "lineage-of-the-last-entry-alone",
         "spark_eos/protocol/rules/apply.py",
-        "    digest = blake2b(state.lineage, digest_size=16)",
+        "    digest = blake2b(lineage, digest_size=16)",
         "    digest = blake2b(digest_size=16)",
         "two histories with the same last entry are taken for one",
         ("tests/protocol/test_lineage.py",),

@@ -5,6 +5,27 @@ One module for each noun: `topics`, `producers`, `appends`, `offsets`, `microbat
 """
 
 from spark_eos.protocol.rules.appends import Appended
-from spark_eos.protocol.rules.apply import Accepted, Outcome, Rejected, apply, apply_entry, behind, judged_by
+from spark_eos.protocol.rules.apply import (
+    Accepted,
+    Outcome,
+    Rejected,
+    apply,
+    apply_entry,
+    behind,
+    check_history,
+    judged_by,
+    lineage_behind,
+)
 
-__all__ = ["Accepted", "Appended", "Outcome", "Rejected", "apply", "apply_entry", "behind", "judged_by"]
+__all__ = [
+    "Accepted",
+    "Appended",
+    "Outcome",
+    "Rejected",
+    "apply",
+    "apply_entry",
+    "behind",
+    "check_history",
+    "judged_by",
+    "lineage_behind",
+]

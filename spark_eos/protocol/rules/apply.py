@@ -25,7 +25,17 @@ from spark_eos.protocol.rules import (
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import RULES
 
-__all__ = ["Accepted", "Outcome", "Rejected", "apply", "apply_entry", "behind", "judged_by"]
+__all__ = [
+    "Accepted",
+    "Outcome",
+    "Rejected",
+    "apply",
+    "apply_entry",
+    "behind",
+    "check_history",
+    "judged_by",
+    "lineage_behind",
+]
 
 
 class Accepted(NamedTuple):
@@ -114,6 +124,17 @@ def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...
 
     Raises `DivergedLogError` if its writer put it behind another history than that of ``state``.
     """
+    check_history(state, entry)
+    state = judged_by(state, entry.rules)
+    outcomes = []
+    for request in entry.requests:
+        state, outcome = apply(state, request)
+        outcomes.append(outcome)
+    return behind(state, entry), tuple(outcomes)
+
+
+def check_history(state: State, entry: a.Entry) -> None:
+    """Raise `CorruptRecordError` if ``entry`` is not the next one, `DivergedLogError` if it is of another history."""
     if entry.seq != state.seq + 1:
         raise CorruptRecordError(f"entry {entry.seq} cannot follow entry {state.seq}")
     if entry.previous and state.lineage and entry.previous != state.lineage:
@@ -121,12 +142,6 @@ def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...
             f"entry {entry.seq} was written behind another entry {state.seq} than the one that is there: the log's "
             "files were put back from a copy, or exchanged, while a process wrote to it"
         )
-    state = judged_by(state, entry.rules)
-    outcomes = []
-    for request in entry.requests:
-        state, outcome = apply(state, request)
-        outcomes.append(outcome)
-    return behind(state, entry), tuple(outcomes)
 
 
 def judged_by(state: State, rules: int = RULES) -> State:
@@ -138,15 +153,14 @@ def judged_by(state: State, rules: int = RULES) -> State:
 
 def behind(state: State, entry: a.Entry) -> State:
     """The state behind ``entry``, given the one that its requests led to."""
-    state = replace(state, seq=entry.seq, lineage=_lineage(state, entry))
+    lineage = lineage_behind(state.lineage, entry) if state.rules >= 2 else b""
+    state = replace(state, seq=entry.seq, lineage=lineage)
     return sealing.seal(state) if sealing.is_boundary(state, entry.seq) else state
 
 
-def _lineage(state: State, entry: a.Entry) -> bytes:
-    """Request ids are random, so no two histories have the same one."""
-    if state.rules < 2:
-        return b""
-    digest = blake2b(state.lineage, digest_size=16)
+def lineage_behind(lineage: bytes, entry: a.Entry) -> bytes:
+    """The lineage behind ``entry``, given the one before it. Request ids are random, so no two histories share one."""
+    digest = blake2b(lineage, digest_size=16)
     for request in entry.requests:
         digest.update(request.request_id)
     digest.update(b"%d" % entry.seq)

@@ -17,7 +17,7 @@ from unittest import mock
 import greenlet
 
 from spark_eos.errors import CommitOutcomeUnknownError, RetriableError
-from spark_eos.log import commit, tail
+from spark_eos.log import commit, names, tail
 from spark_eos.log.commit import Committed, Propose
 from spark_eos.log.log import Log
 from spark_eos.log.sweep import Sweeper
@@ -271,6 +271,9 @@ class ExploredLog(Log):
     def __init__(self, actor: Actor) -> None:
         super().__init__(actor.store, actor.clock, state=actor.state)
         self._actor = actor
+        name = names.entry(max(self.state.seq, 0), self.state.entries_per_folder)
+        # The entry behind which the exploration begins was read: it is no step to look at it again.
+        self._tail._anchor.has_read(self.state.seq, self.store.identity(name))  # noqa: SLF001
         self._sweeper = Sweeper(self.commit, self.store, self.clock)
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:

@@ -1,0 +1,300 @@
+"""The log's files change under a running process: nothing is acknowledged on a history that is gone."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spark_eos import Consumer, Producer, TopicPartition
+from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError
+from spark_eos.log import names
+from spark_eos.log.anchor import EVERY_S
+from spark_eos.log.clock import Retry
+from spark_eos.log.log import Log
+from spark_eos.maintenance.verify import verify
+from spark_eos.storage import PosixStore
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import FaultyStore
+from tests.log.fakes import FakeClock, create
+
+T0 = TopicPartition("t", 0)
+
+
+def send(producer: Producer, *values: bytes) -> list[int]:
+    sent = [producer.send("t", value, partition=0) for value in values]
+    producer.flush()
+    return [one.result().offset for one in sent]
+
+
+def values(url: Path) -> list[bytes]:
+    with Consumer(url, {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([T0])
+        found: list[bytes] = []
+        while records := consumer.poll(0):
+            found += [record.value for record in records]
+        return found
+
+
+def copied(source: Path, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
+
+
+def emptied(url: Path) -> None:
+    for one in url.iterdir():
+        shutil.rmtree(one)
+
+
+def put_back(url: Path, copy: Path) -> None:
+    emptied(url)
+    copied(copy, url)
+
+
+def moved(url: Path, copy: Path) -> None:
+    url.rename(url.with_name("before"))
+    copy.rename(url)
+
+
+def entries_alone(url: Path, copy: Path) -> None:
+    shutil.rmtree(url / "_log")
+    copied(copy / "_log", url / "_log")
+
+
+def removed(url: Path, _copy: Path) -> None:
+    shutil.rmtree(url)
+
+
+def made_anew(url: Path, _copy: Path) -> None:
+    emptied(url)
+    Log.create(url).ensure_topic("t")
+
+
+@pytest.mark.parametrize("interval", [4, 200])
+@pytest.mark.parametrize("change", [put_back, moved, entries_alone, removed, made_anew])
+def test_clients_of_a_history_that_is_gone(tmp_path, change, interval):
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    Log.create(url, snapshot_interval=interval).ensure_topic("t")
+    producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
+    transactional = Producer(url, {"transactional.id": "tx"})
+    transactional.init_transactions()
+    consumer.assign([T0])
+    assert send(producer, *(b"a%d" % at for at in range(6))) == [*range(6)]
+    copied(url, copy)
+    assert send(producer, b"b6", b"b7") == [6, 7]
+    transactional.begin_transaction()
+    transactional.send("t", b"b8", partition=0)
+    transactional.commit_transaction()
+    assert len(consumer.poll(0)) == 9
+    transactional.begin_transaction()
+    transactional.send("t", b"lost", partition=0)
+    change(url, copy)
+    for call in (
+        lambda: consumer.poll(0),
+        lambda: send(producer, b"c"),
+        transactional.commit_transaction,
+        lambda: send(producer, b"c"),
+        lambda: consumer.poll(0),
+    ):
+        with pytest.raises(DivergedLogError, match="was put back from a copy"):
+            call()
+    # New clients go on from what is there.
+    fresh = Producer(url)
+    send(fresh, *(b"n%d" % at for at in range(9)))
+    known = [b"a%d" % at for at in range(6)] if change in {put_back, moved, entries_alone} else []
+    assert values(url) == [*known, *(b"n%d" % at for at in range(9))]
+    with pytest.raises(DivergedLogError):
+        consumer.poll(0)
+    with pytest.raises(DivergedLogError):
+        send(producer, b"d")
+    found = []
+    verify(url, found.append)
+    assert [one for one in found if one.verdict.value == "wrong"] == []
+
+
+def test_a_copy_over_the_living_log_takes_nothing_away(tmp_path):
+    """`cp -a` without deletion: all is there that was written since, and retired names share a file it writes to."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    producer = Producer(url)
+    sleeper = Log.open(url)
+    send(producer, *(b"a%d" % at for at in range(6)))
+    copied(url, copy)
+    for at in range(20):
+        send(producer, b"b%d" % at)
+    log = Log.open(url)
+    log.upkeep.snapshot()
+    assert log.upkeep.retire(log.state, 100) + log.upkeep.retired(log.state) > 8
+    copied(copy, url)
+    assert send(producer, b"c") == [26]
+    log.follow()
+    for at in range(20):
+        send(producer, b"d%d" % at)
+    log.follow()
+    log.upkeep.snapshot()
+    assert log.upkeep.retire(log.state, 100)
+    last = url / names.entry(log.upkeep.retired(log.state), log.state.entries_per_folder)
+    assert last.stat().st_size == 0
+    assert len(values(url)) == 47
+    assert sleeper.follow().seq == log.state.seq
+
+
+def test_a_copy_with_the_same_entries_changes_nothing(tmp_path):
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    producer = Producer(url)
+    send(producer, b"a")
+    copied(url, copy)
+    put_back(url, copy)
+    assert send(producer, b"b") == [1]
+    assert values(url) == [b"a", b"b"]
+
+
+def test_files_that_are_put_back_in_the_middle_of_a_commit(tmp_path):
+    """Behind the look at the entry before, and before the create: what was created is not acknowledged."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+
+    class Changing(PosixStore):
+        armed = False
+
+        def create(self, name, data):
+            if self.armed and name.startswith(names.LOG):
+                self.armed = False
+                put_back(url, copy)
+            super().create(name, data)
+
+    Log.create(url)
+    store = Changing(url)
+    log = Log.open(store)
+    log.commit(create("a"))
+    copied(url, copy)
+    log.commit(create("b"))
+    store.armed = True
+    with pytest.raises(DivergedLogError):
+        log.commit(create("c"))
+    # What it left in the other history is never taken for a part of that.
+    with pytest.raises(CorruptRecordError, match="is missing, though"):
+        Log.open(url, FakeClock(), Retry(deadline_s=1))
+    (url / "_log/00000000000000000003.avro").rename(tmp_path / "aside")
+    other = Log.open(url)
+    other.commit(create("x"))
+    (tmp_path / "aside").rename(url / "_log/00000000000000000003.avro")
+    for call in (other.follow, lambda: other.commit(create("y")), lambda: Log.open(url)):
+        with pytest.raises(DivergedLogError, match="entry 3 was written behind another entry 2"):
+            call()
+    found = []
+    verify(url, found.append)
+    assert [(one.verdict.value, one.name) for one in found] == [("wrong", names.entry(3))]
+    assert "another history" in found[0].text
+
+
+def test_maintenance_leaves_another_history_alone(tmp_path):
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log = Log.create(url, snapshot_interval=4)
+    log.does_upkeep = False
+    log.commit(create("a"))
+    copied(url, copy)
+    for at in range(10):
+        log.commit(create(f"b{at}"))
+    put_back(url, copy)
+    before = sorted(str(one.relative_to(url)) for one in url.rglob("*.avro"))
+    for call in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 100)):
+        with pytest.raises(DivergedLogError):
+            call()
+    log.upkeep.share(log.state)
+    assert sorted(str(one.relative_to(url)) for one in url.rglob("*.avro")) == before
+
+
+def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log = Log.create(url, snapshot_interval=4)
+    log.commit(create("a"))
+    copied(url, copy)
+    for at in range(10):
+        log.commit(create(f"b{at}"))
+    log.upkeep.snapshot()
+    (stray,) = [url / name for name in (names.snapshot(8),) if (url / name).exists()]
+    kept = stray.read_bytes()
+    put_back(url, copy)
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(kept)
+    with pytest.raises(DivergedLogError, match="entry 8 is not there any more"):
+        Log.open(url)
+
+
+# -- Where looking is a request -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def far():
+    """A log where each call of the store is a request, its store, and its clock."""
+    store, clock = FaultyStore(MemoryStore()), FakeClock()
+    store.is_local = False
+    log = Log.create(store, clock)
+    log.does_upkeep = False
+    log.commit(create("a"))
+    log.commit(create("b"))
+    return store, clock, log
+
+
+def restored(store: FaultyStore, last: int) -> None:
+    for seq in range(last + 1, 100):
+        store.inner.delete(names.entry(seq, 100_000))
+
+
+def test_one_request_a_minute_at_most(far):
+    store, clock, log = far
+    clock.now += EVERY_S + 1
+    log.commit(create("c"))
+    store.journal.clear()
+    for at in range(20):
+        clock.now += 1
+        log.commit(create(f"d{at}"))
+    reads = [call for call in store.journal if call.operation != "create"]
+    assert reads == []
+    clock.now += EVERY_S - 15
+    log.commit(create("e"))
+    assert len([call for call in store.journal if call.operation != "create"]) <= 2
+
+
+@pytest.mark.parametrize("idle_s", [EVERY_S, 10_000.0])
+def test_a_bucket_that_was_put_back_is_found(far, idle_s):
+    store, clock, log = far
+    log.commit(create("c"))
+    restored(store, 1)
+    clock.now += idle_s + 1
+    with pytest.raises(DivergedLogError, match="entry 3 is not there any more"):
+        log.commit(create("d"))
+    with pytest.raises(DivergedLogError):
+        log.follow()
+    assert [*Log.open(store.inner).state.topics] == ["a"]
+
+
+# -- A gap ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [3, 6, 7])
+def test_a_missing_entry_is_told_at_once_and_refused(tmp_path, caplog, missing):
+    log = Log.create(tmp_path)
+    for at in range(8):
+        log.commit(create(f"t{at}"))
+    (tmp_path / names.entry(missing, log.state.entries_per_folder)).unlink()
+    with (
+        caplog.at_level(logging.WARNING),
+        pytest.raises(CorruptRecordError, match=f"{missing}.avro is missing"),
+    ):
+        Log.open(tmp_path, FakeClock(), Retry(deadline_s=5))
+    assert [one.message.count("waiting up to 5 s") for one in caplog.records] == [1]
+
+
+def test_the_last_entry_may_be_missing(tmp_path):
+    """There is nothing that tells. A client that is still there finds out."""
+    log = Log.create(tmp_path)
+    log.commit(create("a"))
+    log.commit(create("b"))
+    (tmp_path / names.entry(2, log.state.entries_per_folder)).unlink()
+    assert Log.open(tmp_path).state.seq == 1
+    with pytest.raises(EosLogError):
+        log.commit(create("c"))
