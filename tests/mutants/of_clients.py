@@ -140,8 +140,8 @@ MUTANTS = (
     Mutant(
         "callbacks-as-they-were-asked-for",
         _FUTURES,
-        "sorted(asked, key=lambda entry: entry[0])",
-        "asked",
+        "sorted(self._asked, key=lambda entry: entry[0])",
+        "self._asked",
         "callbacks come in another order than the records",
         _OF_FUTURES,
     ),

@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "writer-believes-its-create",
         _COMMIT,
-        "                if not self._tail.is_past(entry.seq, draft.seen):\n                    self._succeed(",
-        "                if True:\n                    self._succeed(",
+        "                if not self._tail.is_past(entry.seq, draft.seen):",
+        "                if True:",
         "who slept takes it for a commit that it could fill a slot whose name was deleted",
         _OF_RETIRED,
     ),

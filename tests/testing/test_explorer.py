@@ -305,7 +305,7 @@ BUGS = {
     ),
     "a retired entry counts as an empty one": (
         "retired",
-        "is not the state behind entry",
+        "was written behind another entry",
         (
             Tail.follow,
             (
