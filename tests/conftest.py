@@ -39,6 +39,14 @@ def log_url(tmp_path: Path) -> str:
     return str(tmp_path / "log")
 
 
+@pytest.fixture
+def timeless_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders that cannot tell the time: for logs of another year."""
+    from spark_eos.storage import PosixStore
+
+    monkeypatch.setattr(PosixStore, "now_ms", lambda _: None)
+
+
 @pytest.fixture(scope="session")
 def minio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """MinIO, for all tests that ask for it."""

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_eos import Producer
+from spark_eos import Admin, Producer
 from spark_eos.clients.config import CONSUMER, PRODUCER
 from spark_eos.clients.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import (
@@ -25,6 +25,7 @@ from spark_eos.errors import (
     StoreUnavailableError,
     UnstableOffsetCommitError,
 )
+from spark_eos.log.log import Log
 from spark_eos.log.topics import TOPIC_CONFIGS
 from spark_eos.log.upkeep import Upkeep
 from spark_eos.maintenance.retention import Retention
@@ -32,6 +33,7 @@ from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.rules.settings import LOG_CONFIGS
 from tests.clients.group_world import beats, held, member_id, settle
+from tests.log.fakes import FakeClock
 from tests.settings_world import AT, Effect, World, refusal
 
 WORDS = [f"{number:x}" * (number % 5) for number in random.Random(1).sample(range(1, 10_000), 500)]
@@ -184,7 +186,18 @@ def expired(world, name, value):
     return found.producers, found.transactional_ids, [*found.offsets]
 
 
+def hours_ahead(world, name, value):
+    """How far one whose clock is two days ahead takes the log's time, where the store cannot tell."""
+    world.admin.alter_log({name: value})
+    world.topic()
+    before, ahead = world.log.follow().timestamp_ms, FakeClock()
+    ahead.now += 2 * 86_400
+    Admin(Log.open(world.store, ahead)).create_topic("by-a-wrong-clock")
+    return (world.log.follow().timestamp_ms - before) // 3_600_000
+
+
 LOG = {
+    "entry.timestamp.after.max.ms": Effect(hours_ahead, {"3600000": 1, "172800000": 48}),
     "offsets.retention.minutes": Effect(expired, {"1": ([], [], ["g"]), "2": ([], [], [])}),
     "producer.id.expiration.ms": Effect(expired, {"99000": ([0], [], []), "101000": ([], [], [])}),
     "transactional.id.expiration.ms": Effect(expired, {"99000": ([], ["app"], []), "101000": ([], [], [])}),

@@ -1,4 +1,4 @@
-"""``eoslog configs`` and ``eoslog expire``: settings of a log, and what they let go."""
+"""``eoslog configs``, ``expire`` and ``clock``: settings of a log, what they let go, and by what time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict
 from spark_eos.cli.arguments import Commands, add_command, setting
 from spark_eos.cli.tables import print_json, print_table
 from spark_eos.clients.admin import Admin
+from spark_eos.log.history import iso
 from spark_eos.log.settings import LOG_CONFIGS
 
 __all__ = ["add_commands"]
@@ -24,11 +25,25 @@ def add_commands(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="NAME= takes a setting back to its default",
     )
-    add_command(
+    clock = add_command(
+        commands, "clock", _clock, "the log's time beside the store's and this machine's; --mend sets it back"
+    )
+    clock.add_argument(
+        "--mend",
+        action="store_true",
+        help="set the log's time back to the store's, if a wrong clock has driven it ahead",
+    )
+    expire = add_command(
         commands,
         "expire",
         _expire,
         "end transactions past their timeout, and forget what clients forget once an hour: old ids and offsets",
+    )
+
+    expire.add_argument(
+        "--trust-clock",
+        action="store_true",
+        help="believe the store's clock also if nobody has written to the log for days",
     )
 
 
@@ -47,7 +62,7 @@ def _configs(chosen: argparse.Namespace) -> None:
 
 
 def _expire(chosen: argparse.Namespace) -> None:
-    expired = Admin(chosen.url, chosen.settings).expire()
+    expired = Admin(chosen.url, chosen.settings).expire(trust_clock=chosen.trust_clock)
     if chosen.json:
         offsets = {group: [at._asdict() for at in gone] for group, gone in expired.offsets.items()}
         print_json({**asdict(expired), "offsets": offsets})
@@ -62,3 +77,15 @@ def _expire(chosen: argparse.Namespace) -> None:
         ),
     ]
     print("\n".join(lines) or "nothing is past its time")
+
+
+def _clock(chosen: argparse.Namespace) -> None:
+    admin = Admin(chosen.url, chosen.settings)
+    found = admin.mend_clock() if chosen.mend else admin.describe_clock()
+    if chosen.json:
+        print_json(asdict(found))
+        return
+    for name, time_ms in (("log", found.log_ms), ("store", found.store_ms), ("machine", found.machine_ms)):
+        print(f"{name:<8} {'cannot tell' if time_ms is None else iso(time_ms)}")
+    if found.is_ahead:
+        print("a wrong clock has driven the log's time ahead: `eoslog clock --mend` sets it back")

@@ -39,6 +39,7 @@ from spark_eos.log.company import Company
 from spark_eos.log.doubts import Doubts
 from spark_eos.log.draft import Committed, Draft, Propose, Ticket
 from spark_eos.log.tail import Moment, Tail
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.protocol.actions import Entry, Request
 from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.rules import Rejected, behind
@@ -63,13 +64,14 @@ class Committer(OfOneProcess):
 
     _instead = "only that process goes on with what it was committing, and knows what came of it"
 
-    def __init__(self, store: Store, tail: Tail, clock: Clock, retry: Retry) -> None:
+    def __init__(self, store: Store, tail: Tail, clock: Clock, retry: Retry, time: Timekeeper) -> None:
         super().__init__()
         self._pid = os.getpid()
         self._store = store
         self._tail = tail
         self._clock = clock
         self._retry = retry
+        self._time = time
         self._company = Company(store, tail, clock)
         self._turn = threading.Lock()
         self._queue = threading.Lock()
@@ -238,7 +240,8 @@ class Committer(OfOneProcess):
         state = self._tail.state
         if not any(self._doubts.is_settled_by_filling(one, state) for one in refused):
             return False
-        nothing = Request(self._clock.unique(), self._clock.now_ms(), (), "to fill the slot")
+        now = self._time.stamp(state)
+        nothing = Request(self._clock.unique(), now.timestamp_ms, (), "to fill the slot", now.clock_checked)
         self._create(Draft(state, draft.seen, requests=[nothing]))
         return self._tail.state.seq > state.seq
 
@@ -250,9 +253,8 @@ class Committer(OfOneProcess):
         self, draft: Draft, tickets: list[Ticket]
     ) -> tuple[Draft, list[tuple[Ticket, BaseException | Committed]]]:
         refused: list[tuple[Ticket, BaseException | Committed]] = []
-        now_ms = self._clock.now_ms()
         for ticket in tickets:
-            verdict = draft.add(ticket, now_ms)
+            verdict = draft.add(ticket, self._time.stamp)
             # What rests on a draft that may never become an entry is no answer: ask again behind it.
             if verdict is not None and not draft.requests:
                 refused.append((ticket, verdict))

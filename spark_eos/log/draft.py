@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spark_eos.log.tail import Moment
+from spark_eos.log.timekeeping import Stamp
 from spark_eos.protocol.actions import Action, Request
 from spark_eos.protocol.rules import Rejected, apply, judged_by
 from spark_eos.protocol.state import State
@@ -64,7 +65,9 @@ class Draft:
     def __post_init__(self) -> None:
         self.state = judged_by(self.state)  # As the entry will be.
 
-    def add(self, ticket: Ticket, now_ms: int) -> BaseException | Committed | None:
+    def add(
+        self, ticket: Ticket, stamp: Callable[[State, Sequence[Action]], Stamp]
+    ) -> BaseException | Committed | None:
         """Add what the ticket asks for, or say why it is not to be added."""
         try:
             actions = tuple(ticket.propose(self.state))
@@ -72,7 +75,8 @@ class Draft:
             return error
         if not actions:
             return Committed(self.state.seq, (), self.state, ticket.request_id)
-        request = Request(ticket.request_id, now_ms, actions, ticket.writer)
+        now = stamp(self.state, actions)
+        request = Request(ticket.request_id, now.timestamp_ms, actions, ticket.writer, now.clock_checked)
         after, outcome = apply(self.state, request)
         if isinstance(outcome, Rejected):
             return outcome.error

@@ -68,7 +68,8 @@ def state_at(log: Log, seq: int) -> State:
 def entry_at_time(log: Log, timestamp_ms: int) -> int:
     """The last entry whose time is not after ``timestamp_ms``: what there was at that time.
 
-    An entry's time is its writer's, but never before that of the entry before it. Raises `InvalidRequestError`,
+    An entry's time is its writer's, but never before that of the entry before it, unless a wrong clock had driven it
+    ahead and it was set back (`eoslog clock --mend`). Raises `InvalidRequestError`,
     naming the earliest time, if that entry is retired or the log began later; and for a time to come.
     """
     newest = log.follow()
@@ -79,15 +80,19 @@ def entry_at_time(log: Log, timestamp_ms: int) -> int:
                 f"{iso(timestamp_ms)} is yet to come ({iso(now_ms)} now): what {log.url} will hold then is not known"
             )
         return newest.seq
-    state = next(
-        (found for found in _snapshots(log, newest.seq) if found.timestamp_ms <= timestamp_ms), EMPTY
-    )
+    state, last = EMPTY, newest.seq
+    for found in _snapshots(log, newest.seq):
+        if found.timestamp_ms <= timestamp_ms:
+            state = found
+            break
+        last = found.seq
     seq = state.seq
     try:
-        for step in replay(log, state, newest.seq):
-            if step.after.timestamp_ms > timestamp_ms:
-                break
-            seq = step.entry.seq
+        for step in replay(log, state, last):
+            if step.after.timestamp_ms <= timestamp_ms:
+                seq = step.entry.seq
+            elif newest.time_resets == step.after.time_resets:
+                break  # Else the log's time may go back once more.
     except InvalidRequestError:
         if state is not EMPTY:
             raise

@@ -29,6 +29,7 @@ from spark_eos.log.read import Records, offset_for_time, read
 from spark_eos.log.segments import SegmentWriter
 from spark_eos.log.stage import BUFFER_BYTES, stage_rows
 from spark_eos.log.tail import Tail
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.log.upkeep import Upkeep
 from spark_eos.protocol.actions import Action, CreateLog, ExpireTransaction
@@ -95,6 +96,7 @@ class Log:
                 "path, or write to it first"
             )
         _check_end(log, retry or Retry())
+        log.time.saw(log.state)
         return log
 
     @classmethod
@@ -192,6 +194,11 @@ class Log:
         """Where it is loaded, the log is opened there. Settings of the store go along, with their secrets."""
         return _reopened, (self.store, self.clock, self._parts.retry, self.log_id, self.does_upkeep)
 
+    @property
+    def time(self) -> Timekeeper:
+        """What this process knows of the time, by the store's clock and its own."""
+        return self._parts.time
+
     # -- state --------------------------------------------------------------------------------------
 
     @property
@@ -280,13 +287,14 @@ class Log:
             self.upkeep.share(committed.state)
         return committed
 
-    def sweep(self, *, everything: bool = False) -> tuple[Action, ...]:
+    def sweep(self, *, everything: bool = False, trust_clock: bool = False) -> tuple[Action, ...]:
         """End what is over in the state seen last: open transactions past their timeout, old ids and offsets.
 
         Cheap if there is nothing; to be called now and then, by anybody. Returns what was ended. Old ids are
-        looked for once an hour, or at once with ``everything``, which also raises what goes wrong.
+        looked for once an hour, or at once with ``everything``, which also raises what goes wrong. In a log that was
+        idle they are at most a day older than its newest entry, or with ``trust_clock`` as old as the store says.
         """
-        return self._parts.sweeper.sweep(self.state, everything=everything)
+        return self._parts.sweeper.sweep(self.state, everything=everything, trust_clock=trust_clock)
 
     def end_overdue(self) -> State:
         """`sweep`, by who would have to wait for open transactions; the newest state seen then.
@@ -296,6 +304,10 @@ class Log:
         with suppress(EosLogError):
             self.sweep()
         return self.state
+
+    def due(self, *, trust_clock: bool = False) -> list[Action]:
+        """The ids and offsets that `sweep` would forget with ``everything``."""
+        return self._parts.sweeper.due(self.state, trust_clock=trust_clock)
 
     def overdue(self) -> list[ExpireTransaction]:
         """The open transactions that `sweep` would end with ``everything``. Raises what the store raises."""

@@ -12,6 +12,7 @@ from spark_eos.log.ready import ready_to_commit
 from spark_eos.log.snapshots import Snapshots
 from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.log.upkeep import Upkeep
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
@@ -44,9 +45,11 @@ class Parts:
         self.pieces = Pieces(store)
         snapshots = Snapshots(store, self.pieces)
         self.tail = Tail(store, state, snapshots.passed, clock)
-        self.committer = Committer(store, self.tail, clock, self.retry)
+        self.time = Timekeeper(store, clock)
+        self.time.saw(state)
+        self.committer = Committer(store, self.tail, clock, self.retry, self.time)
         self.upkeep = Upkeep(store, snapshots, clock, self._is_same, self.tail.check)
-        self.sweeper = Sweeper(self.committer.commit, store, clock)
+        self.sweeper = Sweeper(self.committer.commit, store, clock, self.time)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`."""

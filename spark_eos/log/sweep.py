@@ -15,6 +15,7 @@ from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit import Committed, Propose
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.protocol.actions import Action, ExpireTransaction
 from spark_eos.protocol.rules import expiry
 from spark_eos.protocol.state import Producer, State
@@ -57,16 +58,21 @@ class Sweeper:
     where the question costs requests, it only decides when the store is asked.
     """
 
-    def __init__(self, commit: Callable[..., Committed], store: Store, clock: Clock) -> None:
+    def __init__(
+        self, commit: Callable[..., Committed], store: Store, clock: Clock, time: Timekeeper
+    ) -> None:
         self._commit = commit
         self._store = store
         self._clock = clock
+        self._time = time
         self._lock = threading.Lock()
         self._watched: dict[ProducerStamp, _Watch] = {}
         self._rest_until = 0.0
         self._next_expiry = clock.monotonic() + EXPIRY_INTERVAL_S
 
-    def sweep(self, state: State, *, everything: bool = False) -> tuple[Action, ...]:
+    def sweep(
+        self, state: State, *, everything: bool = False, trust_clock: bool = False
+    ) -> tuple[Action, ...]:
         """End what is over in ``state``; what was ended. With ``everything``, look for old ids at once.
 
         With ``everything`` errors are raised; else they are logged, and the next sweep waits a little.
@@ -85,15 +91,20 @@ class Sweeper:
             if overdue:
                 done += self._end(lambda newest: [one for one in overdue if expiry.is_open(newest, one)])
             if old:
-                # Taken before the request has its timestamp, which is what the rule looks at.
-                now_ms = self._clock.now_ms()
-                done += self._end(lambda newest: list(expiry.due(newest, now_ms)))
+                done += self._end(lambda newest: self.due(newest, trust_clock=trust_clock))
         except EosLogError as error:
             if everything:
                 raise
             self._rest_until = self._clock.monotonic() + PAUSE_S
             _LOG.warning("what is over in the log was not ended, and will be tried again: %s", error)
         return done
+
+    def due(self, state: State, *, trust_clock: bool = False) -> list[Action]:
+        """The ids and offsets that are past their time in ``state``: by the wall clock, and by the store's as well."""
+        # The store is asked only if there seems to be something.
+        if not any(expiry.due(state, max(self._clock.now_ms(), state.timestamp_ms))):
+            return []
+        return list(expiry.due(state, self._time.expiry_ms(state, trust_clock=trust_clock)))
 
     def overdue(self, state: State, *, everything: bool = False) -> list[ExpireTransaction]:
         """The transactions that are open in ``state`` and past their time. Raises what the store raises.

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
+from spark_eos.log.history import iso
 from spark_eos.log.log import Log
+from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.retired import RetiredNames
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.vacuum import MIN_AGE_S, HeartbeatName, Tell, Vacuum, silent
-from spark_eos.protocol.rules import expiry
 
 __all__ = ["STEPS", "Done", "Maintainer", "Step", "check_steps", "size_text"]
 
@@ -58,7 +59,7 @@ class Maintainer:
 
     ``only`` are the steps to do. ``min_age_s`` is how long a writer has from its start to its commit before it
     may be refused, ``tail_rows`` how many of the newest batches there must be to roll them, ``trust_clock`` lets
-    retention believe this machine's clock whatever it says, and ``heartbeat_name`` comes from who knows the
+    retention and expiry believe this machine's clock whatever it says, and ``heartbeat_name`` comes from who knows the
     clients (see `spark_eos.maintenance.vacuum.Vacuum`). ``delete_names_s`` is after how long the names of retired
     entries are deleted (see `spark_eos.maintenance.retired`); None: never.
     """
@@ -82,6 +83,7 @@ class Maintainer:
         self._only = check_steps(only)
         self._dry_run = dry_run
         self._tell = tell
+        self._trust_clock = trust_clock
         self._retention = Retention(log, trust_clock=trust_clock)
         self._vacuum = Vacuum(log, min_age_s=min_age_s, heartbeat_name=heartbeat_name, tell=tell)
         self._names = None
@@ -168,13 +170,21 @@ class Maintainer:
 
     def _expire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("looking for what is past its time")
-        if dry_run:
-            ended = len(log.overdue()) + len([*expiry.due(log.state, log.clock.now_ms())])
-        else:
-            ended = len(log.sweep(everything=True))
-        return (
-            f"{_did(dry_run, 'end')} {_count(ended, 'thing', 'things')} past their time" if ended else NOTHING
+        trust = self._trust_clock
+        ended = (
+            [*log.overdue(), *log.due(trust_clock=trust)]
+            if dry_run
+            else log.sweep(everything=True, trust_clock=trust)
         )
+        named = (
+            f"{_did(dry_run, 'end')} {_count(len(ended), 'thing', 'things')} past their time"
+            if ended
+            else NOTHING
+        )
+        store_ms = log.time.store_ms()
+        if store_ms is not None and is_ahead(log.state, store_ms):
+            return f"{named} (the log's time is ahead, {iso(log.state.timestamp_ms)}: {MEND})"
+        return named
 
 
 _KINDS = {

@@ -11,11 +11,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
+from spark_eos.errors import EosLogError
+from spark_eos.log import names
+from spark_eos.log.history import iso
+from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.maintenance.verify_chain import Chain
 from spark_eos.maintenance.verify_data import DataCheck
 from spark_eos.maintenance.verify_pieces import PieceCheck
 from spark_eos.maintenance.verify_report import Finding, Notes, Summary, Verdict
+from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
 __all__ = ["Finding", "Summary", "Verdict", "verify"]
@@ -41,5 +47,19 @@ def verify(
     notes = Notes(found, progress)
     pieces = PieceCheck(store, notes, repair=repair)
     state = Chain(store, pieces, notes, repair=repair, quick=quick).walk()
+    _check_time(store, state, notes)
     DataCheck(store, pieces, notes, quick=quick).check(state)
     return notes.summary
+
+
+def _check_time(store: Store, state: State, notes: Notes) -> None:
+    with suppress(EosLogError):  # Who may not write cannot ask.
+        store_ms = store.now_ms()
+        if store_ms is not None and is_ahead(state, store_ms):
+            notes.add(
+                Verdict.NOTE,
+                names.entry(state.seq, state.entries_per_folder),
+                f"the log's time is {iso(state.timestamp_ms)}, that of the store {iso(store_ms)}: a wrong clock has "
+                "driven it ahead, and what was used since does not expire",
+                MEND,
+            )

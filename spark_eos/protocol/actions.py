@@ -261,6 +261,15 @@ class AlterLog(NamedTuple):
     config: tuple[tuple[str, str], ...]
 
 
+class ResetLogTime(NamedTuple):
+    """The log's time goes back to ``timestamp_ms``, and every time in the state that lies behind it as well.
+
+    For a log whose time a wrong clock has driven ahead; ``timestamp_ms`` is the time by the store's own clock.
+    """
+
+    timestamp_ms: int
+
+
 TO_THE_END = -1
 """In place of an offset in `AdvanceLogStart`: up to the last stable offset, wherever it is by then."""
 
@@ -317,6 +326,7 @@ Action = (
     | ExpireTransactionalIds
     | ExpireOffsets
     | AlterLog
+    | ResetLogTime
 )
 
 
@@ -324,13 +334,15 @@ class Request(NamedTuple):
     """Actions that happen together or not at all.
 
     ``request_id`` (16 random bytes) lets a writer recognise its own request after a lost reply; ``writer``
-    says to people who it was.
+    says to people who it was. ``clock_checked``: the writer has compared ``timestamp_ms`` with the store's own clock,
+    or with its own monotonic one since it saw the log's time.
     """
 
     request_id: bytes
     timestamp_ms: int
     actions: tuple[Action, ...]
     writer: str = ""
+    clock_checked: bool = False
 
 
 class Entry(NamedTuple):

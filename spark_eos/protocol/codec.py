@@ -193,5 +193,6 @@ _ACTIONS: dict[str, Callable[[dict[str, Any]], a.Action]] = {
         **_converted(fields, transactional_ids=tuple)
     ),
     "ExpireOffsets": lambda fields: a.ExpireOffsets(**_converted(fields, partitions=_pairs)),
+    "ResetLogTime": lambda fields: a.ResetLogTime(**fields),
     "AlterLog": lambda fields: a.AlterLog(**_converted(fields, config=_pairs)),
 }

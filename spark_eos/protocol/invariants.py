@@ -76,8 +76,10 @@ def _elsewhere(state: State, query: Query) -> Query | None:
 def check_later(before: State, after: State) -> None:
     """Raise `InvariantError` if ``after`` is impossible, or cannot come any number of entries after ``before``."""
     check_state(after)
-    for name in ("seq", "timestamp_ms", "next_producer_id", "staging_floor"):
+    for name in ("seq", "time_resets", "next_producer_id", "staging_floor"):
         _ensure(getattr(before, name) <= getattr(after, name), f"{name} went back")
+    was_reset = before.time_resets < after.time_resets
+    _ensure(was_reset or before.timestamp_ms <= after.timestamp_ms, "timestamp_ms went back")
     _ensure(before.log_id in {"", after.log_id}, "the log changed its id")
     for key, old in before.partitions.items():
         new = after.partitions.get(key)

@@ -86,7 +86,8 @@ def _entry(version: int) -> dict[str, Any]:
 
     1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
     4: names of sources, and what is known of a query's state.
-    5: which history an entry was put behind; its requests are judged by rules 2 (`spark_eos.protocol.types.RULES`).
+    5: which history an entry was put behind, whether its clock was checked, and a log's time set back; its requests are
+    judged by rules 2 (`spark_eos.protocol.types.RULES`).
     """
     pair = record("Pair", name="string", value="string")
     stamp = record("ProducerStamp", producer_id="long", epoch="long", number="long")
@@ -172,13 +173,16 @@ def _entry(version: int) -> dict[str, Any]:
         record("RaiseStagingFloor", seq="long"),
         *(() if version == 1 else _actions_v2()),
         *(() if version < 3 else _actions_v3()),
+        *(() if version < 5 else (record("ResetLogTime", timestamp_ms="long"),)),
     ]
+    checked = {"clock_checked": "boolean"} if version >= 5 else {}
     request = record(
         "Request",
         request_id={"type": "fixed", "name": "RequestId", "size": 16},
         timestamp_ms="long",
         writer="string",
         actions=array(actions),
+        **checked,
     )
     since_5 = {"previous": "bytes"} if version >= 5 else {}
     return record("Entry", seq="long", requests=array(request), **since_5)

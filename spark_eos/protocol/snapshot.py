@@ -65,7 +65,16 @@ def decode_snapshot(data: Any, seq: int, where: str) -> State:
 
 
 def _state(state: State) -> dict[str, Any]:
-    plain = ("seq", "log_id", "timestamp_ms", "next_producer_id", "staging_floor", "rules", "lineage")
+    plain = (
+        "seq",
+        "log_id",
+        "timestamp_ms",
+        "next_producer_id",
+        "staging_floor",
+        "rules",
+        "lineage",
+        "time_resets",
+    )
     return {
         **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},
         "topics": [

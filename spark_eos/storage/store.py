@@ -140,6 +140,13 @@ class Store(ABC):
         self.size(name)
         return None
 
+    def now_ms(self) -> int | None:
+        """Milliseconds since 1970 by the store's own clock, to the second at least; None if it cannot tell.
+
+        The time that the store gives an object made now. To be called seldom. Raises what making one raises.
+        """
+        return None
+
     def meeting(self, name: str) -> Meeting | None:
         """Where the processes of this machine, or of this folder, that write to the log ``name`` meet; if they can."""
         return None

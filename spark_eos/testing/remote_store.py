@@ -28,6 +28,7 @@ _VERBS = {
     "read": "GET",
     "size": "HEAD",
     "age_s": "HEAD",
+    "now_ms": "HEAD",
     "delete": "DELETE",
 }
 

@@ -60,6 +60,9 @@ class WrappedStore(Store):
     def identity(self, name: str) -> Hashable | None:
         return self.inner.identity(name) if self.is_local else None  # Nothing goes wrong with a system call.
 
+    def now_ms(self) -> int | None:
+        return self._call("now_ms", "", self.inner.now_ms)
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
 

@@ -9,6 +9,7 @@ import pytest
 from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli.main import main
 from spark_eos.log.log import Log
+from spark_eos.storage import open_store
 from tests.log.fakes import FakeClock
 
 
@@ -20,7 +21,9 @@ def run(capsys, *arguments):
 @pytest.fixture
 def url(log_url):
     """A log of 1970: all in it is past its time."""
-    log = Log.create(log_url, clock=FakeClock())
+    clock, store = FakeClock(), open_store(log_url)
+    store.now_ms = clock.now_ms
+    log = Log.create(store, clock)
     Admin(log).create_topic("t")
     with Producer(log) as producer:
         producer.send("t", b"x")
@@ -32,14 +35,16 @@ def url(log_url):
 def test_settings(url, capsys):
     lines = [line.split() for line in run(capsys, "configs", url).splitlines()]
     assert lines[0] == ["NAME", "VALUE", "DEFAULT"]
-    assert lines[1] == ["offsets.retention.minutes", "10080", "10080"]
+    assert lines[1] == ["entry.timestamp.after.max.ms", "3600000", "3600000"]
+    assert lines[2] == ["offsets.retention.minutes", "10080", "10080"]
     altered = run(
         capsys,
         *("configs", url, "--alter", "offsets.retention.minutes=5", "producer.id.expiration.ms=6"),
     )
-    assert altered.splitlines()[1].split() == ["offsets.retention.minutes", "5", "10080"]
+    assert altered.splitlines()[2].split() == ["offsets.retention.minutes", "5", "10080"]
     back = json.loads(run(capsys, "configs", "--json", url, "--alter", "offsets.retention.minutes="))
     assert back["config"] == {
+        "entry.timestamp.after.max.ms": "3600000",
         "offsets.retention.minutes": "10080",
         "producer.id.expiration.ms": "6",
         "transactional.id.expiration.ms": "604800000",
@@ -56,8 +61,9 @@ def test_settings_that_are_none(url, capsys):
 
 
 def test_expiring(url, capsys):
-    assert run(capsys, "expire", url).splitlines() == [
-        "forgot the sequence numbers of producer 0",
+    # The log was idle: without the option it is a day later than its newest entry.
+    assert run(capsys, "expire", url) == "forgot the sequence numbers of producer 0\n"
+    assert run(capsys, "expire", url, "--trust-clock").splitlines() == [
         "forgot transactional.id app",
         "forgot offsets of group g: t-0",
     ]
@@ -65,7 +71,7 @@ def test_expiring(url, capsys):
 
 
 def test_json_of_expiring(url, capsys):
-    assert json.loads(run(capsys, "expire", url, "--json")) == {
+    assert json.loads(run(capsys, "expire", url, "--json", "--trust-clock")) == {
         "transactions": [],
         "producers": [0],
         "transactional_ids": ["app"],

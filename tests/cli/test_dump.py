@@ -29,6 +29,8 @@ from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 
+pytestmark = pytest.mark.usefixtures("timeless_folders")
+
 
 @pytest.fixture
 def log():

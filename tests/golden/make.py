@@ -20,6 +20,7 @@ from spark_eos.protocol.rules.microbatch import MicroBatch, propose
 from spark_eos.protocol.rules.sealing import PIECE_ROWS
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
+from spark_eos.storage import open_store
 
 
 class FixedClock:
@@ -36,7 +37,7 @@ class FixedClock:
         return self.now_ms() * 1_000_000
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.now_ms() / 1000
 
     def sleep(self, seconds: float) -> None:
         pass
@@ -79,7 +80,9 @@ def _kafka(*values: str) -> pa.Table:
 def make(folder: Path) -> None:
     """Every action and every kind of batch, at least once."""
     clock = FixedClock()
-    log = Log.create(folder, clock=clock, snapshot_interval=8, entries_per_folder=32)
+    store = open_store(str(folder))
+    store.now_ms = clock.now_ms  # type: ignore[method-assign]
+    log = Log.create(store, clock=clock, snapshot_interval=8, entries_per_folder=32)
     events = _create(log, "events", "00000000-0000-4000-8000-000000000001", 3)
     copies = _create(log, "copies", "00000000-0000-4000-8000-000000000002", 2)
     people_schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])

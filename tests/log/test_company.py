@@ -27,6 +27,8 @@ from spark_eos.testing import FaultyStore
 
 from .fakes import FakeClock, create
 
+pytestmark = pytest.mark.usefixtures("timeless_folders")
+
 
 class Clock(FakeClock):
     """A process's own: its ids are nobody else's."""

@@ -31,7 +31,9 @@ class Log:
         self.now = 1000
 
     def do(self, *actions):
-        entry = Entry(self.state.seq + 1, (Request(bytes(16), self.now, actions, "test"),))
+        entry = Entry(
+            self.state.seq + 1, (Request(bytes(16), self.now, actions, "test", clock_checked=True),)
+        )
         entry = decode_entry(encode_entry(entry), entry.seq, "entry")
         before = self.state
         self.state, (outcome,) = apply_entry(before, entry)

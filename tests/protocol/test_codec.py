@@ -77,6 +77,7 @@ ACTIONS = (
         ),
     ),
     a.AlterLog(()),
+    a.ResetLogTime(1234),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -101,6 +102,11 @@ def test_round_trip():
 
 def test_every_action_makes_the_round_trip():
     assert {type(action) for action in ACTIONS} == set(a.Action.__args__)
+
+
+def test_whether_a_clock_was_checked_makes_the_round_trip():
+    entry = a.Entry(0, (a.Request(bytes(16), 7, (), "w", clock_checked=True), a.Request(bytes(16), 7, ())))
+    assert decode_entry(encode_entry(entry), 0, "x") == entry
 
 
 def test_anything_with_a_buffer_is_read():

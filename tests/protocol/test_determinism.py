@@ -343,7 +343,7 @@ def test_one_entry_may_end_a_transaction_and_forget_what_was_in_it(log, what):
     late = log.now + 10 * 24 * 3_600_000
     requests = (
         a.Request(bytes(16), log.now, (a.EndTransaction(stamp, True),)),
-        a.Request(bytes(16), late, (END_AND_FORGET[what],)),
+        a.Request(bytes(16), late, (END_AND_FORGET[what],), clock_checked=True),
     )
     entry = a.Entry(log.state.seq + 1, requests)
     after, outcomes = apply_checked(log.state, entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from spark_eos.clients.admin.groups import GroupAdmin, GroupDescription, GroupPartition, MemberDescription
-from spark_eos.clients.admin.settings import Expired, LogDescription, SettingsAdmin
+from spark_eos.clients.admin.settings import ClockDescription, Expired, LogDescription, SettingsAdmin
 from spark_eos.clients.admin.topics import PartitionDescription, TopicAdmin, TopicDescription
 from spark_eos.clients.admin.transactions import (
     HangingTransaction,
@@ -16,6 +16,7 @@ from spark_eos.clients.admin.transactions import (
 
 __all__ = [
     "Admin",
+    "ClockDescription",
     "Expired",
     "GroupDescription",
     "GroupPartition",

@@ -20,6 +20,7 @@ from spark_eos.protocol.rules import (
     segments,
     settings,
     starts,
+    times,
     topics,
 )
 from spark_eos.protocol.state import State
@@ -98,21 +99,23 @@ _RULES: dict[type, Callable[[State, Any], tuple[State, Any]]] = {
     a.ExpireTransactionalIds: expiry.expire_transactional_ids,
     a.ExpireOffsets: expiry.expire_offsets,
     a.AlterLog: settings.alter,
+    a.ResetLogTime: times.reset,
 }
 
 
 def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
     """The state after ``request`` and what came of it; the same state where it is rejected.
 
-    Time never goes back: the request's timestamp counts as at least the one before it.
+    Time never goes back: the request's timestamp counts as at least the one before it. Nor does it run ahead
+    (`spark_eos.protocol.rules.times`).
     """
-    new = replace(state, timestamp_ms=max(state.timestamp_ms, request.timestamp_ms))
+    new = times.at(state, request)
     results = []
     try:
         if not state.log_id and not (request.actions and isinstance(request.actions[0], a.CreateLog)):
             raise InvalidRequestError("the first action of a log is CreateLog")
         for action in request.actions:
-            new, result = _RULES[type(action)](new, action)
+            new, result = times.judge(_RULES[type(action)], state, new, request, action)
             results.append(result)
     except EosLogError as error:
         return state, Rejected(error)

@@ -12,11 +12,15 @@ from spark_eos.protocol.state import State
 __all__ = ["LOG_CONFIGS", "alter", "is_setting", "setting"]
 
 LOG_CONFIGS: dict[str, int] = {
+    "entry.timestamp.after.max.ms": 3_600_000,
     "offsets.retention.minutes": 10_080,
     "producer.id.expiration.ms": 86_400_000,
     "transactional.id.expiration.ms": 604_800_000,
 }
-"""Settings and their defaults (Kafka's): whole numbers from 1 up."""
+"""Settings and their defaults (Kafka's): whole numbers from 1 up.
+
+``entry.timestamp.after.max.ms`` is for the times of entries what message.timestamp.after.max.ms is for records.
+"""
 
 
 def setting(state: State, name: str) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from spark_eos.testing.simulator.world import Process
 
-__all__ = ["SimulatedClock"]
+__all__ = ["EPOCH_MS", "SimulatedClock"]
 
-_EPOCH_MS = 1_800_000_000_000
+EPOCH_MS = 1_800_000_000_000
 
 
 class SimulatedClock:
@@ -16,7 +16,7 @@ class SimulatedClock:
         self._process = process
 
     def now_ms(self) -> int:
-        return _EPOCH_MS + int(self._process.world.now * 1000) + self._process.wall_skew_ms
+        return EPOCH_MS + int(self._process.world.now * 1000) + self._process.wall_skew_ms
 
     def now_ns(self) -> int:
         return self.now_ms() * 1_000_000

@@ -21,16 +21,21 @@ from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.protocol.rules import Rejected, apply, behind, judged_by
 from spark_eos.protocol.rules.evidence import is_repeatable
+from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Store
 from spark_eos.testing.simulator.account import Rows
 from spark_eos.testing.simulator.book import Book
+from spark_eos.testing.simulator.clock import EPOCH_MS
 from spark_eos.testing.simulator.stage import COPIERS, INPUT, OUTPUT
 from spark_eos.testing.simulator.store import SimulatedStore
 from spark_eos.testing.simulator.told import Told
 
 __all__ = ["Referee"]
+
+_ROUNDED_MS = 2000
+"""What times in whole seconds may differ."""
 
 _ENOUGH = 5
 """Problems after which a log is not read on: one mistake brings many."""
@@ -72,6 +77,7 @@ class Referee:
                 stepwise = self._request(stepwise, request, self._landed(self._seq))
             if behind(stepwise, entry) != after:
                 self._say("its requests one by one come to something else")
+            self._check_time(after)
             self.state, self.entries = after, self.entries + 1
 
     def _request(self, before: State, request: a.Request, now: float) -> State:
@@ -88,6 +94,12 @@ class Referee:
         self.book.enter(before, request, outcome.results, after, now)
         self._check_copies(stood, after)
         return after
+
+    def _check_time(self, state: State) -> None:
+        """The log's time is no further ahead of the world's than a clock may be wrong, whatever clocks say."""
+        ahead_ms = state.timestamp_ms - EPOCH_MS - self._landed(self._seq) * 1000
+        if ahead_ms > setting(state, "entry.timestamp.after.max.ms") + _ROUNDED_MS:
+            self._say(f"the log's time is {ahead_ms / 1000:.0f} s ahead")
 
     def _may_repeat(self, request: a.Request) -> bool:
         """Who could not see any more whether it is in asks again, if that does no harm.

@@ -19,6 +19,7 @@ from spark_eos.log import names
 from spark_eos.storage.meeting import Meeting
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo
+from spark_eos.testing.simulator.clock import EPOCH_MS
 from spark_eos.testing.simulator.meeting import Place, SimulatedMeeting
 from spark_eos.testing.simulator.world import Killed, World
 from spark_eos.testing.wrapped_store import WrappedStore
@@ -78,6 +79,10 @@ class SimulatedStore(WrappedStore):
 
         return self._call("age_s", name, effect)
 
+    def now_ms(self) -> int | None:
+        """The world's time, in whole seconds."""
+        return self._call("now_ms", "", lambda: EPOCH_MS + math.floor(self._world.now + self._phase_s) * 1000)
+
     def settle(self, name: str) -> None:
         """Nothing: what is in memory is as durable as it gets."""
 
@@ -87,7 +92,7 @@ class SimulatedStore(WrappedStore):
         return iter(found)
 
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
-        reading = operation in {"read", "size", "age_s", "list", "settle"}
+        reading = operation in {"read", "size", "age_s", "now_ms", "list", "settle"}
         return (self._read if reading else self._change)(operation, name, effect)
 
     # -- Trouble ----------------------------------------------------------------------------------------

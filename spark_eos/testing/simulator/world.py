@@ -18,6 +18,12 @@ import greenlet
 __all__ = ["Killed", "Process", "Weather", "World"]
 
 
+_YEAR_MS = 31_536_000_000
+
+JUMPS_MS = (-86_400_000, -5000, 5000, 3_600_000, 73 * _YEAR_MS, -20 * _YEAR_MS)
+"""How far wall clocks jump: by a little, and by years."""
+
+
 class Killed(BaseException):
     """The process is dead: raised in it wherever it stands, and by whatever it still tries to do."""
 
@@ -168,7 +174,7 @@ class Process:
             world.note(f"frozen for {seconds:.0f} s")
             self.wait(seconds)
         if world.strikes("jump"):
-            self.wall_skew_ms += world.random.choice([-86_400_000, -5000, 5000, 3_600_000])
+            self.wall_skew_ms += world.random.choice(JUMPS_MS)
             world.note(f"wall clock off by {self.wall_skew_ms} ms")
         self.wait(world.random.expovariate(200))
 
