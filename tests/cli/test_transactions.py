@@ -45,7 +45,7 @@ def begin(url, transactional_id, partition=0):
 
 
 @pytest.fixture
-def log(log_url, timeless_folders):
+def log(log_url, timeless_folders):  # noqa: ARG001  (it has to come first)
     """A log of 1970, so that what is open in it is open for long; ``done`` has committed."""
     log = Log.create(log_url, clock=FakeClock())
     Admin(log).create_topic("t", 2)
