@@ -11,111 +11,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import NamedTuple, TypeAlias, overload
+from typing import TypeAlias
 
 from spark_eos.errors import IllegalStateError
-from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
+from spark_eos.protocol.index_rows import IndexRow, Kind, Rows
 
 __all__ = ["Index", "IndexRow", "Kind", "Load", "Piece", "PieceContent", "Rows", "in_memory"]
-
-
-class Kind(IntEnum):
-    """What a batch is: records, or the control batch that ends a transaction (Kafka's type numbers, +1).
-
-    ``ABORTED`` are records of an aborted transaction, once they are sealed: so nobody has to remember which
-    transactions were aborted. ``NOTHING`` are offsets of which nothing is left.
-    """
-
-    DATA = 0
-    ABORT = 1
-    COMMIT = 2
-    ABORTED = 3
-    NOTHING = 4
-
-
-class IndexRow(NamedTuple):
-    """One batch of a partition: offsets ``base_offset`` to ``base_offset + count - 1``.
-
-    ``file`` and ``batch`` are None for control batches, which have one offset and no rows. A batch of a file
-    that was written anew may have fewer rows than offsets; the file says then which each row has.
-    """
-
-    base_offset: int
-    count: int  # type: ignore[assignment]
-    kind: Kind
-    producer: ProducerStamp
-    max_timestamp_ms: int
-    file: FileRef | None = None
-    batch: BatchRef | None = None
-
-    @property
-    def next_offset(self) -> int:
-        """The offset behind the last one of this batch."""
-        return self.base_offset + self.count
-
-
-class Rows(Sequence[IndexRow]):
-    """Index rows by rising offset.
-
-    Immutable to its holders: `append` gives new ones that share the rows with the old one. The newest
-    holder appends in place, an older one copies first, so following a log costs O(1) a batch and a state
-    that lost its race for a slot is never seen by others.
-    """
-
-    __slots__ = ("_length", "_rows")
-
-    def __init__(self, rows: Sequence[IndexRow] = ()) -> None:
-        self._rows = list(rows)
-        self._length = len(self._rows)
-
-    def append(self, row: IndexRow) -> Rows:
-        """These rows and ``row`` behind them."""
-        longer = Rows.__new__(Rows)
-        rows = self._rows if len(self._rows) == self._length else self._rows[: self._length]
-        rows.append(row)
-        # Two threads may have appended to one list at once: who did not get the place takes a copy.
-        longer._rows = rows if rows[self._length] is row else [*rows[: self._length], row]  # noqa: SLF001
-        longer._length = self._length + 1  # noqa: SLF001
-        return longer
-
-    def find(self, offset: int) -> int:
-        """The number of the first row whose ``next_offset`` lies behind ``offset``; O(log n)."""
-        at = bisect_right(self._rows, offset, 0, self._length, key=_base_offset) - 1
-        if at < 0:
-            return 0
-        return at if self._rows[at].next_offset > offset else at + 1
-
-    def since(self, offset: int) -> Rows:
-        """The rows that hold ``offset`` or later ones."""
-        return Rows(self._rows[self.find(offset) : self._length])
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, at: int) -> IndexRow: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[IndexRow]: ...
-    def __getitem__(self, at: int | slice) -> IndexRow | list[IndexRow]:
-        if isinstance(at, slice):
-            return [self._rows[i] for i in range(*at.indices(self._length))]
-        if not -self._length <= at < self._length:
-            raise IndexError(at)
-        return self._rows[at % self._length]
-
-    def __iter__(self) -> Iterator[IndexRow]:
-        for at in range(self._length):
-            yield self._rows[at]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rows) and self[:] == other[:]
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return f"Rows({self[:]!r})"
 
 
 class Piece:
@@ -215,9 +116,7 @@ class Index:
         """
         if self.pieces and offset < self.pieces[-1].next_offset:
             yield from _scan(self.pieces, offset, load, newer_than_ms)
-        tail = self.tail
-        for at in range(tail.find(offset), len(tail)):
-            row = tail[at]
+        for row in self.tail.rows(self.tail.find(offset)):
             if newer_than_ms is None or row.max_timestamp_ms >= newer_than_ms:
                 yield row
 
@@ -235,7 +134,7 @@ class Index:
         """The first offset that is in it; None if there is none."""
         if self.pieces:
             return self.pieces[0].base_offset
-        return self.tail[0].base_offset if self.tail else None
+        return self.tail.start
 
 
 def _scan(pieces: Sequence[Piece], offset: int, load: Load, newer_than_ms: int | None) -> Iterator[IndexRow]:
@@ -257,7 +156,3 @@ def _scan(pieces: Sequence[Piece], offset: int, load: Load, newer_than_ms: int |
 
 def _base_of_piece(piece: Piece) -> int:
     return piece.base_offset
-
-
-def _base_offset(row: IndexRow) -> int:
-    return row.base_offset

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import sys
+from itertools import accumulate
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.index import IndexRow, Kind, Rows
-from spark_eos.protocol.types import NO_PRODUCER
+from spark_eos.protocol.packing import BLOCK_ROWS
+from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp
 
 
 def row(base, count=5):
@@ -56,3 +63,103 @@ def test_as_a_sequence(index):
     assert hash(index) == hash(Rows(list(index)))
     assert index != list(index)
     assert repr(Rows()) == "Rows([])"
+
+
+# -- Packed rows ----------------------------------------------------------------------------------------
+
+LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300)
+STAMPS = st.builds(ProducerStamp, st.integers(-1, 3), st.integers(0, 2), st.integers(-1, 2**40))
+FILES = st.builds(FileRef, st.sampled_from(["data/t/0-a", "data/t/1-b"]), LONGS, st.integers(0, 2))
+BATCHES = st.builds(BatchRef, *[LONGS] * 8)
+
+
+@st.composite
+def some_rows(draw, least=0):
+    """Rows with holes between them and with any numbers in them."""
+    steps = draw(
+        st.lists(
+            st.tuples(st.integers(1, 2**61) | st.just(1), st.just(0) | st.integers(0, 9)),
+            min_size=least,
+            max_size=40,
+        )
+    )
+    bases = accumulate((count + hole for count, hole in steps), initial=draw(st.integers(0, 2**62)))
+    rows = []
+    for (count, _), base in zip(steps, bases, strict=False):
+        head = (base, count, draw(st.sampled_from(Kind)), draw(STAMPS), draw(LONGS))
+        rows.append(IndexRow(*head, *((draw(FILES), draw(BATCHES)) if draw(st.booleans()) else ())))
+    return rows
+
+
+@settings(max_examples=80, deadline=None)
+@given(some_rows(least=1), st.data())
+def test_packed_rows_are_those_that_were_appended(rows, data):
+    index = Rows()
+    for one in rows:
+        index = index.append(one)
+    assert [*index] == rows
+    assert index == Rows(rows)
+    assert index.pack() == Rows(rows).pack(), "the same bytes however they came there"
+    again = Rows.packed(*index.pack())
+    offsets = [one.base_offset for one in rows]
+    for offset in data.draw(st.lists(st.sampled_from(offsets), min_size=1, max_size=3)):
+        expected = next(n for n, one in enumerate(rows) if one.next_offset > offset)
+        for each in (index, again):
+            assert each.find(offset) == expected
+            assert each.since(offset)[:] == rows[expected:] == [*each.behind(expected)]
+    at = data.draw(st.integers(0, len(rows) - 1))
+    assert again[at] == rows[at] == index[at - len(rows)]
+    assert again[at:][::2] == rows[at::2] == index[at::2]
+    assert index[::-1] == rows[::-1]
+    assert index.start == again.start == rows[0].base_offset
+    assert type(again[at].kind) is Kind
+
+
+@settings(max_examples=40, deadline=None)
+@given(some_rows(least=4), st.data())
+def test_rows_read_from_a_snapshot_go_on_as_those_that_wrote_it(rows, data):
+    """Where the blocks are cut is a matter of what was done, not of who has read what when."""
+    ours = theirs = Rows()
+    for one in rows:
+        ours, theirs = ours.append(one), theirs.append(one)
+        if data.draw(st.booleans()):
+            theirs = Rows.packed(*theirs.pack())
+        if data.draw(st.integers(0, 9)) == 0:
+            count = data.draw(st.integers(0, len(ours)))
+            ours, theirs = ours.behind(count), theirs.behind(count)
+        assert ours.pack() == theirs.pack()
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("have", [0, 1, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1])
+def test_two_who_append_to_the_same_rows_see_their_own(have):
+    shared = Rows([row(5 * at) for at in range(have)])
+    ours, theirs = (Rows.packed(*shared.pack()) if have else shared).append(row(5 * have)), shared
+    for more in range(2 * BLOCK_ROWS):
+        theirs = theirs.append(row(5 * have + more, 1))
+    assert [one.count for one in ours] == [5] * (have + 1)
+    assert [one.count for one in theirs] == [5] * have + [1] * 2 * BLOCK_ROWS
+    assert len(shared) == have == len([*shared])
+
+
+def test_packed_rows_cost_a_few_bytes():
+    """As a micro-batch writes them: their files and stamps are shared by all partitions."""
+    rows, at = [], 0
+    for number in range(1024):
+        file = FileRef(f"data/t/{number}-a", 50_000, 0)
+        now = 1_700_000_000_000 + 1000 * number
+        batch = BatchRef(7, 10, 20_000 + number % 400, 400 + number % 80, number * 2**20 + 77, now - 50, now)
+        rows.append(IndexRow(at, 10, Kind.DATA, NO_PRODUCER, now, file, batch))
+        at += 10
+    data, heads, _ = Rows(rows).pack()
+    assert (len(data) + sys.getsizeof(heads)) / len(rows) < 20
+    assert Rows(rows)._heads == Rows(rows)._heads, "who has the same rows shares what they share"
+
+
+def test_damaged_blocks_are_named():
+    data, heads, opened = Rows([row(5 * at) for at in range(20)]).pack()
+    with pytest.raises(CorruptRecordError, match="other heads"):
+        Rows.packed(data, heads[1:], opened)
+    for cut in range(1, 8):
+        with pytest.raises(CorruptRecordError):
+            [*Rows.packed(data[:-cut], heads, opened)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from immutables import Map
 
-from spark_eos.protocol.index import Index, IndexRow, Kind, Piece, Rows
+from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
 from spark_eos.protocol.pieces import seal_pieces, seal_rows
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Partition, PartitionKey, State
@@ -53,7 +53,7 @@ def sealed_to(key: PartitionKey, partition: Partition, offset: int) -> Partition
     tail = partition.index.tail
     count = min(ready(partition), tail.find(offset))
     pieces, aborted = _cut(key, partition, count)
-    index = Index((*partition.index.pieces, *pieces), Rows(tail[count:]))
+    index = Index((*partition.index.pieces, *pieces), tail.behind(count))
     return replace(partition, index=index, aborted=aborted)
 
 
@@ -66,7 +66,7 @@ def _sealed(key: PartitionKey, partition: Partition) -> Partition:
     for piece in cut:
         pieces.append(piece)
         _join(pieces)
-    tail = Rows(partition.index.tail[count:])
+    tail = partition.index.tail.behind(count)
     return replace(partition, index=Index(tuple(pieces), tail), aborted=aborted)
 
 

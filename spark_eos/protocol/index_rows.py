@@ -1,0 +1,255 @@
+"""Index rows, and the newest ones of a partition: an append-only sequence that states share."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from itertools import islice
+from typing import NamedTuple, overload
+
+from spark_eos.errors import CorruptRecordError
+from spark_eos.protocol.packing import BLOCK_ROWS, Block, Heads, blocks, pack, unpack
+from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
+
+__all__ = ["IndexRow", "Kind", "Rows"]
+
+
+class Kind(IntEnum):
+    """What a batch is: records, or the control batch that ends a transaction (Kafka's type numbers, +1).
+
+    ``ABORTED`` are records of an aborted transaction, once they are sealed: so nobody has to remember which
+    transactions were aborted. ``NOTHING`` are offsets of which nothing is left.
+    """
+
+    DATA = 0
+    ABORT = 1
+    COMMIT = 2
+    ABORTED = 3
+    NOTHING = 4
+
+
+class IndexRow(NamedTuple):
+    """One batch of a partition: offsets ``base_offset`` to ``base_offset + count - 1``.
+
+    ``file`` and ``batch`` are None for control batches, which have one offset and no rows. A batch of a file
+    that was written anew may have fewer rows than offsets; the file says then which each row has.
+    """
+
+    base_offset: int
+    count: int  # type: ignore[assignment]
+    kind: Kind
+    producer: ProducerStamp
+    max_timestamp_ms: int
+    file: FileRef | None = None
+    batch: BatchRef | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the last one of this batch."""
+        return self.base_offset + self.count
+
+
+class Rows(Sequence[IndexRow]):
+    """Index rows by rising offset.
+
+    Immutable to its holders: `append` gives new ones that share the rows with the old one. The newest
+    holder appends in place, an older one copies first, so following a log costs O(1) a batch and a state
+    that lost its race for a slot is never seen by others.
+
+    The newest rows are *open*, objects in a list; each time there are `BLOCK_ROWS` of them they become a block of
+    bytes (`spark_eos.protocol.packing`), from which they are read again when they are asked for.
+    """
+
+    __slots__ = ("_closed", "_heads", "_last", "_length", "_open", "_packed")
+
+    def __init__(self, rows: Sequence[IndexRow] = ()) -> None:
+        rows = list(rows)
+        self._closed = len(rows) // BLOCK_ROWS * BLOCK_ROWS
+        blocks = [pack(rows[at : at + BLOCK_ROWS]) for at in range(0, self._closed, BLOCK_ROWS)]
+        self._packed = b"".join([data for data, _ in blocks])
+        self._heads = tuple(heads for _, heads in blocks)
+        self._open = rows[self._closed :]
+        self._last: tuple[bytes, Heads] | None = None
+        """The open rows, as long as they were not looked at since they were read from a snapshot."""
+        self._length = len(rows)
+
+    @classmethod
+    def packed(cls, data: bytes, heads: tuple[Heads, ...], opened: int) -> Rows:
+        """The rows of which another `pack` gave this; they are looked at when they are asked for."""
+        found = [*blocks(data)]
+        if len(found) != len(heads) or any(
+            one.rows != len(of.rows) for one, of in zip(found, heads, strict=True)
+        ):
+            raise CorruptRecordError("packed rows of an index are damaged: other heads belong to them")
+        end = found[-1].position if opened else len(data)
+        rows = sum(one.rows for one in found)
+        last = (data[end:], heads[-1]) if opened else None
+        return _rows(data[:end], heads[: -1 if opened else None], rows - opened, [], last, rows)
+
+    def pack(self) -> tuple[bytes, tuple[Heads, ...], int]:
+        """All rows as blocks with their heads, and how many rows the last one has, which are open (0: none)."""
+        opened = self._length - self._closed
+        if not opened:
+            return self._packed, self._heads, 0
+        data, heads = self._last or pack(self._open[:opened])
+        return self._packed + data, (*self._heads, heads), opened
+
+    def append(self, row: IndexRow) -> Rows:
+        """These rows and ``row`` behind them."""
+        rows, opened = self._opened(), self._length - self._closed
+        if opened + 1 == BLOCK_ROWS:
+            data, heads = pack([*rows[:opened], row])
+            length = self._length + 1
+            return _rows(self._packed + data, (*self._heads, heads), length, [], None, length)
+        if len(rows) != opened:
+            rows = rows[:opened]
+        rows.append(row)
+        # Two threads may have appended to one list at once: who did not get the place takes a copy.
+        if rows[opened] is not row:
+            rows = [*rows[:opened], row]
+        return _rows(self._packed, self._heads, self._closed, rows, None, self._length + 1)
+
+    def _opened(self) -> list[IndexRow]:
+        """The list of the open rows; behind them there may be others' rows."""
+        last = self._last
+        if last is not None:
+            data, heads = last
+            (block,) = blocks(data)
+            # Two threads may do so at once: each has the same rows, and `append` copes with two lists.
+            self._open = unpack(data, block, heads, _row)
+            self._last = None
+        return self._open
+
+    def find(self, offset: int) -> int:
+        """The number of the first row whose ``next_offset`` lies behind ``offset``."""
+        opened = self._length - self._closed
+        if opened and (rows := self._opened())[0].base_offset <= offset:
+            return self._closed + _find(rows, offset, opened)
+        number = 0
+        before: tuple[int, Block, Heads] | None = None
+        for block, heads in zip(blocks(self._packed), self._heads, strict=True):
+            if block.base_offset > offset:
+                break
+            before = number, block, heads
+            number += block.rows
+        if before is None:
+            return 0
+        first, block, heads = before
+        return first + _find(unpack(self._packed, block, heads, _row), offset, block.rows)
+
+    def since(self, offset: int) -> Rows:
+        """The rows that hold ``offset`` or later ones."""
+        return self.behind(self.find(offset))
+
+    def behind(self, count: int) -> Rows:
+        """Without the first ``count`` rows. Whole blocks stay as they are."""
+        if count <= 0:
+            return self
+        if count >= self._closed:
+            opened = self._opened()[count - self._closed : self._length - self._closed]
+            return _rows(b"", (), 0, opened, None, len(opened))
+        number = at = 0
+        for block in blocks(self._packed):
+            if number + block.rows > count:
+                break
+            number += block.rows
+            at += 1
+        data, heads = self._packed[block.position :], self._heads[at:]
+        if number < count:
+            first, head = pack(unpack(self._packed, block, heads[0], _row)[count - number :])
+            data, heads = first + self._packed[block.end :], (head, *heads[1:])
+        last = self._last  # Before the list, which is filled before this is taken away.
+        return _rows(data, heads, self._closed - count, self._open, last, self._length - count)
+
+    @property
+    def start(self) -> int | None:
+        """The first offset; None if there are no rows."""
+        if self._packed:
+            return next(blocks(self._packed)).base_offset
+        return self._opened()[0].base_offset if self._length else None
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, at: int) -> IndexRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[IndexRow]: ...
+    def __getitem__(self, at: int | slice) -> IndexRow | list[IndexRow]:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(self._length)
+            if step < 0:
+                return [*self][at]
+            return [*islice(self.rows(start), 0, max(stop - start, 0), step)]
+        if not -self._length <= at < self._length:
+            raise IndexError(at)
+        at %= self._length
+        return self._opened()[at - self._closed] if at >= self._closed else next(self.rows(at))
+
+    def rows(self, start: int) -> Iterator[IndexRow]:
+        """The rows from number ``start`` on."""
+        number = 0
+        if start < self._closed:
+            for block, heads in zip(blocks(self._packed), self._heads, strict=True):
+                if number + block.rows > start:
+                    yield from unpack(self._packed, block, heads, _row)[max(start - number, 0) :]
+                number += block.rows
+        if self._closed < self._length:
+            opened = self._opened()
+            for at in range(max(start - self._closed, 0), self._length - self._closed):
+                yield opened[at]
+
+    def __iter__(self) -> Iterator[IndexRow]:
+        return self.rows(0)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rows) or self._length != other._length:
+            return False
+        return all(one == another for one, another in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Rows({self[:]!r})"
+
+
+def _rows(
+    packed: bytes,
+    heads: tuple[Heads, ...],
+    closed: int,
+    opened: list[IndexRow],
+    last: tuple[bytes, Heads] | None,
+    length: int,
+) -> Rows:
+    new = Rows.__new__(Rows)
+    new._packed, new._heads, new._closed = packed, heads, closed  # noqa: SLF001
+    new._open, new._last, new._length = opened, last, length  # noqa: SLF001
+    return new
+
+
+_KINDS = tuple(Kind)
+
+
+def _row(
+    base: int,
+    count: int,
+    kind: int,
+    stamp: ProducerStamp,
+    newest: int,
+    file: FileRef | None = None,
+    batch: BatchRef | None = None,
+) -> IndexRow:
+    return IndexRow(base, count, _KINDS[kind], stamp, newest, file, batch)
+
+
+def _find(rows: list[IndexRow], offset: int, count: int) -> int:
+    at = bisect_right(rows, offset, 0, count, key=_base_offset) - 1
+    if at < 0:
+        return 0
+    return at if rows[at].next_offset > offset else at + 1
+
+
+def _base_offset(row: IndexRow) -> int:
+    return row.base_offset
