@@ -42,6 +42,7 @@ from spark_eos.testing.explorer.bodies import (
     transactional,
     visitor,
 )
+from spark_eos.testing.explorer.children import child
 from spark_eos.testing.explorer.history import Chain
 from spark_eos.testing.explorer.maintenance import (
     ROLLED,
@@ -285,6 +286,11 @@ SCENARIOS: dict[str, Scenario] = {
             "two threads of one process that may share a slot, and another process",
             (Role("A", asking("a"), others=(asking("b"),)), Role("B", asking("c"))),
             faults=1,
+        ),
+        Scenario(
+            "forked",
+            "a process that forks at any step of its commit, and its child, which commits, too",
+            (Role("A", asking("a"), others=(child("b"),)),),
         ),
         Scenario(
             "threads-at-odds",

@@ -6,13 +6,12 @@ whatever the child asks for; the log is the child's own, and as good as one that
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 from spark_eos.clients.producer import Producer
 from spark_eos.errors import IllegalStateError
 from spark_eos.log.log import Log
-from spark_eos.log.parts import Parts
+from spark_eos.testing.forks import log_in_child, producer_in_child
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.producers import idempotent
 from spark_eos.testing.simulator.stage import INPUT, Stage
@@ -32,28 +31,12 @@ def child(stage: Stage) -> Callable[[Process], None]:
         stage.world.note(f"is forked from {parent.name}")
         process.wall_skew_ms = parent.wall_skew_ms
         if producer is not None:
-            _try_all(_producer_in_child(producer))
-        own = _log_in_child(log, process)
+            _try_all(producer_in_child(producer))
+        own = log_in_child(log, SimulatedClock(process))
         stage.memories.append((process, own, None))
         return own
 
     return idempotent(stage, forked)
-
-
-def _producer_in_child(producer: Producer) -> Producer:
-    twin = object.__new__(Producer)
-    vars(twin).update(vars(producer), _made_in=-1)
-    twin.forked()
-    return twin
-
-
-def _log_in_child(log: Log, process: Process) -> Log:
-    twin = copy.copy(log)
-    parts = object.__new__(Parts)
-    vars(parts).update(vars(log._parts), clock=SimulatedClock(process), _is_same=twin.is_same)  # noqa: SLF001
-    vars(twin).update(clock=parts.clock, _parts=parts)
-    parts.forked()
-    return twin
 
 
 def _try_all(producer: Producer) -> None:
