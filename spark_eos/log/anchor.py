@@ -37,6 +37,10 @@ class Anchor:
         """The entry that was last compared, or read, and what told its file from others then."""
         self._sure_until = -math.inf
 
+    def goes_on_from(self, other: Anchor) -> None:
+        """It is of another process, forked from that of ``other``."""
+        self._known, self._sure_until = other._known, other._sure_until
+
     def before_reading(self, name: str) -> Hashable | None:
         """What tells the object from others; to be asked for before it is read. Raises `ObjectNotFoundError`."""
         return self._store.identity(name)

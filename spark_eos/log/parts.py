@@ -56,7 +56,7 @@ class Parts:
         before = self.tail
         self._of_the_parent |= before.watched
         self._make(before.state)
-        self.tail.was_seen(before.seen)
+        self.tail.goes_on_from(before)
 
     def check_repeatable(self, request_id: bytes) -> None:
         """Raise `IllegalStateError` for a request of the parent's whose outcome was not known when it forked.

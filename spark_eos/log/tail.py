@@ -153,9 +153,10 @@ class Tail:
         """How long ago the state was the newest one for certain. To be asked for before the state is."""
         return self._clock.monotonic() - self._newest_s
 
-    def was_seen(self, seen: Moment) -> None:
-        """The state that this one was made with was the newest one at ``seen``."""
-        self._seen = seen
+    def goes_on_from(self, other: Tail) -> None:
+        """It was made with the state of ``other``: take over when that was seen, and in which file."""
+        self._seen = other._seen
+        self._anchor.goes_on_from(other._anchor)
 
     def moment(self) -> Moment:
         """Now."""

@@ -9,7 +9,7 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from spark_eos.errors import IllegalStateError, NotALogError, StoreUnavailableError
+from spark_eos.errors import DivergedLogError, IllegalStateError, NotALogError, StoreUnavailableError
 from spark_eos.log.log import _SHARED_LOCK, Log
 from spark_eos.log.topics import new_topic
 from spark_eos.storage.posix import PosixStore
@@ -188,6 +188,20 @@ def test_what_was_seen_long_ago_was_not_seen_at_the_fork(tmp_path):
     """Else a child would believe a free slot that was retired and deleted meanwhile."""
     log = Log.open_or_create(tmp_path)
     assert in_child(lambda: log._tail.seen) == log._tail.seen
+
+
+def test_a_child_finds_that_the_folder_was_put_back(tmp_path):
+    """By what its parent knew of it: here back to the beginning, where nothing else tells."""
+    log = Log.open_or_create(tmp_path / "log")
+    shutil.copytree(tmp_path / "log", tmp_path / "backup")
+    log.commit(topic("t"))
+
+    def child():
+        shutil.rmtree(tmp_path / "log")
+        shutil.copytree(tmp_path / "backup", tmp_path / "log")
+        log.commit(topic("u"))
+
+    assert isinstance(in_child(child), DivergedLogError)
 
 
 # -- Copies and pickles -------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ MUTANTS = (
     Mutant(
         "a-child-was-never-away",
         _PARTS,
-        "        self.tail.was_seen(before.seen)\n",
+        "        self.tail.goes_on_from(before)\n",
         "",
         "a forked process believes a slot to be free that was retired and deleted long before the fork",
         _LOG,
