@@ -154,7 +154,9 @@ def _spans(
     for action in request.actions:
         if isinstance(action, AppendBatches) and action.producer.producer_id == stamp.producer_id:
             ids = dict(action.topics)
+            # A topic that the same request creates and deletes is in no state.
             keys.update((ids[file.topic], batch.partition) for file in action.files for batch in file.batches)
+    keys = {key for key in keys if key[0] in topics}
     for key in sorted(keys, key=lambda key: (topics[key[0]], key[1])):
         rows = [row for row in _rows(before, after, key, stamp.producer_id) if _is_of(row, stamp)]
         if rows:

@@ -17,6 +17,7 @@ its owner a request that was handed over is in doubt, as after a create without 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -51,6 +52,7 @@ from spark_eos.storage.forks import OfOneProcess
 __all__ = ["Committed", "Committer", "Propose"]
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 IDLE_S = 5.0
 """Whoever has not committed for so long looks for news first."""
@@ -142,8 +144,17 @@ class Committer(OfOneProcess):
             if not isinstance(error, Exception):
                 raise
         finally:
+            self._part(tickets)
+
+    def _part(self, tickets: list[Ticket]) -> None:
+        """Leave the others. What goes wrong there takes back no answer."""
+        try:
             self._take_back()
             self._company.leave()
+        except Exception:
+            if not all(ticket.done for ticket in tickets):
+                raise
+            _LOG.exception("leaving the company of other processes failed")
 
     def _attempt(self, tickets: list[Ticket]) -> None:
         """One slot: create it, or, in company, hand over what is to be in it; or learn what is newer."""
@@ -268,6 +279,7 @@ class Committer(OfOneProcess):
         except EosLogError:
             self._refuse_unwritable(draft)
             return
+        state = behind(draft.state, entry)  # Before it is durable: what fails here fails for every reader.
         name = names.entry(entry.seq, draft.state.entries_per_folder)
         self._patiently(self._tail.check)
         # An entry is never put behind one that a power cut may take back: what lies beyond a gap was removed.
@@ -309,7 +321,7 @@ class Committer(OfOneProcess):
                 # Of what was not the end of the log any more, the state tells whether it was done.
                 if not self._tail.is_past(entry.seq, draft.seen):
                     self._tail.check_created(draft.state, entry.seq)
-                    self._succeed(draft, entry, since)
+                    self._succeed(draft, entry, state, since)
                     self._company.announce(entry.seq, data)
                 return
             if self._clock.monotonic() >= deadline:
@@ -342,14 +354,15 @@ class Committer(OfOneProcess):
                     self._unknown(ticket, error) if self._doubts.is_open(ticket.request_id) else error
                 )
 
-    def _succeed(self, draft: Draft, entry: Entry, since: Moment) -> None:
-        state = behind(draft.state, entry)
+    def _succeed(self, draft: Draft, entry: Entry, state: State, since: Moment) -> None:
+        """The entry is durable: first of all its tickets get their answers, whatever fails behind them."""
+        for ticket, results in zip(draft.tickets, draft.results, strict=True):
+            ticket.result = Committed(entry.seq, results, state, ticket.request_id)
         self._durable = entry.seq
         self._alone = not self._store.is_local and self._tail.applied == self._alone_since
         self._alone_since = self._tail.applied
         self._tail.advance(state, entry, since)
-        for ticket, results in zip(draft.tickets, draft.results, strict=True):
-            ticket.result = Committed(entry.seq, results, state, ticket.request_id)
+        for ticket in draft.tickets:
             self._doubts.forget(ticket.request_id)
 
     def _fail(self, draft: Draft, error: EosLogError, doubted: set[bytes]) -> None:

@@ -92,11 +92,14 @@ class Sweeper:
                 done += self._end(lambda newest: [one for one in overdue if expiry.is_open(newest, one)])
             if old:
                 done += self._end(lambda newest: self.due(newest, trust_clock=trust_clock))
-        except EosLogError as error:
+        except Exception as error:
             if everything:
                 raise
             self._rest_until = self._clock.monotonic() + PAUSE_S
-            _LOG.warning("what is over in the log was not ended, and will be tried again: %s", error)
+            unknown = not isinstance(error, EosLogError)
+            _LOG.warning(
+                "what is over in the log was not ended, and will be tried again: %s", error, exc_info=unknown
+            )
         return done
 
     def due(self, state: State, *, trust_clock: bool = False) -> list[Action]:

@@ -12,6 +12,7 @@ snapshot has gone past it.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections import deque
@@ -31,6 +32,8 @@ from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
 __all__ = ["AWAY_S", "Found", "Moment", "Passed", "Tail"]
+
+_LOG = logging.getLogger(__name__)
 
 AWAY_S = 3600.0
 """After so long a slot may have been taken, retired and deleted since it was looked at."""
@@ -208,7 +211,10 @@ class Tail:
         self._state = state
         self._recent.append((entry.seq, tuple(request.request_id for request in entry.requests)))
         if self._passed is not None and is_boundary(state, state.seq):
-            self._passed(state, created=created)
+            try:
+                self._passed(state, created=created)
+            except Exception:  # noqa: BLE001  (the entry is durable, and its writer is told so)
+                _LOG.exception("upkeep behind entry %d failed", state.seq)
 
     def _jump(self) -> None:
         """Over retired entries. What was watched in them is not found any more."""

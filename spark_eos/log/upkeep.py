@@ -143,9 +143,13 @@ class Upkeep:
                 self._saved_s -= spent
             # What the work itself took does not count as time in which something may be saved.
             self._seen_s = self._clock.monotonic()
-        except EosLogError as error:
+        except Exception as error:  # noqa: BLE001  (the commit that it follows is durable)
             self._rest_until = self._clock.monotonic() + _PAUSE_S
-            _LOG.warning("upkeep of the log failed, and will be tried again: %s", error)
+            _LOG.warning(
+                "upkeep of the log failed, and will be tried again: %s",
+                error,
+                exc_info=not isinstance(error, EosLogError),
+            )
         finally:
             self._lock.release()
 

@@ -11,6 +11,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.frame import Frame
 from spark_eos.protocol.index import IndexRow
 from spark_eos.protocol.pieces import read_rows, rows_columns
+from spark_eos.protocol.rules.bounds import check_types
 from spark_eos.protocol.schema import BATCH_COLUMNS, FORMAT_VERSION, known_schemas, newest, rules_of
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
@@ -30,6 +31,8 @@ def encode_entry(entry: a.Entry) -> bytes:
     fingerprint, schema = newest()
     body = BytesIO()
     try:
+        for request in entry.requests:
+            check_types(request)
         schemaless_writer(body, schema, _entry(entry))
     except Exception as error:
         raise InvalidRequestError(f"entry {entry.seq} cannot be written down: {error!r}") from error

@@ -36,6 +36,9 @@ _FRAME = Frame(b"EOSIDX", "piece of an index", 1)
 
 _PIECE_COLUMNS = (*("level", "base_offset", "next_offset", "rows", "bytes", "max_timestamp_ms", "crc"),)
 
+_MOST_BYTES = 2**63 - 1
+"""Nothing has more: a sum that says so is of a request that lied, and has to be written down all the same."""
+
 PIECES = record("Pieces", **{name: array("long") for name in _PIECE_COLUMNS})
 
 WRITTEN = (record("Piece", content=[rows_of(file_of(3)), PIECES]),)
@@ -52,7 +55,7 @@ def schemas() -> dict[bytes, Any]:
 
 def seal_rows(partition: tuple[str, int], rows: tuple[IndexRow, ...]) -> Piece:
     """A piece of level 0, with its content."""
-    size = sum(row.batch.length for row in rows if row.batch is not None)
+    size = min(sum(row.batch.length for row in rows if row.batch is not None), _MOST_BYTES)
     newest = max(row.max_timestamp_ms for row in rows)
     crc = google_crc32c.value(_body(rows))
     return Piece(partition, 0, rows[0].base_offset, rows[-1].next_offset, len(rows), size, newest, crc, rows)
@@ -67,7 +70,7 @@ def seal_pieces(pieces: tuple[Piece, ...]) -> Piece:
         first.base_offset,
         last.next_offset,
         sum(piece.rows for piece in pieces),
-        sum(piece.bytes for piece in pieces),
+        min(sum(piece.bytes for piece in pieces), _MOST_BYTES),
         max(piece.max_timestamp_ms for piece in pieces),
         google_crc32c.value(_body(pieces)),
         pieces,

@@ -323,7 +323,7 @@ _RULES = Table(
                 "lso": "The last stable offset is the first one of the oldest open transaction, else the end.",
                 "start": "The log start never goes back and never passes the last stable offset.",
                 "incarnation": "A topic that was created again shares nothing with the old one.",
-                "open-topic": "A topic with an open transaction cannot be deleted.",
+                "open-topic": "A topic with an open transaction can be deleted; the transaction ends without it.",
                 "floor": "A file older than the staging floor cannot be committed.",
             },
         ),

@@ -35,7 +35,7 @@ def after(*actions):
         InitProducer(1, 0, "two", 1000),
     )
     for action in (*begin, *actions):
-        state, outcome = apply(state, Request(b"", 0, (action,)))
+        state, outcome = apply(state, Request(bytes(16), 0, (action,)))
         assert isinstance(outcome, Accepted), outcome
     return state
 

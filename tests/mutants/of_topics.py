@@ -73,9 +73,9 @@ MUTANTS = (
     Mutant(
         "topic-deleted-under-a-transaction",
         _TOPICS,
-        "        if partitions[topic.topic_id, number].open:",
-        "        if len(partitions[topic.topic_id, number].open) > 1:",
-        "a topic goes while a transaction is open in it",
+        "touched=_without(producer.touched, touched),",
+        "touched=producer.touched,",
+        "the end of a transaction stumbles over a topic that was deleted meanwhile",
         _OF_TOPICS,
     ),
     Mutant(

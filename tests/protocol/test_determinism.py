@@ -247,7 +247,6 @@ BROKEN = {
     ),
     "empty": (lambda s: _group(s, empty_since_ms=1), "is it empty"),
     "forgotten": (lambda s: replace(s, groups=Map()), "went with its members"),
-    "topic": (lambda s: _without_topic(s, "u"), "partition .* went with an open transaction"),
     "open producer": (
         lambda s: replace(
             broken(s, ("u-id", 0), open=Map()),
@@ -261,7 +260,7 @@ BROKEN = {
     "query": (lambda s: replace(s, queries=Map()), "query 'tx' is gone"),
     "batch": (lambda s: replace(s, queries=Map({"tx": Query("q", 3, ())})), "batches of 'tx' went back"),
 }
-ONE_REQUEST = {"generation", "forgotten", "topic", "open producer", "rows", "query", "batch"}
+ONE_REQUEST = {"generation", "forgotten", "open producer", "rows", "query", "batch"}
 """What is broken only if one request has done it."""
 
 
@@ -331,7 +330,6 @@ def test_what_may_come_later_is_not_broken(busy, name):
 
 END_AND_FORGET = {
     "a producer": a.ExpireTransactionalIds(("tx",)),
-    "a topic": a.DeleteTopic("t", "t-id"),
 }
 
 

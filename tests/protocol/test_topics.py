@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spark_eos.errors import (
@@ -21,10 +23,14 @@ from spark_eos.protocol.actions import (
     CreateTopic,
     DeleteTopic,
     Entry,
+    ExpireTransaction,
+    InitProducer,
     RaiseStagingFloor,
+    Request,
 )
-from spark_eos.protocol.rules import apply_entry
-from spark_eos.protocol.types import NO_PRODUCER
+from spark_eos.protocol.rules import Accepted, apply, apply_entry
+from spark_eos.protocol.state import TransactionState
+from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 
 
 def test_a_log_begins_with_its_creation(empty):
@@ -117,13 +123,49 @@ def test_a_topic_that_was_created_again_is_another_one(log):
 
 
 @pytest.mark.conformance("offset/open-topic")
-def test_a_topic_with_an_open_transaction_stays(log):
+@pytest.mark.parametrize("how", ["commit", "abort", "fence", "expire"])
+def test_a_topic_with_an_open_transaction_can_go(log, how):
+    """As in Kafka: the end of the transaction writes to the partitions that are left."""
+    log.topic("u")
     stamp = log.next(log.init())
     log.append(stamp, (1, 5))
-    with pytest.raises(InvalidTxnStateError, match="partition 1"):
-        log.do(DeleteTopic("t", "t-id"))
-    log.end(stamp)
+    log.append(stamp, (0, 3), topic="u")
+    log.do(CommitOffsets("g", (log.at(3), log.at(4, topic="u")), stamp))
     log.do(DeleteTopic("t", "t-id"))
+    assert list(log.state.producers[0].touched) == [("u-id", 0)]
+    with pytest.raises(UnknownTopicOrPartitionError, match="has no topic 't'"):
+        log.append(stamp, (1, 5))
+    log.topic("t", topic_id="new")
+    with pytest.raises(UnknownTopicOrPartitionError, match="deleted and created again"):
+        log.append(stamp, (1, 5))
+    if how == "fence":
+        log.init()
+    elif how == "expire":
+        log.do(ExpireTransaction(stamp, 1000))
+    else:
+        log.end(stamp, how == "commit")
+    assert log.partition(0, "u").end == 4
+    assert log.partition(1).end == 0
+    assert log.group() == ({("u", 0): 4} if how == "commit" else {})
+    assert not log.state.open_transactions
+
+
+def test_a_transaction_that_is_left_without_a_topic_ends(log):
+    stamp = log.next(log.init())
+    log.append(stamp, (1, 5))
+    log.do(DeleteTopic("t", "t-id"))
+    log.end(stamp)
+    assert log.state.producers[0].transaction is TransactionState.COMPLETE_COMMIT
+
+
+def test_rules_1_kept_a_topic_with_an_open_transaction(log):
+    log.state = replace(log.state, rules=1)
+    state, stamp = log.state, ProducerStamp(0, 0, 0)
+    for action in (InitProducer(0, 0, "tx", 1000), log.appending(stamp, (1, 5))):
+        state, outcome = apply(state, Request(bytes(16), 1, (action,)))
+        assert isinstance(outcome, Accepted)
+    _, outcome = apply(state, Request(bytes(16), 1, (DeleteTopic("t", "t-id"),)))
+    assert isinstance(outcome.error, InvalidTxnStateError)
 
 
 def test_pending_offsets_go_with_their_topic(log):

@@ -18,12 +18,13 @@ from spark_eos.log.commit import Committer
 from spark_eos.log.company import Company
 from spark_eos.log.doubts import Doubts
 from spark_eos.log.snapshots import Snapshots
+from spark_eos.log.sweep import Sweeper
 from spark_eos.log.tail import Tail
 from spark_eos.log.upkeep import Retirer, Upkeep
 from spark_eos.maintenance.rewrite import Rewriter
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import CommitOffsets, CreateTopic, PartitionOffset
-from spark_eos.protocol.rules import appends, expiry, groups, microbatch, producers, segments, sources
+from spark_eos.protocol.rules import appends, apply, expiry, groups, microbatch, producers, segments, sources
 from spark_eos.testing.explorer import positions
 from spark_eos.testing.explorer.__main__ import main
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, FrozenClock, Role
@@ -83,7 +84,7 @@ BUGS = {
             Committer._create,
             (
                 "self._taken(draft, entry, doubted if attempt == 0 else None)",
-                "self._succeed(draft, entry, since)",
+                "self._succeed(draft, entry, state, since)",
             ),
         ),
     ),
@@ -139,6 +140,9 @@ BUGS = {
         "expiry",
         "E failed: KeyError",
         (expiry.is_open, ("producer.transaction is TransactionState.ONGOING", "True")),
+        # What refuses such a request in the end, and what hides its failure.
+        (apply, ("except _MISTAKES as error", "except ZeroDivisionError as error")),
+        (Sweeper.sweep, ("except Exception as error", "except EosLogError as error")),
     ),
     "a partition is handed over too early": (
         "group",

@@ -11,6 +11,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import (
     appends,
+    bounds,
     expiry,
     groups,
     microbatch,
@@ -103,15 +104,20 @@ _RULES: dict[type, Callable[[State, Any], tuple[State, Any]]] = {
 }
 
 
+_MISTAKES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
 def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
     """The state after ``request`` and what came of it; the same state where it is rejected.
 
     Time never goes back: the request's timestamp counts as at least the one before it. Nor does it run ahead
     (`spark_eos.protocol.rules.times`).
     """
-    new = times.at(state, request)
     results = []
     try:
+        if state.rules >= 2:
+            bounds.check(request)
+        new = times.at(state, request)
         if not state.log_id and not (request.actions and isinstance(request.actions[0], a.CreateLog)):
             raise InvalidRequestError("the first action of a log is CreateLog")
         for action in request.actions:
@@ -119,6 +125,12 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
             results.append(result)
     except EosLogError as error:
         return state, Rejected(error)
+    except _MISTAKES as error:
+        # A rule that trips over a request must not stop everybody who reads the log. Every reader trips alike: these
+        # follow from the values, not from the machine as MemoryError and RecursionError do.
+        if state.rules < 2:
+            raise
+        return state, Rejected(InvalidRequestError(f"the request makes no sense to a rule: {error!r}"))
     return new, Accepted(tuple(results))
 
 

@@ -12,9 +12,10 @@ from immutables import Map
 from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
 from spark_eos.protocol.pieces import seal_pieces, seal_rows
 from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.bounds import MAX_NUMBER
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["FAN_OUT", "PIECE_ROWS", "is_boundary", "ready", "seal", "sealed_to"]
+__all__ = ["FAN_OUT", "PIECE_ROWS", "is_boundary", "ready", "seal", "sealed_to", "trimmed"]
 
 PIECE_ROWS = 512
 """Rows of a piece. A part of the format, as `FAN_OUT` is: another number gives other states."""
@@ -31,12 +32,34 @@ def is_boundary(state: State, seq: int) -> bool:
 def seal(state: State) -> State:
     """The state with long indexes sealed."""
     changed = {}
-    for key, partition in state.partitions.items():
+    for key, known in state.partitions.items():
+        partition = known
+        if state.rules >= 2:
+            if partition.end > MAX_NUMBER:
+                continue  # Rules 1 took any number of records; these offsets cannot be written down.
+            partition = trimmed(partition)
         if len(partition.index.tail) >= PIECE_ROWS:
-            sealed = _sealed(key, partition)
-            if sealed is not partition:
-                changed[key] = sealed
+            partition = _sealed(key, partition)
+        if partition is not known:
+            changed[key] = partition
     return replace(state, partitions=state.partitions.update(changed)) if changed else state
+
+
+def trimmed(partition: Partition) -> Partition:
+    """The partition without the aborted transactions that no row in the tail needs any more.
+
+    What is sealed says so itself, and a transaction has no rows behind the control batch that ended it.
+    """
+    if not partition.aborted:
+        return partition
+    ended = {
+        (row.producer.producer_id, row.producer.number)
+        for row in partition.index.tail
+        if row.kind is Kind.ABORT
+    }
+    if ended.issuperset(partition.aborted):
+        return partition
+    return replace(partition, aborted=Map({one: True for one in partition.aborted if one in ended}))
 
 
 def ready(partition: Partition) -> int:

@@ -6,6 +6,7 @@ from spark_eos.errors import InvalidRequestError, OffsetOutOfRangeError
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, RaiseStagingFloor
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.offsets import require_partition
+from spark_eos.protocol.rules.sealing import trimmed
 from spark_eos.protocol.state import State
 
 __all__ = ["advance", "raise_staging_floor"]
@@ -26,7 +27,7 @@ def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
             )
         if start > partition.start:
             moved = replace(partition, start=start, index=partition.index.since(start))
-            partitions = partitions.set(key, moved)
+            partitions = partitions.set(key, trimmed(moved) if state.rules >= 2 else moved)
     return replace(state, partitions=partitions), None
 
 

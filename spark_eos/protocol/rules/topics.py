@@ -83,11 +83,14 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
 
 
 def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
-    """The topic, its partitions and the offsets of it that groups committed or are about to commit."""
+    """The topic, its partitions and the offsets of it that groups committed or are about to commit.
+
+    A transaction that is open in it goes on without it, as in Kafka: its end writes to what is left.
+    """
     topic = require(state, action.name, action.topic_id)
     partitions, offsets = state.partitions, state.offsets
     for number in range(topic.partitions):
-        if partitions[topic.topic_id, number].open:
+        if state.rules < 2 and partitions[topic.topic_id, number].open:
             raise InvalidTxnStateError(
                 f"topic {action.name!r} cannot be deleted: a transaction is open in partition {number}; "
                 "end or abort it first"
@@ -99,11 +102,13 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
     for producer_id, producer in state.producers.items():
         written = [key for key in producer.sequences if key[0] == topic.topic_id]
         read = [key for key in producer.pending if key[1] == action.name]
-        if written or read:
+        touched = [key for key in producer.touched if key[0] == topic.topic_id]
+        if written or read or touched:
             left = replace(
                 producer,
                 sequences=_without(producer.sequences, written),
                 pending=_without(producer.pending, read),
+                touched=_without(producer.touched, touched),
             )
             producers = producers.set(producer_id, left)
     topics = state.topics.delete(action.name)

@@ -307,7 +307,7 @@ def _swept(state: State) -> State:
         a.ExpireTransaction(producer.stamp, producer.timeout_ms)
         for producer in (state.producers[producer_id] for producer_id in state.open_transactions)
     ]
-    return apply(state, a.Request(b"", 0, tuple(expired)))[0] if expired else state
+    return apply(state, a.Request(bytes(16), 0, tuple(expired)))[0] if expired else state
 
 
 def _values(state: State, store: ExploredStore) -> Iterator[str]:

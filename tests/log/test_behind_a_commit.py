@@ -1,0 +1,108 @@
+"""What goes wrong behind a durable entry never reaches whoever wrote it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spark_eos.log.clock import Retry
+from spark_eos.log.company import Company
+from spark_eos.log.log import Log
+from spark_eos.log.snapshots import Snapshots
+from spark_eos.log.sweep import Sweeper
+from spark_eos.log.upkeep import Retirer, Upkeep
+from spark_eos.protocol.actions import AlterLog
+from spark_eos.storage.memory import MemoryStore
+
+from .fakes import FakeClock
+
+ERRORS = [OverflowError("x"), MemoryError(), OSError("x"), RecursionError(), KeyError("x")]
+PLACES = {
+    "snapshots behind a boundary": (Snapshots, "write"),
+    "old snapshots": (Snapshots, "drop_old"),
+    "entries": (Retirer, "left"),
+    "what is behind a boundary": (Snapshots, "passed"),
+    "telling others": (Company, "announce"),
+    "leaving others": (Company, "leave"),
+}
+
+
+class Clock(FakeClock):
+    """A second passes with every commit."""
+
+    def unique(self):
+        self.now += 1
+        return super().unique()
+
+
+def created():
+    return Log.create(MemoryStore(), Clock(), Retry(deadline_s=10), snapshot_interval=2)
+
+
+@pytest.fixture
+def log():
+    return created()
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_durable_commit_is_acknowledged(monkeypatch, caplog, place, error):
+    calls = []
+
+    def fail(*_, **__):
+        calls.append(1)
+        raise error
+
+    cls, name = PLACES[place]
+    assert hasattr(cls, name)
+    monkeypatch.setattr(cls, name, fail)
+    log = created()
+    with caplog.at_level(logging.WARNING):
+        for number in range(1, 8):
+            committed = log.commit(lambda _: (AlterLog((("producer.id.expiration.ms", "5"),)),))
+            assert committed.seq == number
+            assert log.state.seq == number
+    assert calls
+    if place != "telling others":  # Who is not told looks for himself.
+        assert "failed" in caplog.text
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_sweep_behind_a_commit_raises_nothing(log, monkeypatch, caplog, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Sweeper, "overdue", fail)
+    log.sweep()
+    log.clock.now += 7200
+    with caplog.at_level(logging.WARNING):
+        assert log.sweep() == ()
+    assert "was not ended" in caplog.text
+    with pytest.raises(type(error)):
+        log.sweep(everything=True)
+
+
+def test_an_interrupt_is_no_failure(log, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Upkeep, "_step", interrupt)
+    log.clock.now += 60
+    with pytest.raises(KeyboardInterrupt):
+        log.commit(lambda _: (AlterLog(()),))
+
+
+def test_what_cannot_be_sealed_is_never_written(log, monkeypatch):
+    """The state behind an entry is made before the entry is: what fails there would fail for every reader."""
+
+    def fail(*_):
+        raise OverflowError("x")
+
+    before = log.state
+    monkeypatch.setattr("spark_eos.log.commit.behind", fail)
+    with pytest.raises(OverflowError):
+        log.commit(lambda _: (AlterLog(()),))
+    monkeypatch.undo()
+    assert log.follow() == before
+    assert log.commit(lambda _: (AlterLog(()),)).seq == before.seq + 1
