@@ -33,7 +33,7 @@ ABOVE_SPARK = {"testing", "pyspark_eoslog"}
 
 PURE = {
     *("__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "hashlib", "heapq"),
-    *("itertools", "io", "json", "math", "operator", "re", "struct", "types", "typing", "zlib"),
+    *("itertools", "io", "json", "math", "operator", "re", "struct", "types", "typing", "weakref", "zlib"),
     *("fastavro", "google_crc32c", "immutables", "numpy", "pyarrow", "typing_extensions"),
 }
 """All that the protocol may import from outside of the package: nothing that has I/O, a clock or randomness

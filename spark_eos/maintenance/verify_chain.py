@@ -312,9 +312,8 @@ class Chain:
         if found is None:
             return
         self._notes.summary.snapshots += 1
-        expected = encode_snapshot(state)
         if isinstance(found, State):
-            if encode_snapshot(_begun_as(found, state)) == expected:
+            if _begun_as(found, state) == state:
                 self._pieces.require(state)
                 return
             found = "holds another state than the one that its entries lead to"

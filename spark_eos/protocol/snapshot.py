@@ -15,7 +15,8 @@ from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.actions import PartitionOffset, SourceProgress
 from spark_eos.protocol.frame import Frame
 from spark_eos.protocol.index import Index, Rows
-from spark_eos.protocol.pieces import piece_columns, read_pieces, read_rows, rows_columns
+from spark_eos.protocol.pieces import read_pieces, read_rows
+from spark_eos.protocol.snapshot_partitions import partition_columns, read_partitions
 from spark_eos.protocol.snapshot_schema import schemas
 from spark_eos.protocol.state import (
     CommittedOffset,
@@ -88,7 +89,7 @@ def _state(state: State) -> dict[str, Any]:
             for _, topic in sorted(state.topics.items())
         ],
         "config": _pairs(state.config),
-        "partitions": [_partition(key, state.partitions[key]) for key in sorted(state.partitions)],
+        "partitions": partition_columns(state.partitions),
         "producers": [_producer(state.producers[number]) for number in sorted(state.producers)],
         "offsets": [
             {
@@ -118,18 +119,6 @@ def _pairs(config: Map[str, str]) -> list[dict[str, str]]:
 
 def _keys(keys: Iterable[PartitionKey]) -> list[dict[str, Any]]:
     return [{"topic_id": topic_id, "partition": number} for topic_id, number in keys]
-
-
-def _partition(key: PartitionKey, partition: Partition) -> dict[str, Any]:
-    return {
-        "key": {"topic_id": key[0], "partition": key[1]},
-        "start": partition.start,
-        "end": partition.end,
-        "open": [list(item) for item in sorted(partition.open.items())],
-        "aborted": [list(item) for item in sorted(partition.aborted)],
-        "pieces": piece_columns(partition.index.pieces),
-        "tail": rows_columns(partition.index.tail),
-    }
 
 
 def _offset(topic: str, number: int, at: CommittedOffset) -> dict[str, Any]:
@@ -230,7 +219,11 @@ def _read_state(fields: dict[str, Any]) -> State:
     return State(
         topics=Map({topic.name: topic for topic in topics}),
         config=_read_pairs(fields.pop("config")),
-        partitions=Map({_read_key(one["key"]): _read_partition(one) for one in partitions}),
+        partitions=Map(
+            read_partitions(partitions)
+            if isinstance(partitions, dict)
+            else {_read_key(one["key"]): _read_partition(one) for one in partitions}  # Up to schema 3.
+        ),
         producers=Map(producers),
         transactional_ids=Map(
             {

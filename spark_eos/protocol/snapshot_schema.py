@@ -11,6 +11,30 @@ from spark_eos.protocol.schema import array, file_of, fingerprint, optional, rec
 __all__ = ["WRITTEN", "schemas"]
 
 
+def _partitions() -> dict[str, Any]:
+    """All partitions at once: a column of numbers costs a hundredth of a record for each.
+
+    ``runs`` are partitions whose numbers follow one another. Of those that have any, ``others`` have transactions and
+    pieces; ``tails`` the newest rows (`spark_eos.protocol.index_rows.Rows.pack`): for each the number of its
+    partition, how many rows are open, bytes and blocks. ``lists`` are the heads of blocks: each row's number in
+    ``heads``, of which each has kind, producer id, epoch, transaction number, and the number of its file or -1.
+    """
+    longs = array("long")
+    return record(
+        "Partitions",
+        runs=array(record("Run", topic_id="string", first="long", count="long")),
+        starts=longs,
+        ends=longs,
+        others=array(record("Other", at="long", open=array(longs), aborted=array(longs), pieces=PIECES)),
+        tails=longs,
+        body="bytes",
+        blocks=longs,
+        lists=array(longs),
+        heads=longs,
+        files=array(file_of(3)),
+    )
+
+
 def _schema(version: int) -> dict[str, Any]:
     """The schema of a version.
 
@@ -57,7 +81,7 @@ def _schema(version: int) -> dict[str, Any]:
         transaction="string",
         started_ms="long",
         last_ms="long",
-        touched=array("Key"),
+        touched=array("Key" if version < 4 else key),
         pending=array(record("Pending", group="string", offset=offset)),
         sequences=array(record("Sequences", key="Key", ranges=array(longs))),
         runs=text,
@@ -120,7 +144,7 @@ def _schema(version: int) -> dict[str, Any]:
         entries_per_folder="long",
         topics=array(topic),
         config=array("Pair"),
-        partitions=array(partition),
+        partitions=array(partition) if version < 4 else _partitions(),
         producers=array(producer),
         offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset"))),
         groups=array(group),

@@ -19,7 +19,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.protocol import actions as a
-from spark_eos.protocol import pieces, snapshot_schema
+from spark_eos.protocol import pieces, snapshot_partitions, snapshot_schema
 from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.index import Index, IndexRow, Kind
 from spark_eos.protocol.invariants import apply_checked, check_state
@@ -407,3 +407,41 @@ def test_states_written_down_are_those_of_the_entries(sealed):
     assert encode_entry(a.Entry(0, ()))  # The newest schema can be written.
     assert replace(again, seq=0) != sealed.state
     assert isinstance(again.partitions["t-id", 0].index, Index)
+
+
+def test_a_snapshot_of_many_empty_partitions_is_small(empty):
+    empty.do(a.CreateLog("log"))
+    empty.topic(partitions=20_000)
+    data = encode_snapshot(empty.state)
+    assert len(data) < 20_000 * 2 + 1000
+    again = decode_snapshot(data, empty.state.seq, "x")
+    assert again == empty.state
+    assert encode_snapshot(again) == data
+    empty.append(NO_PRODUCER, (19_999, 2))
+    assert decode_snapshot(encode_snapshot(empty.state), empty.state.seq, "x") == empty.state
+
+
+def test_a_snapshot_of_many_busy_partitions_is_small(empty):
+    """Rows are written as they are packed, and what partitions share is written once."""
+    empty.do(a.CreateLog("log", 10**6))
+    empty.topic(partitions=100)
+    for _ in range(50):
+        empty.append(NO_PRODUCER, *((number, 3) for number in range(100)))
+    data = encode_snapshot(empty.state)
+    assert len(data) < 100 * 50 * 12
+    again = decode_snapshot(data, empty.state.seq, "x")
+    assert encode_snapshot(again) == data
+    young = type(empty)()
+    young.state = again
+    for log in (empty, young):
+        log.append(NO_PRODUCER, (7, 3), (8, 3))
+    assert young.state.partitions == empty.state.partitions
+    assert len(again.partitions["t-id", 7].index.tail) == 50, "what was read stays as it was"
+
+
+def test_a_snapshot_whose_rows_belong_to_no_partition_is_named(tiny):
+    fill(tiny, 4)
+    partitions = snapshot_partitions.partition_columns(tiny.state.partitions)
+    assert snapshot_partitions.read_partitions(partitions) == dict(tiny.state.partitions)
+    with pytest.raises(CorruptRecordError, match="belong to no partition"):
+        snapshot_partitions.read_partitions({**partitions, "body": partitions["body"] + b"x"})
