@@ -155,12 +155,13 @@ class Compactor:
         """The partitions that are due."""
         self._log.follow()
         return [
-            TopicPartition(topic.name, number) for _, topic, number in self._gains(self._log.clock.now_ms())
+            TopicPartition(topic.name, number)
+            for _, topic, number in self._gains(self._log.time.now_ms(self._log.state))
         ]
 
     def _due(self) -> tuple[Topic, int, int] | None:
         """The partition that has most to gain (Kafka's filthiest log), and the time; None if none is due."""
-        now_ms = self._log.clock.now_ms()
+        now_ms = self._log.time.now_ms(self._log.state)
         found = max(self._gains(now_ms), key=itemgetter(0), default=None)
         return None if found is None else (*found[1:], now_ms)
 

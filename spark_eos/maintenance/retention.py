@@ -6,7 +6,7 @@ the last stable offset. A stretch is one appended batch here, or a whole sealed 
 
 What is old is decided by the clock of whoever runs this, as Kafka's brokers do, but a clock that runs ahead must not
 empty a log: it counts no further than a day (`SLACK_MS`) past the newest entry of the log, which somebody else's clock
-has stamped, and past the time that this process has seen pass since.
+has stamped, and past the time that this process has seen pass since; and no further than the store's own clock.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ __all__ = ["SLACK_MS", "Due", "Retention", "first_kept"]
 
 SLACK_MS = 86_400_000
 """How far behind the newest entry of a log the clock is believed, unless it is to be trusted."""
+
+_AGREED_MS = 60_000
+"""Clocks that differ by less are the same: stores say whole seconds."""
 
 _WRITER = "retention"
 _LOG = logging.getLogger(__name__)
@@ -91,17 +94,19 @@ class Retention:
 
     def _now_ms(self, state: State) -> int:
         now_ms, monotonic = self._log.clock.now_ms(), self._log.clock.monotonic()
+        store_ms = self._log.time.now_ms(state)
         if self._seen is None:
             self._seen = (state.timestamp_ms, monotonic)
         passed_ms = int((monotonic - self._seen[1]) * 1000)
         limit_ms = max(state.timestamp_ms, self._seen[0] + passed_ms) + SLACK_MS
-        self.held_back_ms = 0 if self._trust_clock else max(now_ms - limit_ms, 0)
+        wrong_ms = now_ms - store_ms if now_ms - store_ms > _AGREED_MS else 0
+        self.held_back_ms = 0 if self._trust_clock else max(now_ms - limit_ms, wrong_ms, 0)
         if self.held_back_ms and not self._warned:
             self._warned = True
             _LOG.warning(
-                "this machine's clock is %.1f days ahead of the newest entry of %s: records are deleted "
-                "as if it were one day. If the clock is right, and the log was only quiet, run `eoslog maintain "
-                "--trust-clock`",
+                "this machine's clock is %.1f days ahead of the newest entry of %s: records are deleted as if it were "
+                "one day at most, and no later than the store's clock says. If the clock is right, and the log was "
+                "only quiet, run `eoslog maintain --trust-clock`",
                 (now_ms - state.timestamp_ms) / 86_400_000,
                 self._log.url,
             )

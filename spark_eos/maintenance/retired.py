@@ -80,7 +80,7 @@ class RetiredNames:
     def _due(self, *, note: bool) -> int:
         """The newest entry whose name may go; 0, which stays for ever, if there is none."""
         state = self._log.follow()
-        now_ms = self._log.clock.now_ms()
+        now_ms = self._log.time.now_ms(self._log.state)
         notes = self._notes.read(state.seq)
         if note:
             retired = self._log.upkeep.retired(state)

@@ -234,7 +234,7 @@ class Roller:
         partition = self._log.state.partitions[key]
         if ready(partition) >= self._tail_rows:
             return self._views(key, partition)
-        if is_past_segment_ms(topic, partition, self._log.clock.now_ms()):
+        if is_past_segment_ms(topic, partition, self._log.time.now_ms(self._log.state)):
             return self._views(key, partition)
         return partition
 

@@ -278,7 +278,7 @@ class Vacuum:
             if len(self._ends) == 1 or now - self._ends[1][0] < self._min_age_s:
                 break
             self._ends.pop(0)
-        limit_ms = int(self._log.clock.now_ms() - self._min_age_s * 1000)
+        limit_ms = int(self._log.time.now_ms(self._log.state) - self._min_age_s * 1000)
         noted = self._noted(state, limit_ms, note=note)
         return max(own, noted, _floor_by_times(self._log, state, limit_ms) if own <= state.seq else 0)
 
@@ -286,7 +286,9 @@ class Vacuum:
         """Where processes before this one have seen the end, by that time; notes where it is now."""
         ends = self._notes.read(state.seq + 1)
         if note:
-            self._notes.add(ends, Milestone(self._log.clock.now_ms(), state.seq + 1), self._min_age_s * 1000)
+            self._notes.add(
+                ends, Milestone(self._log.time.now_ms(self._log.state), state.seq + 1), self._min_age_s * 1000
+            )
         return max((end.seq for end in ends if end.time_ms <= limit_ms), default=0)
 
     # -- Deleting ---------------------------------------------------------------------------------------

@@ -83,6 +83,8 @@ class FileMeeting(Meeting):
         self._leads = False
         self._led_ns = 0
         """When this process last took the lead."""
+        self._ahead_ns: int | None = None
+        """How far the file system's clock is ahead of this process's monotonic one, as far as is known."""
         self._no_news: tuple[int, int] | None = None
         """An entry that was not announced when the file for it was this one."""
         tell_in_child(self)
@@ -119,6 +121,7 @@ class FileMeeting(Meeting):
         with suppress(OSError):
             os.utime(self._lock)
             self._led_ns = os.fstat(self._lock).st_mtime_ns
+            self._ahead_ns = self._led_ns - time.monotonic_ns()
         return True
 
     def leave(self) -> None:
@@ -132,7 +135,7 @@ class FileMeeting(Meeting):
             led_ns = os.stat(self._lead_path).st_mtime_ns
         except OSError:
             return 0
-        of_late = abs(time.time_ns() - led_ns) < LED_S * 1e9
+        of_late = abs(self._now_ns() - led_ns) < LED_S * 1e9
         return led_ns if of_late and led_ns != self._led_ns else 0
 
     def hand_over(self, data: bytes) -> bool:
@@ -152,7 +155,7 @@ class FileMeeting(Meeting):
             for entry in entries:
                 if entry.name.startswith("request-") and entry.name != self._own:
                     with suppress(OSError):
-                        if _is_fresh(entry.stat()):
+                        if self._is_fresh(entry.stat()):
                             yield Path(entry.path).read_bytes()
                         else:
                             os.unlink(entry.path)
@@ -172,7 +175,7 @@ class FileMeeting(Meeting):
         with open(descriptor, "rb", buffering=0) as file:
             try:
                 status = os.fstat(descriptor)
-                data = file.read() if _is_fresh(status) else b""
+                data = file.read() if self._is_fresh(status) else b""
             except OSError:
                 return None
         told = int.from_bytes(data[:8], "big") if len(data) >= 8 else -1
@@ -180,6 +183,13 @@ class FileMeeting(Meeting):
             self._no_news = seq, status.st_ino
             return None
         return data[8:] if told == seq else b""
+
+    def _now_ns(self) -> int:
+        """The time as the file system has it: this machine's clock may be off by years."""
+        return time.time_ns() if self._ahead_ns is None else time.monotonic_ns() + self._ahead_ns
+
+    def _is_fresh(self, status: os.stat_result) -> bool:
+        return abs(self._now_ns() - status.st_mtime_ns) < FRESH_S * 1e9
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -190,6 +200,7 @@ class FileMeeting(Meeting):
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
             try:
                 written = os.write(descriptor, data)
+                self._ahead_ns = os.fstat(descriptor).st_mtime_ns - time.monotonic_ns()
             finally:
                 os.close(descriptor)
             if written < len(data):
@@ -213,7 +224,3 @@ def meeting_on_this_machine(url: str, name: str) -> FileMeeting | None:
         if stat.S_ISDIR(status.st_mode) and status.st_uid == user and not status.st_mode & 0o077:
             return FileMeeting(folder / hashlib.sha256(f"{url}\0{name}".encode()).hexdigest()[:32])
     return None
-
-
-def _is_fresh(status: os.stat_result) -> bool:
-    return abs(time.time() - status.st_mtime) < FRESH_S

@@ -16,6 +16,7 @@ from spark_eos.log.history import entry_at_time
 from spark_eos.log.log import Log
 from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.verify import Verdict, verify
 from spark_eos.protocol.actions import CreateLog, CreateTopic, ExpireProducers, Request, ResetLogTime
 from spark_eos.protocol.rules import Rejected, apply
@@ -369,3 +370,16 @@ def test_the_store_is_believed_for_an_hour(log, store, clock):
     clock.now += 3601
     assert keeper.stamp(log.state).timestamp_ms == clock.now_ms()
     assert store.asked == 2
+
+
+def test_a_maintainer_that_is_hours_ahead_cuts_nothing_before_its_time(store, clock):
+    log = Log.create(store, clock)
+    Admin(log).create_topic("t", config={"retention.ms": 12 * HOUR_MS})
+    with Producer(log) as producer:
+        producer.send("t", b"x")
+    clock.now += 6 * 3600
+    log.commit(create("later"))
+    wrong = Log.open(store, skewed(clock, 10 * 3600))
+    assert Retention(wrong).run() == []
+    clock.now += 7 * 3600
+    assert [one.offset for one in Retention(wrong).run()] == [1]

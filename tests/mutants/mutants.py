@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants import (
     of_clients,
+    of_clocks,
     of_company,
     of_evidence,
     of_forks,
@@ -33,6 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_log.MUTANTS,
     *of_storage.MUTANTS,
     *of_store_clock.MUTANTS,
+    *of_clocks.MUTANTS,
     *of_company.MUTANTS,
     *of_forks.MUTANTS,
     *of_growth.MUTANTS,

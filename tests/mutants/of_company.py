@@ -196,7 +196,7 @@ MUTANTS = (
     Mutant(
         "old-announcements",
         _MEETING,
-        'data = file.read() if _is_fresh(status) else b""',
+        'data = file.read() if self._is_fresh(status) else b""',
         "data = file.read()",
         "an announcement from before the log was put back from a copy is believed",
         _OF_MEETING,
@@ -204,7 +204,7 @@ MUTANTS = (
     Mutant(
         "requests-of-the-dead",
         _MEETING,
-        "                        if _is_fresh(entry.stat()):\n",
+        "                        if self._is_fresh(entry.stat()):\n",
         "                        if True:\n",
         "what a process has handed over that died an hour ago is committed",
         _OF_MEETING,

@@ -312,7 +312,7 @@ MUTANTS = (
     Mutant(
         "clock-is-believed",
         _RETENTION,
-        "        self.held_back_ms = 0 if self._trust_clock else max(now_ms - limit_ms, 0)",
+        "        self.held_back_ms = 0 if self._trust_clock else max(now_ms - limit_ms, wrong_ms, 0)",
         "        self.held_back_ms = 0",
         "a clock that is ahead empties the log",
         _OF_RETENTION,

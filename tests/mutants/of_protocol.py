@@ -309,9 +309,9 @@ MUTANTS = (
     ),
     Mutant(
         "time-goes-back",
-        _APPLY,
-        "timestamp_ms=max(state.timestamp_ms, request.timestamp_ms)",
-        "timestamp_ms=request.timestamp_ms",
+        "spark_eos/protocol/rules/times.py",
+        "timestamp_ms=max(state.timestamp_ms, now_ms)",
+        "timestamp_ms=now_ms",
         "a writer whose clock is behind sets the log's time back",
         _OF_TOPICS,
     ),

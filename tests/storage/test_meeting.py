@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -185,3 +186,20 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, sp
     else:
         folder.touch()
     assert meeting_on_this_machine("s3://bucket/log", "id") is None
+
+
+@pytest.mark.parametrize("off_s", [73 * 365 * 86_400, -50 * 365 * 86_400])
+def test_a_leader_whose_clock_is_years_off_takes_along_what_others_hand_over(tmp_path, monkeypatch, off_s):
+    """The file system's clock says what is fresh; what is not would be deleted under its owner."""
+    leader, other = FileMeeting(tmp_path), FileMeeting(tmp_path)
+    assert other.take_lead()
+    other.leave()
+    assert other.hand_over(b"request")
+    real, real_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: real() + off_s)
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off_s * 10**9)
+    assert leader.take_lead()
+    assert [*leader.handed_over()] == [b"request"]
+    leader.announce(7, b"entry")
+    assert other.announced(7) == b"entry"
+    assert leader.announced(7) == b"entry"

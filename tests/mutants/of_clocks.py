@@ -1,0 +1,78 @@
+"""Breaks of what holds against clocks that are years off."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_TIMES, _KEEPING = "spark_eos/protocol/rules/times.py", "spark_eos/log/timekeeping.py"
+
+_TESTS = ("tests/log/test_timekeeping.py",)
+
+MUTANTS = (
+    Mutant(
+        "any-clock-moves-the-time",
+        _TIMES,
+        "        if state.log_id and not request.clock_checked:",
+        "        if False:",
+        "one request drives the log's time years ahead",
+        _TESTS,
+    ),
+    Mutant(
+        "expiry-by-an-unchecked-clock",
+        _TIMES,
+        "if request.clock_checked else before.timestamp_ms",
+        "if request.clock_checked else state.timestamp_ms",
+        "what is in use expires by one client's clock",
+        _TESTS,
+    ),
+    Mutant(
+        "time-set-back-by-any-clock",
+        _TIMES,
+        "    if isinstance(action, a.ResetLogTime) and not request.clock_checked:",
+        "    if False:",
+        "a request that asked no store sets the log's time back",
+        _TESTS,
+    ),
+    Mutant(
+        "store-is-not-asked-for-the-time",
+        _KEEPING,
+        "        if not exact and agrees:",
+        "        if not exact:",
+        "a client's wrong clock is in its entries",
+        _TESTS,
+    ),
+    Mutant(
+        "store-is-asked-for-every-entry",
+        _KEEPING,
+        "monotonic - known.monotonic_s < _ASKED_S",
+        "monotonic - known.monotonic_s < 0",
+        "a client with a wrong clock makes three more requests for each commit",
+        _TESTS,
+    ),
+    Mutant(
+        "store-is-believed-for-ever",
+        _KEEPING,
+        "monotonic - known.monotonic_s < _ASKED_S",
+        "True",
+        "what the store said once counts, though clocks drift",
+        _TESTS,
+    ),
+    Mutant(
+        "idle-log-expires",
+        _KEEPING,
+        "        if trust_clock:",
+        "        if True:",
+        "what was only idle with its log is forgotten",
+        _TESTS,
+    ),
+    Mutant(
+        "times-stay-ahead",
+        _TIMES,
+        "last_ms=min(producer.last_ms, now_ms)",
+        "last_ms=producer.last_ms",
+        "what was used while the log's time was ahead never expires",
+        _TESTS,
+    ),
+)
