@@ -18,10 +18,13 @@ from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["KEPT", "Snapshots", "newest_snapshot"]
+__all__ = ["KEPT", "LARGE", "Snapshots", "newest_snapshot"]
 
 KEPT = 2
 """Snapshots that stay: who has just looked for the newest one still finds it."""
+
+LARGE = 256
+"""Partitions from which on a snapshot may take longer than a commit should."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,6 +91,11 @@ class Snapshots:
     def is_due(self) -> bool:
         """Whether a snapshot is missing that this process should store: its own, or that of one that died."""
         return self._mine and self._passed is not None and self._passed.seq > self.stored
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a commit should not wait for the snapshot."""
+        return self._passed is not None and len(self._passed.partitions) >= LARGE
 
     def look(self) -> int:
         """Learn of the newest snapshot that is stored, by whomever: its entry, or -1. For who does all the upkeep.

@@ -1,19 +1,22 @@
 """Upkeep: what keeps a log quick to open, done in small shares by whoever writes to it.
 
 Behind a boundary a snapshot is stored, and entries that it has made unnecessary are retired. Nothing needs any of
-it to be correct, so it never fails a commit, and it takes a tenth of the time that passes at most.
+it to be correct, so it never fails a commit, and it takes a tenth of the time that passes at most. The snapshot of a
+log with many partitions is made in a thread of its own, so that no commit waits for it.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import math
 import threading
+import weakref
 from collections.abc import Callable
 
 from spark_eos.errors import EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import names
-from spark_eos.log.clock import Clock
+from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.snapshots import Snapshots
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
@@ -35,7 +38,19 @@ _PAUSE_S = 30.0
 _SURE_S = 1.0
 """For so long the log is believed to be the one that was opened, as what is overwritten or deleted was its own."""
 
+_EXIT_S = 10.0
+"""For so long the end of a process waits for a snapshot that is being stored."""
+
 _LOG = logging.getLogger(__name__)
+
+_working: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
+@atexit.register
+def _wait_at_exit() -> None:
+    """A process that ends right after it has passed a boundary shall not leave the snapshot to others."""
+    for thread in list(_working):
+        thread.join(_EXIT_S)
 
 
 class Retirer:
@@ -132,11 +147,19 @@ class Upkeep:
         """Do something if there is time for it; to be called after a commit. Raises nothing."""
         if not self._lock.acquire(blocking=False):
             return
+        handed_on = False
         try:
             now = self._clock.monotonic()
             self._saved_s = min(self._saved_s + SHARE * (now - self._seen_s), _LARGEST_S)
             self._seen_s = now
             if self._saved_s < _SMALLEST_S or now < self._rest_until:
+                return
+            # Simulated clocks know nothing of threads: there everything is done in turn.
+            if self._clock is SYSTEM and self._snapshots.is_due and self._snapshots.is_large:
+                thread = threading.Thread(target=self._in_background, name="eoslog-snapshot", daemon=True)
+                thread.start()
+                handed_on = True
+                _working.add(thread)
                 return
             while self._saved_s > 0 and self._step(state):
                 spent, now = self._clock.monotonic() - now, self._clock.monotonic()
@@ -144,14 +167,32 @@ class Upkeep:
             # What the work itself took does not count as time in which something may be saved.
             self._seen_s = self._clock.monotonic()
         except Exception as error:  # noqa: BLE001  (the commit that it follows is durable)
-            self._rest_until = self._clock.monotonic() + _PAUSE_S
-            _LOG.warning(
-                "upkeep of the log failed, and will be tried again: %s",
-                error,
-                exc_info=not isinstance(error, EosLogError),
-            )
+            self._rest(error)
+        finally:
+            if not handed_on:
+                self._lock.release()
+
+    def _in_background(self) -> None:
+        """Store the snapshot that is due, with the lock that `share` has taken: nothing else is done meanwhile."""
+        begun = self._clock.monotonic()
+        try:
+            self._make_sure()
+            self._snapshots.write()
+            self._snapshots.drop_old()
+            self._seen_s = self._clock.monotonic()
+            self._saved_s -= self._seen_s - begun
+        except Exception as error:  # noqa: BLE001  (nobody waits for this thread)
+            self._rest(error)
         finally:
             self._lock.release()
+
+    def _rest(self, error: Exception) -> None:
+        self._rest_until = self._clock.monotonic() + _PAUSE_S
+        _LOG.warning(
+            "upkeep of the log failed, and will be tried again: %s",
+            error,
+            exc_info=not isinstance(error, EosLogError),
+        )
 
     def look(self, state: State) -> tuple[int | None, int]:
         """What `snapshot` and `retire` would do: the entry behind which one is missing, and entries to retire."""

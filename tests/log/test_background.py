@@ -1,0 +1,124 @@
+"""The snapshot of a log with many partitions is stored in a thread: commits go on meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from spark_eos.errors import StoreUnavailableError
+from spark_eos.log import names, snapshots
+from spark_eos.log.log import Log
+from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.protocol.actions import AlterLog
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import FaultyStore
+
+PATIENCE_S = 30
+
+
+@pytest.fixture
+def store():
+    return FaultyStore(MemoryStore())
+
+
+@pytest.fixture
+def log(store, monkeypatch):
+    """A log that counts as large, whose next entry is a boundary, and whose upkeep has time saved up."""
+    monkeypatch.setattr(snapshots, "LARGE", 2)
+    log = Log.create(store, snapshot_interval=3)
+    log.does_upkeep = False
+    log.ensure_topic("t", 2)
+    commit(log)
+    log.does_upkeep = True
+    log.upkeep._saved_s = 1.0
+    return log
+
+
+def commit(log):
+    return log.commit(lambda _: (AlterLog(()),)).state
+
+
+def threads():
+    return [one for one in threading.enumerate() if one.name == "eoslog-snapshot"]
+
+
+def done():
+    for one in threads():
+        one.join(PATIENCE_S)
+        assert not one.is_alive()
+
+
+class Held:
+    """A store whose snapshots take as long as wanted."""
+
+    def __init__(self, store, monkeypatch):
+        self.begun, self.go_on, self.by = threading.Event(), threading.Event(), None
+        create = store.create
+
+        def held(name, data):
+            if name.startswith(names.SNAPSHOTS):
+                self.by = threading.current_thread()
+                self.begun.set()
+                assert self.go_on.wait(PATIENCE_S)
+            create(name, data)
+
+        monkeypatch.setattr(store, "create", held)
+
+
+def test_no_commit_waits_for_a_large_snapshot(log, store, monkeypatch):
+    held = Held(store, monkeypatch)
+    assert commit(log).seq == 3
+    assert held.begun.wait(PATIENCE_S)
+    assert held.by is not threading.current_thread()
+    for _ in range(5):  # Over the next boundary.
+        commit(log)
+    assert len(threads()) == 1, "one at a time"
+    held.go_on.set()
+    done()
+    assert newest_snapshot(store).seq == 3
+    log.upkeep._saved_s = 1.0
+    commit(log)
+    done()
+    assert newest_snapshot(store).seq == 9
+    assert Log.open(store).state.seq == 9
+
+
+def test_an_error_in_the_background_is_logged(log, store, caplog):
+    store.inject(StoreUnavailableError("away"), "create", f"{names.SNAPSHOTS}*")
+    commit(log)
+    done()
+    assert "upkeep of the log failed, and will be tried again: away" in caplog.text
+    log.upkeep._rest_until = 0.0
+    log.upkeep._saved_s = 1.0
+    commit(log)
+    done()
+    assert newest_snapshot(store).seq == 3
+
+
+def test_a_small_snapshot_needs_no_thread(log, store, monkeypatch):
+    monkeypatch.setattr(snapshots, "LARGE", 3)
+    commit(log)
+    assert not threads()
+    assert newest_snapshot(store).seq == 3
+
+
+_ENDS = """
+import sys
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import AlterLog
+log = Log.create(sys.argv[1], snapshot_interval=3)
+log.does_upkeep = False
+log.ensure_topic("t", 300)
+log.commit(lambda _: (AlterLog(()),))
+log.does_upkeep = True
+log.upkeep._saved_s = 1.0
+log.commit(lambda _: (AlterLog(()),))
+"""
+
+
+def test_a_process_that_ends_stores_the_snapshot_that_it_has_begun(tmp_path):
+    subprocess.run([sys.executable, "-c", _ENDS, str(tmp_path / "log")], check=True, timeout=PATIENCE_S)
+    assert newest_snapshot(Log.open(tmp_path / "log").store).seq == 3
