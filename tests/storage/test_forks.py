@@ -1,6 +1,7 @@
 """What a store has in a forked process: a place to meet of its own, and nothing of the uploads of its parent."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,15 +15,14 @@ from spark_eos.storage.posix import PosixStore
 from tests.forking import in_child
 
 LEADS = """
-import os, sys, time
+import os, signal, sys
 from spark_eos.storage.meeting import FileMeeting
 meeting = FileMeeting(sys.argv[1])
 assert meeting.take_lead()
 child = os.fork()
 if not child:
-    sys.stdout.close()
-    sys.stdin.read()  # Lives on.
-    os._exit(0)
+    signal.alarm(300)
+    signal.pause()  # Lives on, and reads nothing of what its parent is told.
 print(child, flush=True)
 sys.stdin.readline()
 os._exit(0)
@@ -47,6 +47,7 @@ def test_a_lead_ends_with_its_process_though_a_child_lives(tmp_path):
         os.kill(child, 0)
         assert led
     finally:
+        os.kill(child, signal.SIGKILL)
         leader.stdin.close()
         leader.stdout.close()
 
