@@ -15,8 +15,10 @@ from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.rules import Rejected, apply, judged_by
 from spark_eos.protocol.state import Member, Producer, State
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
+from spark_eos.testing.requests import RandomRequests
 from spark_eos.testing.simulator.stage import COPIERS, INPUT, RAW, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
@@ -79,6 +81,7 @@ class _Forger:
         often += [self.relapse, self.relapse, self.recant, self.overlap, self.overlap, self.forget]
         return [
             *often,
+            self.scribble,
             self.echo,
             self.echo,
             self.half,
@@ -270,6 +273,19 @@ class _Forger:
             ["stranger", "old", "foreign", "foreign", "early", "old sync", "early leave"]
         )
         self._offer(lambda state: _usurped(state, how))
+
+    def scribble(self) -> None:
+        """Requests of random structure that no state, or not this one, allows: every reader must refuse them."""
+        state, clock = self.log.follow(), self.log.clock
+        draw = RandomRequests(self.chance, wild=0.7)
+        drawn = [draw.actions(state) for _ in range(3)]
+        requests = (
+            a.Request(clock.unique(), clock.now_ms(), actions, self.process.name) for actions in drawn
+        )
+        refused = [one for one in requests if isinstance(apply(judged_by(state), one)[1], Rejected)]
+        entry = a.Entry(state.seq + 1, tuple(refused), state.lineage)
+        data = encode_entry(entry)
+        self.log.store.create(names.entry(entry.seq, state.entries_per_folder), data)
 
     # -- Sending --------------------------------------------------------------------------------------
 
