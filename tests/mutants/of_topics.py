@@ -138,4 +138,37 @@ MUTANTS = (
         "an entry that was copied to another slot is read there",
         ("tests/protocol/test_codec.py", "tests/log/test_tail.py"),
     ),
+    # -- bounds -------------------------------------------------------------------------------------------
+    Mutant(
+        "bounds-unchecked",
+        "spark_eos/protocol/rules/apply.py",
+        "            bounds.check(request)",
+        "            pass",
+        "numbers that nobody can add up come into the log, and it cannot be opened any more",
+        ("tests/protocol/test_bounds.py",),
+    ),
+    Mutant(
+        "types-unchecked",
+        "spark_eos/protocol/codec.py",
+        "            check_types(request)",
+        "            pass",
+        "1.5 is stored as 1: a writer goes on with another state than its readers",
+        ("tests/protocol/test_bounds.py",),
+    ),
+    Mutant(
+        "rows-of-another-partition",
+        "spark_eos/protocol/rules/bounds.py",
+        "row.batch.partition != action.partition",
+        "False",
+        "rewritten rows are read as rows of another partition than they were written for",
+        ("tests/protocol/test_random_requests.py", "tests/protocol/test_bounds.py"),
+    ),
+    Mutant(
+        "marks-of-aborted-transactions-stay",
+        "spark_eos/protocol/rules/starts.py",
+        "trimmed(moved) if state.rules >= 2 else moved",
+        "moved",
+        "aborted transactions are remembered for ever though their rows are gone",
+        ("tests/protocol/test_bounds.py",),
+    ),
 )

@@ -138,6 +138,17 @@ def test_what_would_be_read_as_another_value_is_not_written(state, seq):
         encode_entry(entry(state, a.RaiseStagingFloor(seq)))
 
 
+@pytest.mark.parametrize(
+    "change", [{"batch": BATCH._replace(partition=1)}, {"batch": None}, {"file": None}], ids=str
+)
+def test_rows_that_would_be_read_as_others_are_not_written(state, change):
+    row = IndexRow(0, 1, Kind.DATA, NO_PRODUCER, 1, FileRef("data/0-x.arrow", 1, 0), BATCH)
+    rewrite = a.ReplaceSegments("t", "t-id", 0, 0, 1, 0, (row._replace(**change),))
+    with pytest.raises(InvalidRequestError, match="one of another partition"):
+        encode_entry(entry(state, rewrite))
+    encode_entry(entry(state, rewrite._replace(rows=(row,))))
+
+
 class Text(str):
     """Another type of text."""
 
