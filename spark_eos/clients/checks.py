@@ -12,7 +12,7 @@ from spark_eos.errors import InvalidRecordError
 
 __all__ = ["as_bytes", "as_timestamp", "check_headers"]
 
-_LATEST_MS = (1 << 63) - 1
+_LATEST_MS = 253_402_300_799_999
 
 
 def as_bytes(value: object, what: str) -> bytes:
@@ -43,6 +43,6 @@ def as_timestamp(timestamp_ms: SupportsIndex) -> int:
         if 0 <= number <= _LATEST_MS and not isinstance(timestamp_ms, bool):
             return number
     raise InvalidRecordError(
-        f"timestamp_ms={timestamp_ms!r}: a record's timestamp is whole milliseconds since 1970, not below 0; None is "
-        "the time of the call"
+        f"timestamp_ms={timestamp_ms!r}: a record's timestamp is whole milliseconds since 1970, not below 0 and not "
+        "after the year 9999; None is the time of the call"
     )

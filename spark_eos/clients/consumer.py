@@ -231,11 +231,16 @@ class Consumer(OfOneProcess):
         limit = self._settings["max.poll.records"] if max_records is None else max_records
 
         def gather(state: State) -> list[ConsumerRecord]:
-            return [
-                record
-                for assigned, found in self._fetcher.turns(state, limit)
-                for record in to_records(assigned.topic, assigned.at.partition, found)
-            ]
+            taken = [*self._fetcher.turns(state, limit)]
+            try:
+                return [
+                    record
+                    for assigned, found in taken
+                    for record in to_records(assigned.topic, assigned.at.partition, found)
+                ]
+            except EosLogError:
+                self._fetcher.give_back()
+                raise
 
         return self._wait(timeout_ms, limit, gather) or []
 

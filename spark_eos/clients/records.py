@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_eos.errors import CorruptRecordError
 from spark_eos.log.layout import TIMESTAMP_TYPE
 from spark_eos.log.read import Records
 from spark_eos.log.topics import layout_of
@@ -86,7 +87,7 @@ def to_records(topic: Topic, partition: int, found: Records) -> list[ConsumerRec
     layout, rows, offsets = layout_of(topic), found.table, found.offsets.tolist()
     stamps = rows.column(layout.timestamp_column).cast(pa.int64()).to_pylist()
     if not layout.is_kafka:
-        values = rows.drop_columns([layout.timestamp_column]).to_pylist()
+        values = _values(topic, partition, rows.drop_columns([layout.timestamp_column]), offsets)
         return [
             ConsumerRecord(topic.name, partition, at, stamp, None, value)
             for at, stamp, value in zip(offsets, stamps, values, strict=True)
@@ -104,6 +105,24 @@ def to_records(topic: Topic, partition: int, found: Records) -> list[ConsumerRec
             offsets, stamps, keys, values, column.to_pylist(), strict=True
         )
     ]
+
+
+def _values(topic: Topic, partition: int, rows: pa.Table, offsets: list[int]) -> list[dict[str, Any]]:
+    """The rows as dicts. Raises `CorruptRecordError` for a value of an earlier version that Python does not have."""
+    try:
+        return list(rows.to_pylist())
+    except (OverflowError, ValueError):
+        for row, offset in enumerate(offsets):
+            for name in rows.column_names:
+                try:
+                    rows.column(name)[row].as_py()
+                except (OverflowError, ValueError) as error:
+                    raise CorruptRecordError(
+                        f"{topic.name}-{partition}, offset {offset}: Python has no such value as that of column "
+                        f"{name!r} ({error}). Read it with poll_arrow, or seek to offset {offset + 1} to go on; "
+                        "max_records=1 gives the records before it"
+                    ) from error
+        raise
 
 
 def to_arrow(topic: Topic, partition: int, found: Records) -> pa.Table:

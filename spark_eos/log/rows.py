@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from spark_eos.errors import InvalidRecordError, RecordTooLargeError, SchemaMismatchError
 from spark_eos.log.arrays import repeated
 from spark_eos.log.layout import Layout, normalise_type
+from spark_eos.log.ranges import has_times, outside
 
 __all__ = ["Columns", "Intake"]
 
@@ -32,6 +33,7 @@ class Intake:
         self._limit = max_message_bytes
         self._schema: pa.Schema | None = None
         self._positions: list[int | None] = []
+        self._timed = [at for at, field in enumerate(layout.physical) if has_times(field.type)]
 
     def accept(self, batch: pa.RecordBatch) -> Columns:
         """The columns of ``batch``, by their names in the layout; those that may be null may be missing.
@@ -39,8 +41,9 @@ class Intake:
         Types: as stored, or another spelling of it (`normalise_type`); ``key`` and ``value`` also as text;
         the timestamp in any unit, with a time zone, null where it is the time of writing. Raises
         `SchemaMismatchError` for a wrong, missing or unknown column, `InvalidRecordError` for a value that
-        cannot be stored, `RecordTooLargeError` for a row over the limit.
+        cannot be stored or that a reader could not show, `RecordTooLargeError` for a row over the limit.
         """
+        self._check_whole(batch)
         if self._schema is None or not batch.schema.equals(self._schema):
             self._positions = self._match(batch.schema)
             self._schema = batch.schema
@@ -48,9 +51,25 @@ class Intake:
             self._column(field, None if position is None else batch.column(position), batch.num_rows)
             for field, position in zip(self._layout.physical, self._positions, strict=True)
         ]
+        for at in self._timed:
+            array = columns[at]
+            if array is not None and (found := outside(array)) is not None:
+                raise InvalidRecordError(
+                    f"column {self._layout.physical.field(at).name!r} of topic {self._topic!r}: {found} lies outside "
+                    "of the years 1 to 9999. Not every reader could show it; send it as a number or a text"
+                )
         if self._limit is not None:
             self._check_sizes(columns, self._limit)
         return columns
+
+    def _check_whole(self, batch: pa.RecordBatch) -> None:
+        """Arrow believes what a program says of buffers that it has made itself; readers would not."""
+        try:
+            batch.validate(full=True)
+        except (pa.ArrowException, ValueError) as error:
+            raise InvalidRecordError(
+                f"rows for topic {self._topic!r} are not what their Arrow types say: {error}. Convert the column"
+            ) from error
 
     def _match(self, schema: pa.Schema) -> list[int | None]:
         """Where in ``schema`` each stored column is; None if it is not there."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_eos.log.read import Records
 from spark_eos.maintenance.rewrite import CLEAN
@@ -44,13 +46,42 @@ def keys_of(records: Records, keys: Sequence[str], values: Sequence[str]) -> Key
         texts = [key or b"" for key in found[0].to_pylist()]
     else:
         # Any text will do that says which are the same: it is never stored.
-        texts = [repr(row).encode() for row in zip(*(one.to_pylist() for one in found), strict=True)]
+        parts = [_bytes(pa.concat_arrays(one.chunks)) if one.chunks else [] for one in found]
+        texts = [b"".join(row) for row in zip(*parts, strict=True)]
     # Not to be had by chance, nor by who chooses his keys: of two with one hash, one would be lost.
     hashes = np.array([blake2b(text, digest_size=16).digest() for text in texts], _HASH)
     empty = np.zeros(records.num_rows, np.bool_)
     if values and records.num_rows:
         empty = np.logical_and.reduce([_is_null(records.column(name)) for name in values])
     return Keys(hashes, ~nulls, empty & ~nulls)
+
+
+def _bytes(array: pa.Array) -> list[bytes]:
+    """Each value as it is stored, so that two are one key only if no byte differs. No two have the same bytes.
+
+    Not as Python has them: it lacks some, as times after the year 9999, and takes others for the same.
+    """
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        flat = [_bytes(child) for child in array.flatten()]
+        values = [b"".join(row) for row in zip(*flat, strict=True)] if flat else [b""] * len(array)
+    elif pa.types.is_map(type_) or pa.types.is_list(type_):
+        if pa.types.is_map(type_):
+            entry = pa.struct([type_.key_field, type_.item_field])
+            array = array.cast(pa.list_(pa.field("entries", entry, nullable=False)))
+        inner = iter(_bytes(array.flatten()))
+        lengths = pc.list_value_length(array).fill_null(0).to_pylist()
+        values = [b"".join(islice(inner, length)) for length in lengths]
+    elif pa.types.is_string(type_) or pa.types.is_binary(type_):
+        values = array.view(pa.binary()).to_pylist()
+    else:
+        plain = array.cast(pa.int8()) if pa.types.is_boolean(type_) else array
+        values = plain.view(pa.binary(plain.type.bit_width // 8)).to_pylist()
+    present = array.is_valid().to_pylist()
+    return [
+        b"%d:%b" % (len(value), value) if is_there else b"-"
+        for value, is_there in zip(values, present, strict=True)
+    ]
 
 
 def _is_null(column: pa.ChunkedArray) -> Flags:

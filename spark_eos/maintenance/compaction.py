@@ -21,13 +21,19 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from spark_eos.errors import ObjectNotFoundError, SegmentsReplacedError, StagedFileExpiredError
+from spark_eos.errors import (
+    CorruptRecordError,
+    ObjectNotFoundError,
+    SegmentsReplacedError,
+    StagedFileExpiredError,
+)
 from spark_eos.log.log import Log
 from spark_eos.log.read import Records
 from spark_eos.log.topics import config_value, key_columns, layout_of
 from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
 from spark_eos.maintenance.rewrite import CLEAN, SMALL_BYTES, Rewriter, form_of, has_moved, read_row
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
+from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
 from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
@@ -112,6 +118,7 @@ class Compactor:
         self._views = SealedViews()
         self._sums: dict[Piece, _Sum] = {}
         self._pass: _Pass | None = None
+        self._unreadable = Unreadable()
 
     def run(self, progress: Callable[[Compacted], None] | None = None) -> list[Compacted]:
         """All passes that are due, to their ends; ``progress`` is called behind each step."""
@@ -125,7 +132,8 @@ class Compactor:
     def step(self) -> Compacted | None:
         """The next stretch that changes. None if there is nothing to do now.
 
-        Raises the errors of the store, `CommitOutcomeUnknownError` and `CorruptRecordError`: it can be called again.
+        Raises the errors of the store, `CommitOutcomeUnknownError`, and `CorruptRecordError` once nothing else is left
+        to do: it can be called again.
         """
         while True:
             before = self._log.follow().partitions
@@ -135,6 +143,7 @@ class Compactor:
                 if under_way is None:
                     found = self._due()
                     if found is None:
+                        self._unreadable.say()
                         return None
                     topic, number, now_ms = found
                     at = topic.topic_id, number
@@ -142,9 +151,16 @@ class Compactor:
                 done = self._step(under_way)
             except (SegmentsReplacedError, StagedFileExpiredError):
                 continue  # Somebody else was faster, or the floor rose: look again.
-            except ObjectNotFoundError:
-                if at is None or at not in before or not has_moved(self._log, at, before[at]):
+            except ObjectNotFoundError as error:
+                if at is None:
                     raise
+                if at not in before or not has_moved(self._log, at, before[at]):
+                    self._unreadable.add(at, error)
+                continue
+            except CorruptRecordError as error:
+                if at is None:
+                    raise
+                self._unreadable.add(at, error)
                 continue
             if done is not None:
                 return done
@@ -172,6 +188,8 @@ class Compactor:
             if not is_compacted(topic) or (self._topics is not None and name not in self._topics):
                 continue
             for number in range(topic.partitions):
+                if (topic.topic_id, number) in self._unreadable:
+                    continue
                 partition = self._view(topic, number, state.partitions[topic.topic_id, number], now_ms)
                 gain = self._gain(topic, partition, now_ms)
                 if gain:

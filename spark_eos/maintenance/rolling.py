@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from spark_eos.errors import ObjectNotFoundError, SegmentsReplacedError, StagedFileExpiredError
+from spark_eos.errors import (
+    CorruptRecordError,
+    ObjectNotFoundError,
+    SegmentsReplacedError,
+    StagedFileExpiredError,
+)
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
 from spark_eos.maintenance.rewrite import (
@@ -25,6 +30,7 @@ from spark_eos.maintenance.rewrite import (
     read_row,
 )
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
+from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.index import Index, IndexRow, Piece
 from spark_eos.protocol.rules.sealing import ready
 from spark_eos.protocol.state import Partition, Topic
@@ -178,6 +184,7 @@ class Roller:
         self._tail_rows = tail_rows
         self._after: dict[tuple[Piece, int], int] = {}
         self._views = SealedViews()
+        self._unreadable = Unreadable()
 
     def run(self, progress: Callable[[Rolled], None] | None = None) -> list[Rolled]:
         """All steps that pay, one after the other; ``progress`` is called behind each."""
@@ -191,21 +198,25 @@ class Roller:
     def step(self) -> Rolled | None:
         """The next step: one file, mostly, and one commit. None if there is nothing to do now.
 
-        Raises the errors of the store, `CommitOutcomeUnknownError` and `CorruptRecordError`: it can be called again.
+        Raises the errors of the store, `CommitOutcomeUnknownError`, and `CorruptRecordError` once nothing else is left
+        to do: it can be called again.
         """
         while True:
             self._log.follow()
             found = next(self._plans(), None)
             if found is None:
+                self._unreadable.say()
                 return None
             topic, number, partition, pieces = found
             try:
                 return self._roll(topic, number, partition, pieces)
             except (SegmentsReplacedError, StagedFileExpiredError):
                 continue  # Somebody else was faster, or the floor rose: look again.
-            except ObjectNotFoundError:
+            except ObjectNotFoundError as error:
                 if not has_moved(self._log, (topic.topic_id, number), partition):
-                    raise
+                    self._unreadable.add((topic.topic_id, number), error)
+            except CorruptRecordError as error:
+                self._unreadable.add((topic.topic_id, number), error)
 
     def look(self) -> list[TopicPartition]:
         """Where there is something to do now."""
@@ -222,6 +233,8 @@ class Roller:
     def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[Piece, ...]]]:
         file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
         for number in range(topic.partitions):
+            if (topic.topic_id, number) in self._unreadable:
+                continue
             partition = self._view(topic, number)
             pieces = partition.index.pieces
             span = plan_roll(pieces, partial(self._rows_after, partition.start), file_bytes)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer, Producer
-from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, ObjectNotFoundError
+from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, EosLogError, ObjectNotFoundError
 from spark_eos.maintenance import compaction, rewrite
 from spark_eos.maintenance.cleaner import KeyMap, label_of, since
 from spark_eos.maintenance.compaction import Compactor, is_compacted
@@ -690,3 +690,29 @@ def test_any_history(steps, keys, rows, retention_ms):
         Compactor(history.world.log).run()
         history.check()
         assert pairs(history.world.another()) == pairs(history.world.log)
+
+
+@pytest.mark.parametrize("rewriter", [Compactor, Roller])
+def test_a_partition_that_cannot_be_read_stops_no_other(rewriter, caplog):
+    """As Kafka's cleaner (KIP-346): it is left as it is, and said once all else is done."""
+    world = made()
+    admin = Admin(world.log)
+    for name in ("a", "z"):
+        admin.create_topic(name, config=COMPACT)
+    numbers = itertools.count()
+    with Producer(world.log) as producer:
+        for name in ("a", "t", "z"):
+            topic = world.log.topic(name)
+            while len(world.log.follow().partitions[topic.topic_id, 0].index.pieces) < 2:
+                producer.send(name, b"x", key=b"%d" % (next(numbers) % 3), partition=0)
+                producer.flush()
+    state = world.log.state
+    (row, *_) = state.partitions[state.topics["a"].topic_id, 0].index.scan(0, world.log.load)
+    world.log.store.overwrite(row.file.name, bytes(row.file.size))
+    done, one = [], rewriter(world.log)
+    with pytest.raises(CorruptRecordError, match="a-0"):
+        one.run(done.append)
+    assert {step.topic for step in done} == {"t", "z"}
+    assert "is left as it is, the others go on" in caplog.text
+    with pytest.raises(CorruptRecordError):
+        one.run()

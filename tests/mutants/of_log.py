@@ -18,6 +18,39 @@ _OF_SEGMENTS = ("tests/log/test_segments.py",)
 _OF_READING = ("tests/log/test_log.py", "tests/clients/test_consumer.py")
 
 MUTANTS = (
+    # -- files and values of faulty writers ----------------------------------------------------------------
+    Mutant(
+        "offsets-of-arrow-believed",
+        "spark_eos/log/segments.py",
+        "            decoded.validate(full=True)\n",
+        "            decoded.validate()\n",
+        "a file with lying offsets kills its readers",
+        ("tests/log/test_hostile_files.py",),
+    ),
+    Mutant(
+        "times-of-any-year",
+        "spark_eos/log/rows.py",
+        "            if array is not None and (found := outside(array)) is not None:",
+        "            if False:",
+        "a time is taken that a consumer cannot show",
+        ("tests/log/test_hostile_files.py",),
+    ),
+    Mutant(
+        "bad-value-passed-over",
+        "spark_eos/clients/consumer.py",
+        "            except EosLogError:\n                self._fetcher.give_back()\n                raise\n",
+        "            except EosLogError:\n                raise\n",
+        "a poll that failed has gone past its records",
+        ("tests/log/test_hostile_files.py",),
+    ),
+    Mutant(
+        "keys-as-python-has-them",
+        "spark_eos/maintenance/cleaner.py",
+        "        parts = [_bytes(pa.concat_arrays(one.chunks)) if one.chunks else [] for one in found]",
+        "        parts = [[repr(row).encode() for row in one.to_pylist()] for one in found]",
+        "compaction stops at a key that Python does not have",
+        ("tests/log/test_hostile_files.py",),
+    ),
     # -- files that are exchanged under a process ----------------------------------------------------------
     Mutant(
         "entry-before-not-looked-at",

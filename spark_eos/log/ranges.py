@@ -1,0 +1,58 @@
+"""Values that not every reader can show: times outside of the years 1 to 9999, where Python's ``datetime`` ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["has_times", "outside"]
+
+_SECONDS = (-62_135_596_800, 253_402_300_800)
+"""The first second of year 1, and the one behind year 9999."""
+
+_DAYS = (-719_162, 2_932_896)
+"""The first day of year 1 and the last one of year 9999, since 1970."""
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def has_times(type_: pa.DataType) -> bool:
+    """Whether values of this type hold dates or timestamps, however deep."""
+    if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
+        return True
+    return any(has_times(type_.field(at).type) for at in range(type_.num_fields))
+
+
+def outside(array: pa.Array) -> str | None:
+    """What lies outside of the years 1 to 9999 among the values of ``array``, or in them; None if nothing does."""
+    for times in _times(array):
+        if pa.types.is_date32(times.type):
+            numbers, (low, high), what = times.view(pa.int32()), _DAYS, "days"
+        else:
+            scale = _PER_SECOND[times.type.unit]
+            numbers, what = times.view(pa.int64()), times.type.unit
+            low, high = _SECONDS[0] * scale, _SECONDS[1] * scale - 1
+        found = pc.min_max(numbers).as_py()
+        for value in (found["min"], found["max"]):
+            if value is not None and not low <= value <= high:
+                return f"{value} {what} since 1970"
+    return None
+
+
+def _times(array: pa.Array) -> Iterator[pa.Array]:
+    """The dates and timestamps in ``array``, without those inside of values that are null."""
+    type_ = array.type
+    if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
+        yield array
+    elif not has_times(type_):
+        return
+    elif pa.types.is_struct(type_):
+        for child in array.flatten():
+            yield from _times(child)
+    else:
+        if pa.types.is_map(type_):
+            entry = pa.struct([type_.key_field, type_.item_field])
+            array = array.cast(pa.list_(pa.field("entries", entry, nullable=False)))
+        yield from _times(array.flatten())
