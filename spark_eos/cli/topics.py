@@ -24,13 +24,17 @@ def _topics(chosen: argparse.Namespace) -> None:
     described = [admin.describe_topic(name) for name in admin.list_topics()]
     if chosen.json:
         for topic in described:
-            print_json({"topic": topic.name, "topic_id": topic.topic_id, "partitions": len(topic.partitions)})
+            told = {"topic": topic.name, "topic_id": topic.topic_id, "partitions": len(topic.partitions)}
+            print_json(told | ({"schema_error": topic.schema_error} if topic.schema_error else {}))
         return
     rows = [
         (topic.name, len(topic.partitions), sum(part.end - part.start for part in topic.partitions))
         for topic in described
     ]
     print_table(("TOPIC", "PARTITIONS", "OFFSETS"), rows)
+    for topic in described:
+        if topic.schema_error:
+            print(f"error: {topic.schema_error}")
 
 
 def _describe(chosen: argparse.Namespace) -> None:
@@ -46,6 +50,7 @@ def _describe(chosen: argparse.Namespace) -> None:
                 "topic_id": topic.topic_id,
                 "config": topic.config,
                 "columns": columns or None,
+                **({"schema_error": topic.schema_error} if topic.schema_error else {}),
                 "partitions": [asdict(partition) for partition in topic.partitions],
             }
         )
@@ -53,6 +58,8 @@ def _describe(chosen: argparse.Namespace) -> None:
     print(f"topic {topic.name} ({topic.topic_id})")
     for name, value in topic.config.items():
         print(f"  {name}={value}")
+    if topic.schema_error:
+        print(f"  error: {topic.schema_error}")
     for column in columns:
         print(f"  {column['name']}: {column['type']}{'' if column['nullable'] else ' not null'}")
     print_table(

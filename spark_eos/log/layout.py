@@ -250,9 +250,11 @@ def serialise_schema(schema: pa.Schema) -> bytes:
 def deserialise_schema(data: bytes) -> pa.Schema:
     """The schema of `serialise_schema`. Raises `CorruptRecordError` if ``data`` is not one."""
     try:
-        return pa.ipc.read_schema(pa.py_buffer(data))
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+        str(schema)  # Names that are not text are found only when somebody asks for them.
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptRecordError(f"{len(data)} bytes are not an Arrow schema: {error}") from error
+    return schema
 
 
 def evolve_check(old: pa.Schema, new: pa.Schema) -> pa.Schema:

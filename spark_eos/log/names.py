@@ -5,8 +5,20 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from spark_eos.protocol.index import Piece
+from spark_eos.storage.names import MAX_PART_BYTES
 
-__all__ = ["DATA", "INDEX", "LOG", "SNAPSHOTS", "data_file", "entry", "piece", "snapshot", "snapshot_seq"]
+__all__ = [
+    "DATA",
+    "INDEX",
+    "LOG",
+    "SNAPSHOTS",
+    "data_file",
+    "data_folder",
+    "entry",
+    "piece",
+    "snapshot",
+    "snapshot_seq",
+]
 
 LOG = "_log/"
 SNAPSHOTS = f"{LOG}snapshots/"
@@ -43,6 +55,20 @@ def piece(of: Piece) -> str:
     )
 
 
-def data_file(topic: str, topic_id: str, base_seq: int, unique: str) -> str:
-    """The name of a staged file; ``base_seq`` is the log position at which its writer started."""
-    return f"{DATA}{topic}-{topic_id}/{base_seq:020d}-{unique}.arrow"
+def data_folder(topic: str, topic_id: str) -> str:
+    """Where the files of a topic are; the topic's name is cut off where a store does not take all of it.
+
+    The id tells topics apart, the name is for people: cut off, it names the same topic. No reader depends on it, as
+    entries have the whole name of each file.
+    """
+    room = max(MAX_PART_BYTES - 1 - len(topic_id), 0)
+    return f"{DATA}{topic[:room]}-{topic_id}/"
+
+
+def data_file(topic: str, topic_id: str, base_seq: int, unique: str, partition: int | None = None) -> str:
+    """The name of a staged file; ``base_seq`` is the log position at which its writer started.
+
+    Files of a single ``partition``, those that maintenance writes, have a folder for it.
+    """
+    below = "" if partition is None else f"{partition}/"
+    return f"{data_folder(topic, topic_id)}{below}{base_seq:020d}-{unique}.arrow"

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import difflib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 
 import pyarrow as pa
 
-from spark_eos.errors import ConfigError, UnknownTopicOrPartitionError
+from spark_eos.errors import (
+    ConfigError,
+    CorruptRecordError,
+    SchemaMismatchError,
+    UnknownTopicOrPartitionError,
+)
 from spark_eos.log.compression import LEVELS, Levels, chosen, level_setting
 from spark_eos.log.layout import (
     Layout,
-    check_topic_schema,
     deserialise_schema,
     normalise_schema,
     serialise_schema,
 )
+from spark_eos.log.schema_limits import check_limits, check_size
 from spark_eos.protocol.actions import CreateTopic
 from spark_eos.protocol.state import State, Topic
 
@@ -31,6 +37,8 @@ __all__ = [
     "max_message_bytes",
     "missing_topic",
     "new_topic",
+    "own_schema",
+    "schema_error",
     "schema_of",
     "unless_exists",
 ]
@@ -78,10 +86,9 @@ def new_topic(
     settings = check_config(config or {})
     stored = None
     if schema is not None:
-        check_topic_schema(schema)
-        normal = normalise_schema(schema)
+        normal = own_schema(schema)
         _check_key_columns(name, settings, normal)
-        stored = serialise_schema(normal)
+        stored = check_size(serialise_schema(normal))
     elif settings.get("key.columns"):
         raise ConfigError(
             f"topic {name!r}: key.columns needs a schema; a Kafka-shaped topic has its key column"
@@ -89,6 +96,12 @@ def new_topic(
     return CreateTopic(
         name, topic_id or str(uuid.uuid4()), partitions, tuple(sorted(settings.items())), stored
     )
+
+
+def own_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema that a user gave, as it is stored. Raises `SchemaMismatchError` unless a topic can have it."""
+    check_limits(schema)
+    return normalise_schema(schema)
 
 
 def check_config(config: Mapping[str, object]) -> dict[str, str]:
@@ -147,12 +160,39 @@ def layout_of(topic: Topic, version: int | None = None) -> Layout:
     version = newest if version is None else version
     if version == 0:
         return Layout.kafka()
-    return _typed(topic.schemas[version - 1], version)
+    with _named(topic):
+        return _typed(topic.schemas[version - 1], version)
 
 
 def schema_of(topic: Topic) -> pa.Schema | None:
-    """The newest Arrow schema of the topic, or None if it is Kafka-shaped."""
-    return deserialise_schema(topic.schemas[-1]) if topic.schemas else None
+    """The newest Arrow schema of the topic, or None if it is Kafka-shaped.
+
+    Raises `CorruptRecordError`, naming the topic, for one that cannot be read.
+    """
+    with _named(topic):
+        return deserialise_schema(topic.schemas[-1]) if topic.schemas else None
+
+
+def schema_error(topic: Topic) -> str | None:
+    """Why rows of the topic can be neither read nor written; None if they can, as for every topic of this version."""
+    try:
+        for version in range(1, len(topic.schemas) + 1):
+            layout_of(topic, version)
+    except CorruptRecordError as error:
+        return str(error)
+    return None
+
+
+@contextmanager
+def _named(topic: Topic) -> Iterator[None]:
+    """Errors of a schema that is stored, which older versions let be anything, say of which topic it is."""
+    try:
+        yield
+    except (CorruptRecordError, SchemaMismatchError) as error:
+        raise CorruptRecordError(
+            f"the schema of topic {topic.name!r} cannot be used: {error}. Other topics are not affected; "
+            "delete this one and create it again with another schema"
+        ) from error
 
 
 def missing_topic(state: State, name: str, url: str) -> UnknownTopicOrPartitionError:

@@ -29,7 +29,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.log.read import Records
-from spark_eos.log.topics import config_value, key_columns, layout_of
+from spark_eos.log.topics import config_value, key_columns, layout_of, schema_error
 from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
 from spark_eos.maintenance.rewrite import CLEAN, SMALL_BYTES, Rewriter, form_of, has_moved, read_row
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
@@ -192,7 +192,7 @@ class Compactor:
                     continue
                 partition = self._view(topic, number, state.partitions[topic.topic_id, number], now_ms)
                 gain = self._gain(topic, partition, now_ms)
-                if gain:
+                if gain and schema_error(topic) is None:
                     yield gain, topic, number
 
     def _begin(self, topic: Topic, number: int, now_ms: int) -> _Pass:

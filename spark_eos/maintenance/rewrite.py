@@ -282,10 +282,8 @@ class Rewriter:
     def _open(self) -> None:
         topic = self._topic
         # The base seq comes last, as in every name: vacuum knows by it what can still be committed.
-        name = (
-            f"{names.DATA}{topic.name}-{topic.topic_id}/{self._partition}/"
-            f"{self._base_seq:020d}-{self._log.clock.unique().hex()}.arrow"
-        )
+        unique = self._log.clock.unique().hex()
+        name = names.data_file(topic.name, topic.topic_id, self._base_seq, unique, self._partition)
         form = self._form
         self._file = StagingFile(
             self._log.store, name, self._layout, form.omitted, self._options, offsets=form.offsets

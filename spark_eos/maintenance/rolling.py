@@ -18,7 +18,7 @@ from spark_eos.errors import (
     StagedFileExpiredError,
 )
 from spark_eos.log.log import Log
-from spark_eos.log.topics import config_value
+from spark_eos.log.topics import config_value, schema_error
 from spark_eos.maintenance.rewrite import (
     BATCH_BYTES,
     CLEAN,
@@ -238,7 +238,7 @@ class Roller:
             partition = self._view(topic, number)
             pieces = partition.index.pieces
             span = plan_roll(pieces, partial(self._rows_after, partition.start), file_bytes)
-            if span is not None:
+            if span is not None and schema_error(topic) is None:
                 yield topic, number, partition, pieces[span[0] : span[1]]
 
     def _view(self, topic: Topic, number: int) -> Partition:

@@ -169,7 +169,7 @@ class Vacuum:
             state = self._take_out_data(candidates)
             assert state.staging_floor >= floor
         delays = {
-            f"{names.DATA}{topic.name}-{topic.topic_id}/": int(config_value(topic, "file.delete.delay.ms"))
+            names.data_folder(topic.name, topic.topic_id): int(config_value(topic, "file.delete.delay.ms"))
             for topic in state.topics.values()
         }
         return [

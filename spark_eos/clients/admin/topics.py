@@ -10,9 +10,17 @@ import pyarrow as pa
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import new_id
-from spark_eos.log.layout import evolve_check, normalise_schema, serialise_schema
+from spark_eos.log.layout import evolve_check, serialise_schema
 from spark_eos.log.plan import partition_of
-from spark_eos.log.topics import TOPIC_CONFIGS, check_config, new_topic, schema_of
+from spark_eos.log.schema_limits import check_size
+from spark_eos.log.topics import (
+    TOPIC_CONFIGS,
+    check_config,
+    new_topic,
+    own_schema,
+    schema_error,
+    schema_of,
+)
 from spark_eos.protocol.actions import Action, AdvanceLogStart, AlterTopic, DeleteTopic
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
@@ -32,13 +40,17 @@ class PartitionDescription:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic; ``config`` has what was set for it, ``schema`` is None for Kafka-shaped topics."""
+    """A topic; ``config`` has what was set for it, ``schema`` is None for Kafka-shaped topics.
+
+    ``schema_error`` says why the schema of a topic that has one cannot be read; ``schema`` is None then, too.
+    """
 
     name: str
     topic_id: str
     partitions: list[PartitionDescription]
     config: dict[str, str]
     schema: pa.Schema | None
+    schema_error: str | None = None
 
 
 class TopicAdmin(AdminBase):
@@ -77,7 +89,7 @@ class TopicAdmin(AdminBase):
         kept = {key: value for key, value in (config or {}).items() if value is not None}
         changes = check_config(kept)
         check_config({key: TOPIC_CONFIGS.get(key, "") for key in config or {} if key not in kept})
-        wanted = None if schema is None else normalise_schema(schema)
+        wanted = None if schema is None else own_schema(schema)
 
         def propose(state: State) -> tuple[Action, ...]:
             topic = state.topics.get(name)
@@ -93,7 +105,7 @@ class TopicAdmin(AdminBase):
                 if current is None:
                     raise InvalidRequestError(f"topic {name!r} is Kafka-shaped: it cannot get a schema")
                 evolved = evolve_check(current, wanted)
-                stored = None if current.equals(evolved) else serialise_schema(evolved)
+                stored = None if current.equals(evolved) else check_size(serialise_schema(evolved))
             return (AlterTopic(name, topic.topic_id, partitions, settings, stored),)
 
         log.commit(propose, writer=WRITER)
@@ -116,6 +128,7 @@ class TopicAdmin(AdminBase):
         state = log.follow()
         topic = log.topic(name)
         parts = [state.partitions[topic.topic_id, number] for number in range(topic.partitions)]
+        error = schema_error(topic)
         return TopicDescription(
             name,
             topic.topic_id,
@@ -124,7 +137,8 @@ class TopicAdmin(AdminBase):
                 for number, part in enumerate(parts)
             ],
             dict(sorted(topic.config.items())),
-            schema_of(topic),
+            schema_of(topic) if error is None else None,
+            error,
         )
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

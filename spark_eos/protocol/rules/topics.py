@@ -14,6 +14,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic
+from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, shape_of
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import groups
 from spark_eos.protocol.state import Partition, State, Topic
@@ -53,6 +54,7 @@ def create(state: State, action: CreateTopic) -> tuple[State, None]:
     if any(topic.topic_id == action.topic_id for topic in state.topics.values()):
         raise InvalidRequestError(f"topic id {action.topic_id} is taken")
     _check_partitions(name, action.partitions)
+    _check_schema(state, name, action.schema)
     schemas = () if action.schema is None else (action.schema,)
     topic = Topic(name, action.topic_id, action.partitions, Map(action.config), schemas)
     state = _with_partitions(replace(state, topics=state.topics.set(name, topic)), topic, 0)
@@ -77,6 +79,7 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
             raise InvalidRequestError(
                 f"topic {action.name!r} is Kafka-shaped: it has no schema that could change"
             )
+        _check_schema(state, action.name, action.schema)
         topic = replace(topic, schemas=(*topic.schemas, action.schema))
     state = _with_partitions(replace(state, topics=state.topics.set(action.name, topic)), topic, had)
     return (groups.topic_changed(state, action.name) if topic.partitions > had else state), None
@@ -132,6 +135,31 @@ def _check_partitions(name: str, partitions: int) -> None:
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise InvalidRequestError(
             f"topic {name!r} cannot have {partitions} partitions: from 1 to {MAX_PARTITIONS} are possible"
+        )
+
+
+def _check_schema(state: State, name: str, schema: bytes | None) -> None:
+    """A schema that is stored can be read, and rows of it can be written, by all clients and by Spark."""
+    if schema is None or state.rules < 2:
+        return
+    if len(schema) > MAX_SCHEMA_BYTES:
+        raise InvalidRequestError(
+            f"topic {name!r}: its schema has {len(schema)} bytes; {MAX_SCHEMA_BYTES} are possible"
+        )
+    try:
+        shape = shape_of(schema)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"topic {name!r}: its schema is no Arrow schema of a topic: {error}"
+        ) from error
+    for column, depth in zip(shape.columns, shape.depths, strict=True):
+        if depth > MAX_SCHEMA_DEPTH:
+            raise InvalidRequestError(
+                f"topic {name!r}: column {column!r} is nested {depth} levels deep; {MAX_SCHEMA_DEPTH} are possible"
+            )
+    if not shape.columns or "" in shape.columns or len({*shape.columns}) < len(shape.columns):
+        raise InvalidRequestError(
+            f"topic {name!r}: its schema has no column, or one without a name, or two of the same name"
         )
 
 

@@ -1,0 +1,64 @@
+"""How large a topic's schema may be, said before anything is written; the rules say the same of stored schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from spark_eos.errors import SchemaMismatchError
+from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, MAX_SCHEMA_FIELDS
+
+__all__ = ["check_limits", "check_size"]
+
+
+def check_limits(schema: pa.Schema) -> None:
+    """Raise `SchemaMismatchError`, naming the column, for a schema that is too deep or has too many fields.
+
+    Before anything else looks at it: most code that walks a schema calls itself for each level.
+    """
+    fields = 0
+    for field in schema:
+        waiting = [(field.type, 1)]
+        while waiting:
+            type_, level = waiting.pop()
+            fields += 1
+            if level > MAX_SCHEMA_DEPTH:
+                raise SchemaMismatchError(
+                    f"column {field.name!r} is nested more than {MAX_SCHEMA_DEPTH} levels deep (a struct or a list is "
+                    "one level, a map two), which neither Arrow's files nor Spark carry: flatten it, or store its "
+                    "inner part as text or bytes"
+                )
+            if fields > MAX_SCHEMA_FIELDS:
+                raise SchemaMismatchError(
+                    f"the schema has more than {MAX_SCHEMA_FIELDS} fields of all levels, from column {field.name!r} "
+                    "on: make it several topics, or store some of it as text or bytes"
+                )
+            waiting += [(inner, level + deeper) for inner, deeper in _inside(type_)]
+
+
+def check_size(schema: bytes) -> bytes:
+    """The stored form of a schema. Raises `SchemaMismatchError` if it is too long."""
+    if len(schema) > MAX_SCHEMA_BYTES:
+        raise SchemaMismatchError(
+            f"the schema takes {len(schema)} bytes; {MAX_SCHEMA_BYTES} are possible: use shorter names, fewer columns, "
+            "or less metadata of columns"
+        )
+    return schema
+
+
+def _inside(type_: pa.DataType) -> Iterator[tuple[pa.DataType, int]]:
+    """The types inside of a type, and how many levels deeper they are."""
+    types = pa.types
+    if isinstance(type_, pa.BaseExtensionType):
+        yield type_.storage_type, 0
+    elif types.is_dictionary(type_):
+        yield type_.value_type, 0
+    elif types.is_map(type_):
+        yield type_.key_type, 2
+        yield type_.item_type, 2
+    elif types.is_struct(type_) or types.is_union(type_):
+        for position in range(type_.num_fields):
+            yield type_.field(position).type, 1
+    elif hasattr(type_, "value_type"):  # Lists of all kinds, and runs.
+        yield type_.value_type, 1
