@@ -36,6 +36,7 @@ from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 from spark_eos.storage.forks import OfOneProcess, tell_in_child
+from spark_eos.storage.urls import absolute
 
 __all__ = ["Producer"]
 
@@ -72,7 +73,7 @@ class Producer(OfOneProcess):
         self._store_settings = store_settings(config)
         if isinstance(url, Log):
             check_open_log(config)
-        self._url = url
+        self._url = url if isinstance(url, Log) else absolute(url)
         self._opened: Log | None = url if isinstance(url, Log) else None
         self._opening = threading.Lock()
         self._lock = threading.RLock()

@@ -188,7 +188,7 @@ def _named(topic: Topic) -> Iterator[None]:
     """Errors of a schema that is stored, which older versions let be anything, say of which topic it is."""
     try:
         yield
-    except (CorruptRecordError, SchemaMismatchError) as error:
+    except (CorruptRecordError, SchemaMismatchError, UnicodeDecodeError) as error:
         raise CorruptRecordError(
             f"the schema of topic {topic.name!r} cannot be used: {error}. Other topics are not affected; "
             "delete this one and create it again with another schema"

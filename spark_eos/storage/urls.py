@@ -13,7 +13,7 @@ from spark_eos.storage.posix import PosixStore
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
-__all__ = ["is_object_store", "open_store", "settings_of", "shared_store"]
+__all__ = ["absolute", "is_object_store", "open_store", "settings_of", "shared_store"]
 
 SUPPORTED = (
     "a folder (/data/log or file:///data/log), a bucket or container (s3://, az://, abfss://, gs://) or, inside one "
@@ -56,6 +56,13 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
         f"{url}: this version has no store for {scheme}: URLs; use {SUPPORTED}. "
         f"If {url!r} is meant as a folder, write it as './{url}'"
     )
+
+
+def absolute(url: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The same place, also after this process has gone to another folder."""
+    if not url or (isinstance(url, str) and _SCHEME.fullmatch(url)):
+        return url
+    return os.path.abspath(os.fsdecode(url))
 
 
 def is_object_store(url: str) -> bool:

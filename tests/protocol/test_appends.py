@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from spark_eos.errors import (
@@ -14,6 +15,9 @@ from spark_eos.errors import (
 from spark_eos.protocol.actions import AlterTopic, AppendBatches, RaiseStagingFloor
 from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
+
+SCHEMA = pa.schema([("a", pa.int64())]).serialize().to_pybytes()
+WIDER = pa.schema([("a", pa.int64()), ("b", pa.int64())]).serialize().to_pybytes()
 
 
 def landed(appended):
@@ -63,7 +67,7 @@ def test_batches_lie_in_their_file(log, count, position, length):
 
 
 def test_schema_versions_of_files(log):
-    log.topic("typed", schema=b"1").do(AlterTopic("typed", "typed-id", schema=b"2"))
+    log.topic("typed", schema=SCHEMA).do(AlterTopic("typed", "typed-id", schema=WIDER))
     for topic, version in (("t", 1), ("t", -1), ("typed", 0), ("typed", 3), ("typed", -1)):
         with pytest.raises(InvalidRecordError, match=f"schema version {version}"):
             log.append(NO_PRODUCER, (0, 1), topic=topic, version=version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from spark_eos.errors import (
@@ -31,6 +32,9 @@ from spark_eos.protocol.actions import (
 from spark_eos.protocol.rules import Accepted, apply, apply_entry
 from spark_eos.protocol.state import TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
+
+SCHEMA = pa.schema([("a", pa.int64())]).serialize().to_pybytes()
+WIDER = pa.schema([("a", pa.int64()), ("b", pa.int64())]).serialize().to_pybytes()
 
 
 def test_a_log_begins_with_its_creation(empty):
@@ -94,10 +98,10 @@ def test_partitions_only_grow(log):
 
 def test_schema_versions(log):
     with pytest.raises(InvalidRequestError, match="Kafka-shaped"):
-        log.do(AlterTopic("t", "t-id", schema=b"1"))
-    log.topic("typed", schema=b"1")
-    log.do(AlterTopic("typed", "typed-id", schema=b"2"))
-    assert log.state.topics["typed"].schemas == (b"1", b"2")
+        log.do(AlterTopic("t", "t-id", schema=SCHEMA))
+    log.topic("typed", schema=SCHEMA)
+    log.do(AlterTopic("typed", "typed-id", schema=WIDER))
+    assert log.state.topics["typed"].schemas == (SCHEMA, WIDER)
 
 
 @pytest.mark.conformance("offset/incarnation")

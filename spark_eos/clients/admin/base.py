@@ -10,6 +10,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.stores import Settings
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+from spark_eos.storage.urls import absolute
 
 __all__ = ["WRITER", "AdminBase", "places"]
 
@@ -25,7 +26,7 @@ class AdminBase:
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         if isinstance(url, Log):
             check_open_log(config)
-        self._url = url
+        self._url = url if isinstance(url, Log) else absolute(url)
         self._settings = Settings(config or {})
 
     def _log(self, *, create: bool = False) -> Log:

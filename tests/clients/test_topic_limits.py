@@ -1,0 +1,184 @@
+"""The longest names and the deepest schemas of topics, in real logs; topics of older logs that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Admin, Consumer, Producer, TopicPartition
+from spark_eos.cli.main import main
+from spark_eos.errors import CorruptRecordError, SchemaMismatchError
+from spark_eos.log import names
+from spark_eos.log.log import Log
+from spark_eos.maintenance.copying import copy_log
+from spark_eos.protocol import codec
+from spark_eos.protocol.actions import CreateLog, CreateTopic, Entry, Request
+from spark_eos.protocol.codec import encode_entry
+from spark_eos.protocol.schema import known_schemas
+from spark_eos.storage import open_store
+from spark_eos.storage.names import check_name
+from spark_eos.testing.object_server import ObjectServer, serving
+
+LONGEST = "x" * 249
+
+
+def nested(levels):
+    inner, value = pa.int64(), 1
+    for _ in range(levels - 1):
+        inner, value = pa.struct([("a", inner)]), {"a": value}
+    return inner, value
+
+
+def read(url, topic):
+    """All records of partition 0."""
+    at, found = TopicPartition(topic, 0), []
+    with Consumer(url, {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([at])
+        while consumer.position(at) < consumer.end_offsets([at])[at]:
+            found += consumer.poll(1000)
+    return found
+
+
+@pytest.fixture(params=["folder", "objects"])
+def anywhere(request, tmp_path, monkeypatch):
+    """A place for a log."""
+    if request.param == "folder":
+        yield str(tmp_path / "log")
+        return
+    with serving(ObjectServer({"bucket": {}})) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "some-key")
+        yield f"s3://bucket/{uuid.uuid4().hex}"
+
+
+@pytest.mark.parametrize("length", [219, 249])
+def test_the_longest_names(anywhere, tmp_path, length):
+    name = LONGEST[:length]
+    Admin(anywhere).create_topic(name, config={"cleanup.policy": "compact", "file.delete.delay.ms": 0})
+    for number in range(3):
+        with Producer(anywhere) as producer:
+            assert producer.send(name, b"%d" % number, key=b"k").result().offset == number
+    assert [record.value for record in read(anywhere, name)] == [b"0", b"1", b"2"]
+    assert main(["maintain", anywhere, "--min-age", "0"]) == 0
+    copy_log(anywhere, tmp_path / "copy", print)
+    assert [record.value for record in read(str(tmp_path / "copy"), name)][-1] == b"2"
+
+
+def test_folders_of_topics():
+    topic_id = "0" * 36
+    assert names.data_folder("x" * 218, topic_id) == f"data/{'x' * 218}-{topic_id}/"
+    assert names.data_folder(LONGEST, topic_id) == f"data/{'x' * 218}-{topic_id}/"
+    for topic in ("t", LONGEST):
+        check_name(names.data_file(topic, topic_id, 2**60, "f" * 32, 99_999))
+
+
+def test_files_of_a_deleted_topic_with_a_long_name_go(tmp_path):
+    url = str(tmp_path / "log")
+    Admin(url).create_topic(LONGEST, config={"file.delete.delay.ms": 0})
+    with Producer(url) as producer:
+        producer.send(LONGEST, b"v").result()
+    Admin(url).delete_topic(LONGEST)
+    assert main(["maintain", url, "--min-age", "0"]) == 0
+    assert not [*open_store(url).list("data/")]
+
+
+@pytest.mark.parametrize("levels", [64, 1500])
+def test_a_schema_that_is_too_deep_is_refused_before_anything_is_there(tmp_path, levels):
+    url = str(tmp_path / "log")
+    schema = pa.schema([("flat", pa.int64()), ("deep", nested(levels)[0])])
+    with pytest.raises(SchemaMismatchError, match="column 'deep' is nested more than 63 levels"):
+        Admin(url).create_topic("t", schema=schema)
+    assert not Path(url).exists()
+    Admin(url).create_topic("t", schema=pa.schema([("flat", pa.int64())]))
+    with pytest.raises(SchemaMismatchError, match="column 'deep'"):
+        Admin(url).alter_topic("t", schema=schema)
+
+
+def test_the_deepest_schema_is_written_and_read(tmp_path):
+    url, (type_, value) = str(tmp_path / "log"), nested(63)
+    Admin(url).create_topic("t", schema=pa.schema([("deep", type_)]))
+    with Producer(url) as producer:
+        producer.send_arrow("t", pa.table({"deep": pa.array([value], type_)}))
+    (record,) = read(url, "t")
+    assert record.value == {"deep": value}
+
+
+@pytest.mark.parametrize("columns", [[f"c{number}" for number in range(10_001)], ["n" * 5_000_000]])
+def test_a_schema_that_is_too_large(tmp_path, columns):
+    schema = pa.schema([(name, pa.bool_()) for name in columns])
+    with pytest.raises(SchemaMismatchError, match=r"10000 fields|4194304 are possible|4194304 bytes"):
+        Admin(str(tmp_path / "log")).create_topic("t", schema=schema)
+
+
+def deep(levels):
+    return pa.schema([("deep", nested(levels)[0])]).serialize().to_pybytes()
+
+
+UNUSABLE = {
+    "deeper": deep(124),
+    "deepest": deep(200),
+    "garbage": b"\xff" * 50,
+    "names": pa.schema([("name", pa.int64())]).serialize().to_pybytes().replace(b"name", b"\xff\xfe\xff\xfe"),
+    "none": b"",
+    "types": pa.schema([("a", pa.uint8()), ("a", pa.null())]).serialize().to_pybytes(),
+}
+"""What earlier versions let be the schema of a topic."""
+
+
+def test_a_topic_of_an_older_log_that_cannot_be_used_is_alone_in_that(tmp_path, capsys, monkeypatch):
+    url = str(tmp_path / "log")
+    store = open_store(url)
+    made = (
+        CreateLog("log"),
+        *(CreateTopic(name, f"{name}-id", 1, (), body) for name, body in UNUSABLE.items()),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(codec, "newest", lambda: [*known_schemas().items()][3])
+        for seq, action in enumerate(made):
+            request = Request(seq.to_bytes(16, "big"), 1000, (action,), "older")
+            store.create(names.entry(seq), encode_entry(Entry(seq, (request,))))
+    Admin(url).create_topic("good")
+    with Producer(url) as producer:
+        producer.send("good", b"v").result()
+        for name in UNUSABLE.keys() - {"deeper"}:
+            with pytest.raises(CorruptRecordError, match=f"topic '{name}'"):
+                producer.send_arrow(name, pa.table({"a": [1]})).result()
+    assert main(["topics", url]) == 0
+    told = capsys.readouterr().out
+    assert set(re.findall(r"error: the schema of topic '(\w+)'", told)) == UNUSABLE.keys() - {"deeper"}
+    assert main(["topics", url, "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["topic"] for line in lines if "schema_error" in line} == UNUSABLE.keys() - {"deeper"}
+    assert main(["describe", url, "garbage"]) == 0
+    assert "error: the schema of topic 'garbage' cannot be used" in capsys.readouterr().out
+    assert Admin(url).describe_topic("names").schema_error
+    assert main(["maintain", url, "--min-age", "0"]) == 0
+    assert main(["verify", url]) == 0
+    assert [record.value for record in read(url, "good")] == [b"v"]
+    Admin(url).delete_topic("garbage")
+    assert "garbage" not in Log.open(store).state.topics
+
+
+@pytest.mark.parametrize(
+    "name", ["with space", "100%25", "a#b?c=d", "new\nline", "~", "e\u0301 \u00e9", "\udcff"]
+)
+def test_folders_of_logs_have_any_name(tmp_path, name, monkeypatch):
+    """As a path, nothing in it has a meaning; also after the process has gone elsewhere, and by a link."""
+    monkeypatch.chdir(tmp_path)
+    relative = f"./{name}/"
+    admin = Admin(relative)
+    admin.create_topic("t")
+    with Producer(relative) as producer:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        producer.send("t", b"v").result()
+    assert admin.list_topics() == ["t"]
+    (tmp_path / "link").symlink_to(tmp_path / name)
+    assert [record.value for record in read(str(tmp_path / "link"), "t")] == [b"v"]
+    assert not [*(tmp_path / "elsewhere").iterdir()]
