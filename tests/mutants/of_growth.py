@@ -134,8 +134,8 @@ MUTANTS = (
     ),
     Mutant(
         "snapshot-without-aborts",
-        _SNAPSHOT,
-        '        "aborted": [list(item) for item in sorted(partition.aborted)],',
+        "spark_eos/protocol/snapshot_partitions.py",
+        '        "aborted": [list(item) for item in sorted(one.aborted)],',
         '        "aborted": [],',
         "who begins from a snapshot sees aborted records",
         _OF_SEALING,

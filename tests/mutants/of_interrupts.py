@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "an-interrupted-poll-has-taken",
         _CONSUMER,
-        "            self._fetcher.give_back()",
-        "            pass",
+        "            self._fetcher.give_back()  # Ctrl-C",
+        "            pass  # Ctrl-C",
         "an interrupted poll moves positions behind records that nobody got",
         _OF_INTERRUPTS,
     ),

@@ -113,12 +113,14 @@ MUTANTS = (
     ),
     Mutant(
         "appends-are-seen-by-the-loser",
-        "spark_eos/protocol/index.py",
-        "rows = self._rows if len(self._rows) == self._length else self._rows[: self._length]\n"
+        "spark_eos/protocol/index_rows.py",
+        "        if len(rows) != opened:\n"
+        "            rows = rows[:opened]\n"
         "        rows.append(row)\n"
         "        # Two threads may have appended to one list at once: who did not get the place takes a copy.\n"
-        "        longer._rows = rows if rows[self._length] is row else [*rows[: self._length], row]",
-        "rows = self._rows\n        rows.append(row)\n        longer._rows = rows",
+        "        if rows[opened] is not row:\n"
+        "            rows = [*rows[:opened], row]\n",
+        "        rows.append(row)\n",
         "rows of a draft that lost its slot are in the states of others",
         ("tests/protocol/test_index.py",),
     ),
