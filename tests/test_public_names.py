@@ -42,6 +42,7 @@ ERRORS = {
     "UnknownMemberIdError": "CommitFailedError",
     # Give up
     "FatalError": "EosLogError",
+    "DivergedLogError": "FatalError",
     "InvalidPidMappingError": "FatalError",
     "InvalidTransactionTimeoutError": "FatalError",
     "InvalidTxnStateError": "FatalError",

@@ -37,7 +37,7 @@ class Log:
         entry = decode_entry(encode_entry(entry), entry.seq, "entry")
         before = self.state
         self.state, (outcome,) = apply_entry(before, entry)
-        check_step(before, self.state)
+        check_step(before, self.state, len(actions))
         if isinstance(outcome, Rejected):
             assert self.state == replace(before, seq=entry.seq, lineage=self.state.lineage)
             self.state = before
