@@ -173,6 +173,8 @@ CALLS = {
     "describe_log": (),
     "alter_log": ({},),
     "expire": (),
+    "describe_clock": (),
+    "mend_clock": (),
 }
 
 

@@ -364,10 +364,3 @@ def test_every_request_of_an_entry_is_checked(log, monkeypatch, at):
     requests.insert(at, a.Request(bytes(16), log.now, (a.CreateTopic("x", "x-id", 1),)))
     with pytest.raises(InvariantError, match="staging_floor went back"):
         apply_checked(log.state, a.Entry(log.state.seq + 1, tuple(requests)))
-
-
-def test_a_group_may_go_by_the_request_that_empties_it():
-    log = Log().topic()
-    log.do(a.JoinGroup("g", "m", ("t",), ("range",), 10_000))
-    log.do(a.LeaveGroup("g", ("m",)), a.DeleteOffsets("g"))
-    assert "g" not in log.state.groups

@@ -294,3 +294,10 @@ def test_many_members_share_many_partitions(log):
         sync(log, f"m{number:04}")
     assert sum(len(member.held) for member in group(log).members.values()) == 1000
     assert {len(member.held) for member in group(log).members.values()} == {33, 34}
+
+
+def test_a_group_may_go_by_the_request_that_empties_it(log):
+    log.topic()
+    log.do(JoinGroup("g", "m", ("t",), ("range",), 10_000))
+    log.do(LeaveGroup("g", ("m",)), DeleteOffsets("g"))
+    assert "g" not in log.state.groups
