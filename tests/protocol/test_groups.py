@@ -297,7 +297,6 @@ def test_many_members_share_many_partitions(log):
 
 
 def test_a_group_may_go_by_the_request_that_empties_it(log):
-    log.topic()
     log.do(JoinGroup("g", "m", ("t",), ("range",), 10_000))
     log.do(LeaveGroup("g", ("m",)), DeleteOffsets("g"))
     assert "g" not in log.state.groups
