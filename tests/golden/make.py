@@ -229,6 +229,21 @@ def make(folder: Path) -> None:
     log.commit(lambda state: propose(state, second, finished=False), writer="spark")
     without = second._replace(batch_id=2, sources=(there, here), state_loss=True)
     log.commit(lambda state: propose(state, without, finished=False), writer="spark")
+
+    # Version 6: a topic that goes under a transaction; a log's time that is set back.
+    brief = _create(log, "brief", "00000000-0000-4000-8000-000000000006", 2)
+    log.commit(lambda _: (a.InitProducer(10, 0, "left alone", 60_000),))
+    stamp_10 = ProducerStamp(10, 0, 0)
+    for topic in (brief, many):
+        files_10 = _stage(log, topic, _kafka("half"), 0)
+        log.commit(lambda _, t=topic, f=files_10: (append(t, stamp_10, f),))
+    log.commit(lambda _: (a.DeleteTopic("brief", brief.topic_id),))
+    log.commit(lambda _: (a.EndTransaction(stamp_10, commit=True),))
+    clock.passed_s += 36_000
+    log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    clock.passed_s -= 36_000
+    log.commit(lambda _: (a.ResetLogTime(clock.now_ms()),))
+    assert log.state.time_resets == 1
     while log.state.seq % 8:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
     log.upkeep.snapshot()

@@ -121,6 +121,7 @@ def test_schemas_that_were_written_never_change():
         "9c14ef281b455dc9",
         "199551f980be081d",
         "056127e361e6b024",
+        "f71b31a2d9927abf",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(WRITTEN[-1])
     assert BatchRef._fields == BATCH_COLUMNS
