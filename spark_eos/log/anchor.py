@@ -17,11 +17,15 @@ from spark_eos.log import names
 from spark_eos.log.clock import Clock
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import lineage_behind
-from spark_eos.protocol.state import State
+from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["Anchor"]
+__all__ = ["AWAY_S", "Anchor"]
+
+AWAY_S = 3600.0
+"""After so long a slot may have been taken, retired and deleted since it was looked at."""
 
 EVERY_S = 60.0
 """How often the store is asked where that is a request."""
@@ -35,42 +39,76 @@ class Anchor:
         self._clock = clock
         self._known: tuple[int, Hashable] = (-1, None)
         """The entry that was last compared, or read, and what told its file from others then."""
+        self._pinned: State | None = None
+        """Where looking is a request: what was the newest one at the last look, without all but its history."""
         self._sure_until = -math.inf
 
     def goes_on_from(self, other: Anchor) -> None:
         """It is of another process, forked from that of ``other``."""
-        self._known, self._sure_until = other._known, other._sure_until
+        self._known, self._sure_until, self._pinned = other._known, other._sure_until, other._pinned
 
     def before_reading(self, name: str) -> Hashable | None:
         """What tells the object from others; to be asked for before it is read. Raises `ObjectNotFoundError`."""
         return self._store.identity(name)
 
-    def has_read(self, seq: int, identity: Hashable | None) -> None:
-        """Entry ``seq`` was read and fits what is behind it."""
-        self._known = seq, identity
-        self._sure_until = self._clock.monotonic() + EVERY_S
+    def has_read(self, state: State, identity: Hashable | None) -> None:
+        """The entry behind which ``state`` is was read, and fits what is behind it.
 
-    def check(self, state: State) -> None:
-        """Raise `DivergedLogError` unless the entry behind which ``state`` is is in the store."""
+        Where looking is a request that proves nothing but that: others may write in the same history that is gone.
+        """
+        if identity is not None:
+            self._known = state.seq, identity
+        elif self._pinned is None:
+            self._pin(state)
+
+    def check(self, state: State, *, away: bool = False, at_once: bool = False) -> None:
+        """Raise `DivergedLogError` unless the entry behind which ``state`` is is in the store.
+
+        ``away``: it is so long since the state was the newest one that names may have been deleted. ``at_once``: look
+        though it costs a request, and the last one was less than a minute ago.
+        """
         if state.seq < 0:
             return
         name = names.entry(state.seq, state.entries_per_folder)
         try:
             identity = self._store.identity(name)
-            if identity is not None:
-                if (state.seq, identity) != self._known:
-                    self._compare(state, name)
-            elif self._clock.monotonic() >= self._sure_until:
+            if identity is None:
+                self._check_far(state, at_once=at_once)
+                return
+            if (state.seq, identity) != self._known:
                 self._compare(state, name)
-            else:
-                return
         except ObjectNotFoundError as error:
-            if self._is_covered(state.seq):
-                return  # Its name was deleted long after it was retired: this process goes on from a snapshot.
-            if self._known[0] != state.seq and self._is_a_copy(state):
-                return
-            self._refuse(state, f"entry {state.seq} is not there any more", error)
-        self.has_read(state.seq, identity)
+            self._missing(state, error, away=away)
+            return
+        self._known = state.seq, identity
+
+    def _check_far(self, state: State, *, at_once: bool) -> None:
+        """Look at the entry that was the newest one at the last look.
+
+        At the newest one only if there was none: this process may have created that in a history that is gone.
+        """
+        if self._clock.monotonic() < self._sure_until and not at_once:
+            return
+        then = self._pinned or state
+        try:
+            self._compare(then, names.entry(then.seq, then.entries_per_folder))
+        except ObjectNotFoundError as error:
+            # Names are deleted a day after they were retired, and looked at by a process that writes each minute.
+            self._missing(then, error, away=self._clock.monotonic() - self._sure_until > AWAY_S)
+        self._pin(state)
+
+    def _pin(self, state: State) -> None:
+        self._pinned = replace(
+            EMPTY, seq=state.seq, lineage=state.lineage, entries_per_folder=state.entries_per_folder
+        )
+        self._sure_until = self._clock.monotonic() + EVERY_S
+
+    def _missing(self, state: State, error: ObjectNotFoundError, *, away: bool) -> None:
+        if away and self._is_covered(state.seq):
+            return  # Its name was deleted long after it was retired: this process goes on from a snapshot.
+        if self._known[0] != state.seq and self._pinned is None and self._is_a_copy(state):
+            return
+        self._refuse(state, f"entry {state.seq} is not there any more", error)
 
     def created(self, state: State, seq: int) -> None:
         """Entry ``seq`` was created behind ``state``: make sure, once more, that it was put behind that one.
@@ -85,6 +123,8 @@ class Anchor:
         if identity is not None:
             self.check(state)
             self._known = seq, identity
+        elif self._sure_until == -math.inf:  # It has just opened the log, or made it.
+            self._sure_until = self._clock.monotonic() + EVERY_S
 
     def _compare(self, state: State, name: str) -> None:
         data = self._store.read(name)

@@ -251,7 +251,8 @@ class Log:
     def check(self) -> None:
         """Raise `DivergedLogError` if the newest entry that was read is gone or another one: files were put back.
 
-        One system call in a folder; at most one request a minute where it costs one.
+        One system call in a folder; at most one request a minute where it costs one: then it is the entry that was the
+        newest one a minute ago.
         """
         self._tail.check()
 

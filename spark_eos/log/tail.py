@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import names
-from spark_eos.log.anchor import Anchor
+from spark_eos.log.anchor import AWAY_S, Anchor
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
@@ -34,9 +34,6 @@ from spark_eos.storage import Store
 __all__ = ["AWAY_S", "Found", "Moment", "Passed", "Tail"]
 
 _LOG = logging.getLogger(__name__)
-
-AWAY_S = 3600.0
-"""After so long a slot may have been taken, retired and deleted since it was looked at."""
 
 REMEMBERED = 64
 """Of so many of the newest entries it is known which requests are in them."""
@@ -113,7 +110,7 @@ class Tail:
                     return self._state
                 if data:
                     self._apply(data)
-                    self._anchor.has_read(data.seq, self._identity)
+                    self._anchor.has_read(self._state, self._identity)
                 else:
                     self._jump()
                 if until is not None and self._state.seq >= until:
@@ -127,10 +124,13 @@ class Tail:
                 self._newest_s = since.monotonic_s
                 self._take(state, entry, created=True)
 
-    def check(self) -> None:
-        """Raise `DivergedLogError` if the newest entry is not there any more, or is another one by now."""
+    def check(self, *, at_once: bool = False) -> None:
+        """Raise `DivergedLogError` if the newest entry is not there any more, or is another one by now.
+
+        ``at_once``: also where that is a request, and there was one less than a minute ago.
+        """
         with self._lock:
-            self._anchor.check(self._state)
+            self._anchor.check(self._state, away=self._is_long_ago(self._seen), at_once=at_once)
 
     def check_created(self, behind: State, seq: int) -> None:
         """The same for the one behind which this process has just created entry ``seq``."""

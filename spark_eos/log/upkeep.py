@@ -125,7 +125,7 @@ class Upkeep:
         snapshots: Snapshots,
         clock: Clock,
         is_same: Callable[[], bool],
-        check: Callable[[], None],
+        check: Callable[..., None],
     ) -> None:
         """``is_same`` tells whether the store still holds this log: its folder may have been replaced.
 
@@ -249,4 +249,6 @@ class Upkeep:
             return
         if not self._is_same():
             raise NotALogError(f"the log that was opened at {self._url} is not there any more: open it again")
+        # Before anything is overwritten: what this process would retire may be what tells.
+        self._check(at_once=True)
         self._sure_until = now + _SURE_S

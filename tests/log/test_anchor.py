@@ -244,6 +244,12 @@ def restored(store: FaultyStore, last: int) -> None:
         store.inner.delete(names.entry(seq, 100_000))
 
 
+def for_a_minute(log: Log, clock: FakeClock, name: str) -> None:
+    for at in range(62):
+        clock.now += 1
+        log.commit(create(f"{name}{at}"))
+
+
 def test_one_request_a_minute_at_most(far):
     store, clock, log = far
     clock.now += EVERY_S + 1
@@ -270,6 +276,54 @@ def test_a_bucket_that_was_put_back_is_found(far, idle_s):
     with pytest.raises(DivergedLogError):
         log.follow()
     assert [*Log.open(store.inner).state.topics] == ["a"]
+
+
+@pytest.mark.parametrize("older_s", [90, 300])
+def test_a_bucket_that_was_put_back_under_a_busy_writer_is_found(far, older_s):
+    """What it looks at is not what it has written in the history that is gone."""
+    store, clock, log = far
+    for at in range(400):
+        clock.now += 1
+        log.commit(create(f"a{at}"))
+    last = log.state.seq
+    for seq in range(last - older_s + 1, last + 1):
+        store.inner.delete(names.entry(seq, 100_000))
+    with pytest.raises(DivergedLogError):
+        for_a_minute(log, clock, "b")
+
+
+def test_writers_in_a_history_that_is_gone_do_not_make_each_other_sure(far):
+    store, clock, one = far
+    two = Log.open(store, clock)
+    two.does_upkeep = False
+    for at in range(200):
+        clock.now += 1
+        (one if at % 2 else two).commit(create(f"a{at}"))
+    last = one.follow().seq
+    two.follow()
+    for seq in range(last - 100, last + 1):
+        store.inner.delete(names.entry(seq, 100_000))
+    for log in (one, two):
+        with pytest.raises(DivergedLogError):
+            for_a_minute(log, clock, f"b{log is one}")
+
+
+def test_upkeep_looks_before_it_overwrites(far):
+    """Else it could retire, in the history that is gone, the very entry that tells."""
+    store, clock, log = far
+    log.does_upkeep = True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log.upkeep, "share", lambda _state: None)
+        for at in range(500):
+            log.commit(create(f"a{at}"))
+    clock.now += EVERY_S
+    log.commit(create("x"))
+    clock.now += 2
+    for seq in range(300, 600):
+        store.inner.delete(names.entry(seq, 100_000))
+    for call in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 1000)):
+        with pytest.raises(DivergedLogError):
+            call()
 
 
 # -- A gap ---------------------------------------------------------------------------------------------

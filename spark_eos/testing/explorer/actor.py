@@ -273,7 +273,7 @@ class ExploredLog(Log):
         self._actor = actor
         name = names.entry(max(self.state.seq, 0), self.state.entries_per_folder)
         # The entry behind which the exploration begins was read: it is no step to look at it again.
-        self._tail._anchor.has_read(self.state.seq, self.store.identity(name))  # noqa: SLF001
+        self._tail._anchor.has_read(self.state, self.store.identity(name))  # noqa: SLF001
         self._parts.sweeper = Sweeper(self.commit, self.store, self.clock, self.time)
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
