@@ -29,7 +29,8 @@ def test_a_process_dies_at_its_system_calls(tmp_path, job, step, needed):
     command = [sys.executable, str(PROGRAM), str(folder), job, str(first), str(step)]
     with running(command, tmp_path / "said", PYTHONPATH=str(ROOT)) as program:
         said = program.succeed(timeout=3600)
-    *killed, last = said.splitlines()
+    # The clock of the job is not that of its folder, which is said as well.
+    *killed, last = [line for line in said.splitlines() if line[0].isdigit()]
     calls = {name: int(count) for name, count in re.findall(r"'(\w+)': (\d+)", last)}
     assert {name: count for name, count in needed.items() if calls.get(name, 0) < count} == {}
     assert len(killed) >= sum(calls.values()) // step - 1

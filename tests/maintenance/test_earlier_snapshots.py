@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from spark_eos.log.log import Log
-from spark_eos.maintenance.verify import verify
-from spark_eos.protocol import codec, snapshot
-from spark_eos.protocol.actions import CommitOffsets, InitProducer
-from spark_eos.protocol.schema import known_schemas
+from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.maintenance.verify import Verdict, verify
+from spark_eos.protocol.frame import Frame
 from spark_eos.protocol.snapshot_schema import schemas
-from spark_eos.protocol.types import ProducerStamp
-from tests.log.fakes import FakeClock, create
+from spark_eos.storage import PosixStore
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def test_a_snapshot_of_schema_1_is_read_and_verified(tmp_path, monkeypatch):
-    # Entries of the schema before lineages were noted: a snapshot of later ones says what theirs is.
-    monkeypatch.setattr(codec, "newest", lambda: [*known_schemas().items()][3])
-    log = Log.create(tmp_path, FakeClock(), snapshot_interval=4)
-    log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),))
-    log.commit(lambda _: (CommitOffsets("g", (), ProducerStamp(0, 0, 0)),))
-    log.commit(create("a"))
-    log.commit(create("b"))
-    with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "schemas", lambda: dict([*schemas().items()][:1]))
-        log.upkeep.snapshot()
-    assert log.state.producers[0].started_seq == 2
-    assert Log.open(tmp_path).state.producers[0].started_seq == 4
+def test_a_snapshot_of_schema_1_is_read_and_verified(tmp_path):
+    shutil.copytree(GOLDEN / "v3", tmp_path / "log")
+    store = PosixStore(tmp_path / "log")
+    (name,) = [info.name for info in store.list("_log/snapshots/")]
+    _, schema = Frame(b"EOSSNP", "snapshot", 1).unwrap(store.read(name), schemas(), name)
+    assert schema is next(iter(schemas().values()))
+    state = newest_snapshot(store)
+    begun = {state.producers[one].started_seq for one in state.open_transactions}
+    assert begun == {state.seq}
     found = []
-    verify(tmp_path, found.append)
-    assert found == []
+    verify(store, found.append)
+    assert [one for one in found if one.verdict is Verdict.WRONG] == []
+    assert Log.open(store).state.open_transactions == state.open_transactions
