@@ -9,7 +9,7 @@ one in its place; where looking is a request, once a minute at most. If a file w
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import NoReturn
 
 from spark_eos.errors import DivergedLogError, ObjectNotFoundError
@@ -61,11 +61,11 @@ class Anchor:
         elif self._pinned is None:
             self._pin(state)
 
-    def check(self, state: State, *, away: bool = False, at_once: bool = False) -> None:
+    def check(self, state: State, *, away: Callable[[], bool] = lambda: False, at_once: bool = False) -> None:
         """Raise `DivergedLogError` unless the entry behind which ``state`` is is in the store.
 
-        ``away``: it is so long since the state was the newest one that names may have been deleted. ``at_once``: look
-        though it costs a request, and the last one was less than a minute ago.
+        ``away`` tells whether it is so long since the state was the newest one that names may have been deleted.
+        ``at_once``: look though it costs a request, and the last one was less than a minute ago.
         """
         if state.seq < 0:
             return
@@ -94,7 +94,7 @@ class Anchor:
             self._compare(then, names.entry(then.seq, then.entries_per_folder))
         except ObjectNotFoundError as error:
             # Names are deleted a day after they were retired, and looked at by a process that writes each minute.
-            self._missing(then, error, away=self._clock.monotonic() - self._sure_until > AWAY_S)
+            self._missing(then, error, away=lambda: self._clock.monotonic() - self._sure_until > AWAY_S)
         self._pin(state)
 
     def _pin(self, state: State) -> None:
@@ -103,8 +103,8 @@ class Anchor:
         )
         self._sure_until = self._clock.monotonic() + EVERY_S
 
-    def _missing(self, state: State, error: ObjectNotFoundError, *, away: bool) -> None:
-        if away and self._is_covered(state.seq):
+    def _missing(self, state: State, error: ObjectNotFoundError, *, away: Callable[[], bool]) -> None:
+        if away() and self._is_covered(state.seq):
             return  # Its name was deleted long after it was retired: this process goes on from a snapshot.
         if self._known[0] != state.seq and self._pinned is None and self._is_a_copy(state):
             return

@@ -130,7 +130,7 @@ class Tail:
         ``at_once``: also where that is a request, and there was one less than a minute ago.
         """
         with self._lock:
-            self._anchor.check(self._state, away=self._is_long_ago(self._seen), at_once=at_once)
+            self._anchor.check(self._state, away=lambda: self._is_long_ago(self._seen), at_once=at_once)
 
     def check_created(self, behind: State, seq: int) -> None:
         """The same for the one behind which this process has just created entry ``seq``."""

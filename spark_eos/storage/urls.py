@@ -60,6 +60,8 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
 
 def absolute(url: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """The same place, also after this process has gone to another folder."""
+    if not isinstance(url, str | os.PathLike):  # A store that was opened already.
+        return url
     if not url or (isinstance(url, str) and _SCHEME.fullmatch(url)):
         return url
     return os.path.abspath(os.fsdecode(url))
