@@ -101,7 +101,10 @@ class Listed:
         return pa.array(map(self._partitions.get, range(len(self))), pa.int32())
 
     def _column_of_timestamps(self) -> pa.Array:
-        times = np.array(self._times_ns, np.int64) // _NS_PER_MS
+        try:
+            times = np.array(self._times_ns, np.int64) // _NS_PER_MS
+        except OverflowError:  # A clock beyond the year 2262: there are more nanoseconds than 64 bits hold.
+            times = np.array([time_ns // _NS_PER_MS for time_ns in self._times_ns], np.int64)
         for row, timestamp_ms in self._timestamps.items():
             times[row] = timestamp_ms
         return numbers(times, TIMESTAMP_TYPE)

@@ -22,10 +22,7 @@ from spark_eos.protocol.rules import lineage_behind
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["AWAY_S", "Anchor"]
-
-AWAY_S = 3600.0
-"""After so long a slot may have been taken, retired and deleted since it was looked at."""
+__all__ = ["Anchor"]
 
 EVERY_S = 60.0
 """How often the store is asked where that is a request."""
@@ -61,6 +58,11 @@ class Anchor:
         elif self._pinned is None:
             self._pin(state)
 
+    def has_landed(self) -> None:
+        """The state is from a snapshot that has gone past what this process had seen: that says nothing any more."""
+        self._pinned = None
+        self._sure_until = -math.inf
+
     def check(self, state: State, *, away: Callable[[], bool] = lambda: False, at_once: bool = False) -> None:
         """Raise `DivergedLogError` unless the entry behind which ``state`` is is in the store.
 
@@ -73,7 +75,7 @@ class Anchor:
         try:
             identity = self._store.identity(name)
             if identity is None:
-                self._check_far(state, at_once=at_once)
+                self._check_far(state, away, at_once=at_once)
                 return
             if (state.seq, identity) != self._known:
                 self._compare(state, name)
@@ -82,7 +84,7 @@ class Anchor:
             return
         self._known = state.seq, identity
 
-    def _check_far(self, state: State, *, at_once: bool) -> None:
+    def _check_far(self, state: State, away: Callable[[], bool], *, at_once: bool) -> None:
         """Look at the entry that was the newest one at the last look.
 
         At the newest one only if there was none: this process may have created that in a history that is gone.
@@ -93,8 +95,7 @@ class Anchor:
         try:
             self._compare(then, names.entry(then.seq, then.entries_per_folder))
         except ObjectNotFoundError as error:
-            # Names are deleted a day after they were retired, and looked at by a process that writes each minute.
-            self._missing(then, error, away=lambda: self._clock.monotonic() - self._sure_until > AWAY_S)
+            self._missing(then, error, away=away)
         self._pin(state)
 
     def _pin(self, state: State) -> None:

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import names
-from spark_eos.log.anchor import AWAY_S, Anchor
+from spark_eos.log.anchor import Anchor
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
@@ -34,6 +34,9 @@ from spark_eos.storage import Store
 __all__ = ["AWAY_S", "Found", "Moment", "Passed", "Tail"]
 
 _LOG = logging.getLogger(__name__)
+
+AWAY_S = 3600.0
+"""After so long a slot may have been taken, retired and deleted since it was looked at."""
 
 REMEMBERED = 64
 """Of so many of the newest entries it is known which requests are in them."""
@@ -228,6 +231,7 @@ class Tail:
 
     def _land(self, snapshot: State) -> None:
         self._state = snapshot
+        self._anchor.has_landed()
         self._recent.clear()
         self._lost.update(one for one, found in self._watched.items() if found is None)
 

@@ -383,3 +383,17 @@ def test_a_maintainer_that_is_hours_ahead_cuts_nothing_before_its_time(store, cl
     assert Retention(wrong).run() == []
     clock.now += 7 * 3600
     assert [one.offset for one in Retention(wrong).run()] == [1]
+
+
+def test_a_clock_beyond_the_year_2262(tmp_path):
+    """Its nanoseconds do not fit into 64 bits."""
+
+    class Late(FakeClock):
+        def now_ms(self):
+            return 10_000_000_000_000
+
+    log = Log.create(tmp_path, Late())
+    with Producer(log) as producer:
+        sent = producer.send("t", b"x")
+        producer.flush()
+        assert sent.result(10).timestamp_ms == 10_000_000_000_000
