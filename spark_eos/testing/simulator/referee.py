@@ -53,6 +53,7 @@ class Referee:
         self.accepted: dict[bytes, tuple[int, tuple[Any, ...]]] = {}
         self.book = Book(self._say)
         self.rejected = 0
+        self._unchecked = 0
         self._store = store
         self._values: dict[tuple[str, int], list[tuple[int, str]]] = {}
         self._seq = -1
@@ -90,15 +91,20 @@ class Referee:
         if request.request_id in self.accepted and not self._may_repeat(request):
             self._say(f"request {request.request_id.hex()} of {request.writer} is in the log twice")
         self.accepted[request.request_id] = (self._seq, outcome.results)
+        self._unchecked += not request.clock_checked
         stood = {at: offset for at, offset in self.book.offsets.get(COPIERS, {}).items() if at[0] == INPUT}
         self.book.enter(before, request, outcome.results, after, now)
         self._check_copies(stood, after)
         return after
 
     def _check_time(self, state: State) -> None:
-        """The log's time is no further ahead of the world's than a clock may be wrong, whatever clocks say."""
+        """The log's time is ahead of the world's by no more than what each request may add that was not checked.
+
+        A process goes by what it has seen of the log's time: one that is ahead by less than the limit is believed.
+        """
+        limit_ms = setting(state, "entry.timestamp.after.max.ms") * (1 + self._unchecked)
         ahead_ms = state.timestamp_ms - EPOCH_MS - self._landed(self._seq) * 1000
-        if ahead_ms > setting(state, "entry.timestamp.after.max.ms") + _ROUNDED_MS:
+        if ahead_ms > limit_ms + _ROUNDED_MS:
             self._say(f"the log's time is {ahead_ms / 1000:.0f} s ahead")
 
     def _may_repeat(self, request: a.Request) -> bool:
