@@ -197,7 +197,7 @@ def hours_ahead(world, name, value):
 
 
 LOG = {
-    "entry.timestamp.after.max.ms": Effect(hours_ahead, {"3600000": 1, "172800000": 48}),
+    "entry.timestamp.after.max.ms": Effect(hours_ahead, {"3600000": 0, "172800000": 48}),
     "offsets.retention.minutes": Effect(expired, {"1": ([], [], ["g"]), "2": ([], [], [])}),
     "producer.id.expiration.ms": Effect(expired, {"99000": ([0], [], []), "101000": ([], [], [])}),
     "transactional.id.expiration.ms": Effect(expired, {"99000": ([], ["app"], []), "101000": ([], [], [])}),
