@@ -19,14 +19,14 @@ from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
-from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.anchor import Anchor
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.codec import decode_entry
-from spark_eos.protocol.rules import Outcome, apply_entry
+from spark_eos.protocol.rules import Outcome, apply_entry, is_in_history
 from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
@@ -230,6 +230,14 @@ class Tail:
         self._land(snapshot)
 
     def _land(self, snapshot: State) -> None:
+        """Go on from a snapshot. Raises `DivergedLogError` if it is of a history without the newest entry here."""
+        if not is_in_history(snapshot, self._state):
+            raise DivergedLogError(
+                f"{self._store.url}: entry {self._state.seq}, which this process has applied, is not in the history of "
+                f"the snapshot behind entry {snapshot.seq}. The log was put back from a copy while this process was "
+                "paused, and others have gone on since. Nothing of this call is in the log that is there now. Open the "
+                "log again: close this client and make a new one"
+            )
         self._state = snapshot
         self._anchor.has_landed()
         self._recent.clear()

@@ -74,6 +74,7 @@ def _state(state: State) -> dict[str, Any]:
         "staging_floor",
         "rules",
         "lineage",
+        "lineages",
         "time_resets",
     )
     return {

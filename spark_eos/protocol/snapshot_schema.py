@@ -39,7 +39,7 @@ def _schema(version: int) -> dict[str, Any]:
     """The schema of a version.
 
     1: the first. 2: where a transaction began. 3: names of sources, former ones, and whether a query keeps state.
-    4: the rules by which requests are judged, the lineage, and how often the time was set back.
+    4: the rules by which requests are judged, the lineages, and how often the time was set back.
     """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
@@ -139,7 +139,11 @@ def _schema(version: int) -> dict[str, Any]:
         timestamp_ms="long",
         next_producer_id="long",
         staging_floor="long",
-        **({"rules": "long", "lineage": "bytes", "time_resets": "long"} if version >= 4 else {}),
+        **(
+            {"rules": "long", "lineage": "bytes", "lineages": "bytes", "time_resets": "long"}
+            if version >= 4
+            else {}
+        ),
         snapshot_interval="long",
         entries_per_folder="long",
         topics=array(topic),

@@ -204,13 +204,15 @@ class State:
     ``offsets`` are those that groups committed, ``groups`` the consumers that subscribed in their names.
     ``snapshot_interval`` and ``entries_per_folder`` are as the log was created (`CreateLog`).
     ``rules`` are those by which requests are judged now. ``lineage`` is a digest of all entries since these rules came
-    to the log: two states with the same one have the same history; empty before. ``time_resets`` is how often the log's
+    to the log: two states with the same one have the same history; empty before. ``lineages`` are the first bytes of
+    the newest ones (`spark_eos.protocol.rules.apply.is_in_history`). ``time_resets`` is how often the log's
     time was set back (`ResetLogTime`).
     """
 
     seq: int = -1
     rules: int = RULES
     lineage: bytes = b""
+    lineages: bytes = b""
     log_id: str = ""
     timestamp_ms: int = 0
     time_resets: int = 0

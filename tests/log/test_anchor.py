@@ -224,6 +224,48 @@ def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
         Log.open(url)
 
 
+@pytest.mark.parametrize("sleeper", ["reader", "writer"])
+def test_a_process_that_slept_through_another_history(tmp_path, sleeper):
+    """Where it stood is retired in the history that is there when it wakes, and the files tell nothing any more."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
+    consumer.assign([T0])
+    send(producer, b"a0")
+    copied(url, copy)
+    send(producer, b"lost")
+    assert len(consumer.poll(0)) == 2
+    put_back(url, copy)
+    fresh = Producer(url)
+    for at in range(30):
+        send(fresh, b"n%d" % at)
+    log = Log.open(url)
+    log.upkeep.snapshot()
+    log.upkeep.retire(log.state, 100)
+    assert log.upkeep.retired(log.state) > 8
+    with pytest.raises(DivergedLogError, match="is not in the history"):
+        consumer.poll(0) if sleeper == "reader" else send(producer, b"x")
+    assert values(url) == [b"a0", *(b"n%d" % at for at in range(30))]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_process_that_slept_in_one_history_goes_on(tmp_path, times):
+    url = tmp_path / "log"
+    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
+    consumer.assign([T0])
+    send(producer, b"a0")
+    assert len(consumer.poll(0)) == 1
+    for _ in range(times):
+        for at in range(30):
+            send(producer, b"n%d" % at)
+        log = Log.open(url)
+        log.upkeep.snapshot()
+        log.upkeep.retire(log.state, 100)
+        assert log.upkeep.retired(log.state) > 8
+        assert len(consumer.poll(0)) == 30
+
+
 # -- Where looking is a request -----------------------------------------------------------------------
 
 

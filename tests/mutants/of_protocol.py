@@ -33,6 +33,14 @@ MUTANTS = (
         ("tests/protocol/test_lineage.py",),
     ),
     Mutant(
+        "lineages-forgotten",
+        "spark_eos/protocol/rules/apply.py",
+        "    if not earlier.lineage or not _SHORT <= end <= len(state.lineages):",
+        "    if True:",
+        "a process that was paused goes on in another history than the one it has read",
+        ("tests/protocol/test_lineage.py",),
+    ),
+    Mutant(
         "earlier-rules-come-back",
         "spark_eos/protocol/rules/apply.py",
         "    if state.seq >= 0 and rules <= state.rules:",

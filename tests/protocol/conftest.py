@@ -39,7 +39,9 @@ class Log:
         self.state, (outcome,) = apply_entry(before, entry)
         check_step(before, self.state, len(actions))
         if isinstance(outcome, Rejected):
-            assert self.state == replace(before, seq=entry.seq, lineage=self.state.lineage)
+            assert self.state == replace(
+                before, seq=entry.seq, lineage=self.state.lineage, lineages=self.state.lineages
+            )
             self.state = before
             raise outcome.error
         return outcome.results

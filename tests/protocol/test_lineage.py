@@ -8,7 +8,9 @@ from spark_eos.errors import DivergedLogError
 from spark_eos.protocol import codec
 from spark_eos.protocol.actions import CreateLog, CreateTopic, Entry, Request
 from spark_eos.protocol.codec import decode_entry, encode_entry
-from spark_eos.protocol.rules import apply_entry
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules import apply_entry, is_in_history
+from spark_eos.protocol.rules.apply import KEPT_LINEAGES
 from spark_eos.protocol.schema import known_schemas
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY, State
@@ -77,3 +79,20 @@ def test_the_last_entry_alone_does_not_tell():
     one = after(CREATED, Entry(1, (request(1, "a"),)), Entry(2, (same,)))
     other = after(CREATED, Entry(1, (request(2, "a"),)), Entry(2, (same,)))
     assert one.lineage != other.lineage
+
+
+def test_a_state_knows_the_newest_of_its_history():
+    history = [after(CREATED)]
+    for seq in range(1, KEPT_LINEAGES + 4):
+        history.append(apply_entry(history[-1], Entry(seq, (request(seq, f"t{seq}"),)))[0])
+    newest = history[-1]
+    assert all(is_in_history(newest, one) for one in history)
+    for one in history:
+        stranger = replace(one, lineage=bytes(16))
+        forgotten = newest.seq - one.seq >= KEPT_LINEAGES
+        assert is_in_history(newest, stranger) == forgotten, one.seq
+        assert is_in_history(newest, replace(one, lineage=b"")), "of rules that knew no lineage"
+    assert len(newest.lineages) == 4 * KEPT_LINEAGES
+    assert decode_snapshot(encode_snapshot(newest), newest.seq, "snapshot") == newest
+    assert not is_in_history(history[1], replace(history[1], lineage=bytes(16)))
+    assert is_in_history(history[1], history[2]), "one that is further tells nothing"

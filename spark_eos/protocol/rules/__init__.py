@@ -13,6 +13,7 @@ from spark_eos.protocol.rules.apply import (
     apply_entry,
     behind,
     check_history,
+    is_in_history,
     judged_by,
     lineage_behind,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "apply_entry",
     "behind",
     "check_history",
+    "is_in_history",
     "judged_by",
     "lineage_behind",
 ]

@@ -35,6 +35,7 @@ __all__ = [
     "apply_entry",
     "behind",
     "check_history",
+    "is_in_history",
     "judged_by",
     "lineage_behind",
 ]
@@ -53,6 +54,12 @@ class Rejected(NamedTuple):
 
 
 Outcome = Accepted | Rejected
+
+_SHORT = 4
+"""Bytes of a lineage that are kept for later: two histories agree in them once in four thousand million times."""
+
+KEPT_LINEAGES = 1024
+"""Of so many of the newest entries: a process that was paused for longer cannot tell whether it was in this history."""
 
 
 def _create_log(state: State, action: a.CreateLog) -> tuple[State, None]:
@@ -169,7 +176,8 @@ def judged_by(state: State, rules: int = RULES) -> State:
 def behind(state: State, entry: a.Entry) -> State:
     """The state behind ``entry``, given the one that its requests led to."""
     lineage = lineage_behind(state.lineage, entry) if state.rules >= 2 else b""
-    state = replace(state, seq=entry.seq, lineage=lineage)
+    lineages = (state.lineages + lineage[:_SHORT])[-KEPT_LINEAGES * _SHORT :]
+    state = replace(state, seq=entry.seq, lineage=lineage, lineages=lineages)
     return sealing.seal(state) if sealing.is_boundary(state, entry.seq) else state
 
 
@@ -180,3 +188,11 @@ def lineage_behind(lineage: bytes, entry: a.Entry) -> bytes:
         digest.update(request.request_id)
     digest.update(b"%d" % entry.seq)
     return digest.digest()
+
+
+def is_in_history(state: State, earlier: State) -> bool:
+    """Whether ``earlier`` may be a state on the way to ``state``; True if that is not known any more."""
+    end = len(state.lineages) - (state.seq - earlier.seq) * _SHORT
+    if not earlier.lineage or not _SHORT <= end <= len(state.lineages):
+        return True
+    return state.lineages[end - _SHORT : end] == earlier.lineage[:_SHORT]
