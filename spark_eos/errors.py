@@ -41,6 +41,7 @@ __all__ = [
     "InvalidPidMappingError",
     "InvalidRecordError",
     "InvalidRequestError",
+    "InvalidTimestampError",
     "InvalidTransactionTimeoutError",
     "InvalidTxnStateError",
     "LogExistsError",
@@ -212,6 +213,10 @@ class TopicExistsError(InvalidRequestError):
 
 class InvalidRecordError(InvalidRequestError):
     """A row cannot be stored in its topic: a value is missing, or a partition number is not there."""
+
+
+class InvalidTimestampError(InvalidRecordError):
+    """A record's timestamp is further from now than its topic allows (``message.timestamp.after.max.ms``)."""
 
 
 class SchemaMismatchError(InvalidRequestError):

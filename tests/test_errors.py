@@ -197,6 +197,15 @@ def record_too_large(env):
     yield partial(run, producer, "y")
 
 
+def invalid_timestamp(env):
+    producer = env.producer()
+    producer.begin_transaction()
+    yield partial(producer.send, "t", "x", timestamp_ms=env.clock.now_ms() + 3_700_000)
+    yield partial(producer.send, "t", "x", timestamp_ms=env.clock.now_ms() + 3_500_000)
+    producer.commit_transaction()
+    assert values(env.log) == [b"x"]
+
+
 def staged_file_expired(env):
     producer = env.producer()
     producer.begin_transaction()
@@ -491,6 +500,7 @@ SCENARIOS = {
         *(unknown_member_id, illegal_generation, fenced_instance_id),
         *(producer_fenced, diverged_log, invalid_txn_state, invalid_pid_mapping, invalid_transaction_timeout),
         *(invalid_request, config, illegal_state, unknown_topic_or_partition, topic_exists, invalid_record),
+        invalid_timestamp,
         *(schema_mismatch, inconsistent_group_protocol, group_id_not_found, group_not_empty),
         *(offset_out_of_range, no_offset_for_partition, log_exists, unsupported_version, checkpoint_mismatch),
         *(storage, corrupt_record, object_exists, object_not_found, store_permission, store_full),

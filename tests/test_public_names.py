@@ -55,6 +55,7 @@ ERRORS = {
     "IllegalStateError": "InvalidRequestError",
     "InconsistentGroupProtocolError": "InvalidRequestError",
     "InvalidRecordError": "InvalidRequestError",
+    "InvalidTimestampError": "InvalidRecordError",
     "LogExistsError": "InvalidRequestError",
     "NoOffsetForPartitionError": "InvalidRequestError",
     "NotALogError": "InvalidRequestError",

@@ -20,6 +20,7 @@ from spark_eos.clients.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import (
     ConfigError,
     IllegalStateError,
+    InvalidTimestampError,
     NoOffsetForPartitionError,
     RecordTooLargeError,
     StoreUnavailableError,
@@ -150,6 +151,21 @@ def rolled(world, name, value):
     return len(world.rows)
 
 
+def stamped(world, name, value, by_ms=30_000):
+    topic(world, name, value)
+
+    def send():
+        with world.producer() as producer:
+            producer.send("t", b"x", timestamp_ms=world.clock.now_ms() + by_ms)
+        return world.values()
+
+    return refusal(send)
+
+
+def stamped_before(world, name, value):
+    return stamped(world, name, value, -30_000)
+
+
 TOPIC = {
     "cleanup.policy": Effect(
         cleanup, {"delete": ([b"1", b"2"], 1), "compact": ([b"2"], 0), "compact,delete": ([b"2"], 1)}
@@ -161,6 +177,10 @@ TOPIC = {
     "file.delete.delay.ms": Effect(files_left, {"0": 0, "60000": 1}),
     "key.columns": Effect(partitions_by_key, {"a": False, "b": True}),
     "max.message.bytes": Effect(sent, {"50": RecordTooLargeError, "1000": None}),
+    "message.timestamp.after.max.ms": Effect(stamped, {"1000": InvalidTimestampError, "60000": [b"x"]}),
+    "message.timestamp.before.max.ms": Effect(
+        stamped_before, {"1000": InvalidTimestampError, "60000": [b"x"]}
+    ),
     "message.timestamp.type": Effect(made, {"CreateTime": None, "LogAppendTime": ConfigError}),
     "min.cleanable.dirty.ratio": Effect(compacted, {"0": [b"2"], "1": [b"1", b"2"]}),
     "min.compaction.lag.ms": Effect(compacted, {"0": [b"2"], "60000": [b"1", b"2"]}),

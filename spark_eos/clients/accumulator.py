@@ -25,6 +25,7 @@ from spark_eos.errors import (
 from spark_eos.log.log import Log
 from spark_eos.log.partitioners import Partitioner, Partitions, explicit
 from spark_eos.log.segments import SegmentWriter
+from spark_eos.log.timestamps import TimestampBounds
 from spark_eos.log.topics import layout_of, max_message_bytes
 from spark_eos.protocol.rules import Appended
 from spark_eos.protocol.state import Topic
@@ -125,6 +126,8 @@ class TopicBuffer:
         )
         """The largest key and value together of a record that comes alone; -1: of this topic none can."""
         self._log = log
+        self.times = self._bounds()
+        """What timestamps the topic allows. Checked before a record is added: it must not spoil those that wait."""
         self._partitioner = partitioner
         self._compression = compression
         self._buffer_bytes = buffer_bytes
@@ -152,6 +155,7 @@ class TopicBuffer:
         ):
             named = rows.column("partition")
             rows = rows.drop_columns(["partition"])
+        self._check_times(rows)
         targets = self._route(rows, named) if partition is None else partition
         outcome = Outcome(self._is_stuck)
         self._take(rows, targets, None, outcome)
@@ -161,6 +165,7 @@ class TopicBuffer:
         """The topic has more partitions now: a writer for them takes over."""
         self._seal()
         self.topic = topic
+        self.times = self._bounds()
 
     def finish(self) -> tuple[StagedFile, ...]:
         """All that was added, durable. More may be added, and finished, afterwards.
@@ -176,6 +181,14 @@ class TopicBuffer:
             self._stage_again()
         self._seal()
         return tuple(self._files)
+
+    def _bounds(self) -> TimestampBounds:
+        return TimestampBounds(self.topic, lambda: self._log.time.record_ms(self._log.state))
+
+    def _check_times(self, rows: pa.Table | pa.RecordBatch) -> None:
+        name = layout_of(self.topic).timestamp_column
+        if name in rows.schema.names and pa.types.is_timestamp(rows.schema.field(name).type):
+            self.times.check_column(rows.column(name))
 
     def _stage_again(self) -> None:
         self.discard()
@@ -250,7 +263,7 @@ class TopicBuffer:
         listed = self.listed
         if not listed:
             return
-        rows = listed.rows()
+        rows = listed.rows(*self._log.time.stamp_records(self._log.state))
         targets = self._route(rows, listed.partitions())
         timestamps = rows.column("timestamp").cast(pa.int64()).to_numpy()
         try:

@@ -9,10 +9,9 @@ from typing import SupportsIndex
 
 from spark_eos.clients.records import Header
 from spark_eos.errors import InvalidRecordError
+from spark_eos.protocol.types import LATEST_MS
 
 __all__ = ["as_bytes", "as_timestamp", "check_headers"]
-
-_LATEST_MS = 253_402_300_799_999
 
 
 def as_bytes(value: object, what: str) -> bytes:
@@ -40,7 +39,7 @@ def as_timestamp(timestamp_ms: SupportsIndex) -> int:
     """A timestamp as a number; NumPy's will do. Raises `InvalidRecordError` for all else, and, as Kafka, below 0."""
     with suppress(TypeError):
         number = index(timestamp_ms)
-        if 0 <= number <= _LATEST_MS and not isinstance(timestamp_ms, bool):
+        if 0 <= number <= LATEST_MS and not isinstance(timestamp_ms, bool):
             return number
     raise InvalidRecordError(
         f"timestamp_ms={timestamp_ms!r}: a record's timestamp is whole milliseconds since 1970, not below 0 and not "

@@ -11,6 +11,7 @@ from spark_eos.clients.futures import Outcome, SendFuture
 from spark_eos.clients.records import Header
 from spark_eos.log.arrays import numbers
 from spark_eos.log.layout import TIMESTAMP_TYPE
+from spark_eos.log.timestamps import own_times
 
 __all__ = ["Listed"]
 
@@ -83,14 +84,17 @@ class Listed:
         for some in (self._headers, self._partitions, self._timestamps):
             some.pop(rows, None)
 
-    def rows(self) -> pa.RecordBatch:
-        """The records as columns, in the order in which they were added."""
+    def rows(self, clock_ms: int, now_ms: int, limit_ms: int) -> pa.RecordBatch:
+        """The records as columns, in the order in which they were added.
+
+        The numbers are those of `spark_eos.log.timekeeping.Timekeeper.stamp_records`.
+        """
         return pa.record_batch(
             {
                 "key": pa.array(self._keys, pa.binary()) if self._keys else pa.nulls(len(self), pa.binary()),
                 "value": pa.array(self._values, pa.binary()),
                 "headers": self._column_of_headers(),
-                "timestamp": self._column_of_timestamps(),
+                "timestamp": self._column_of_timestamps(clock_ms, now_ms, limit_ms),
             }
         )
 
@@ -100,11 +104,12 @@ class Listed:
             return None
         return pa.array(map(self._partitions.get, range(len(self))), pa.int32())
 
-    def _column_of_timestamps(self) -> pa.Array:
+    def _column_of_timestamps(self, clock_ms: int, now_ms: int, limit_ms: int) -> pa.Array:
         try:
             times = np.array(self._times_ns, np.int64) // _NS_PER_MS
         except OverflowError:  # A clock beyond the year 2262: there are more nanoseconds than 64 bits hold.
             times = np.array([time_ns // _NS_PER_MS for time_ns in self._times_ns], np.int64)
+        own_times(times, clock_ms, now_ms, limit_ms)
         for row, timestamp_ms in self._timestamps.items():
             times[row] = timestamp_ms
         return numbers(times, TIMESTAMP_TYPE)

@@ -120,7 +120,7 @@ class Producer(OfOneProcess):
         Text is stored as UTF-8. Without ``partition`` Kafka's hash of the key decides, without a key the
         records of a batch stay together. In a transaction the future is done by `commit_transaction` (or
         `flush`), so do not wait for it before. ``timestamp_ms`` is whole milliseconds since 1970, None the
-        time of the call. Raises `UnknownTopicOrPartitionError`, `InvalidRecordError` or
+        time of the call. Raises `UnknownTopicOrPartitionError`, `InvalidRecordError` (`InvalidTimestampError`) or
         `IllegalStateError`; other errors come with the future.
         """
         if value is not None and not isinstance(value, bytes):
@@ -129,8 +129,6 @@ class Producer(OfOneProcess):
             key = as_bytes(key, "key")
         if headers:
             check_headers(headers)
-        if timestamp_ms is not None:
-            timestamp_ms = as_timestamp(timestamp_ms)
         bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
         transactions = self._transactions
         with self._lock:
@@ -142,6 +140,9 @@ class Producer(OfOneProcess):
             buffer = gathered.buffers.get(topic)
             if buffer is None or partition is not None:
                 buffer = self._buffer(gathered, topic, partition)
+            if timestamp_ms is not None:
+                timestamp_ms = as_timestamp(timestamp_ms)
+                buffer.times.check(timestamp_ms)
             if bare > buffer.record_bytes:
                 return self._refuse_record(buffer, bare)
             size = bare + ROW_OVERHEAD_BYTES

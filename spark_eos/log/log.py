@@ -375,6 +375,7 @@ class Log:
             compression=compression,
             buffer_bytes=buffer_bytes,
             write_behind=True,
+            now_ms=self.time.record_ms(self.state),
         )
 
     def check_visible(self, files: tuple[StagedFile, ...]) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS
+
 __all__ = ["has_times", "outside"]
 
-_SECONDS = (-62_135_596_800, 253_402_300_800)
+_SECONDS = (EARLIEST_MS // 1000, LATEST_MS // 1000 + 1)
 """The first second of year 1, and the one behind year 9999."""
 
-_DAYS = (-719_162, 2_932_896)
+_DAYS = (EARLIEST_MS // 86_400_000, LATEST_MS // 86_400_000)
 """The first day of year 1 and the last one of year 9999, since 1970."""
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

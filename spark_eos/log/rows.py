@@ -9,6 +9,7 @@ from spark_eos.errors import InvalidRecordError, RecordTooLargeError, SchemaMism
 from spark_eos.log.arrays import repeated
 from spark_eos.log.layout import Layout, normalise_type
 from spark_eos.log.ranges import has_times, outside
+from spark_eos.log.timestamps import TimestampBounds
 
 __all__ = ["Columns", "Intake"]
 
@@ -20,17 +21,25 @@ where all rows get the time of writing)."""
 class Intake:
     """Turns record batches into `Columns` of one topic, or refuses them.
 
-    ``now_ms`` is the timestamp of rows that have none; ``max_message_bytes`` (None: no limit) bounds a row's
-    text and bytes: key and value, or all string and binary columns of a topic with a schema.
+    ``now_ms`` is the timestamp of rows that have none, ``times`` bounds the others; ``max_message_bytes`` (None: no
+    limit) bounds a row's text and bytes: key and value, or all string and binary columns of a topic with a schema.
     """
 
     def __init__(
-        self, topic: str, layout: Layout, *, now_ms: int, max_message_bytes: int | None = None
+        self,
+        topic: str,
+        layout: Layout,
+        *,
+        now_ms: int,
+        max_message_bytes: int | None = None,
+        times: TimestampBounds | None = None,
     ) -> None:
         self._topic = topic
         self._layout = layout
         (self._now,) = repeated(now_ms, layout.physical.field(layout.timestamp_column).type, 1)
         self._limit = max_message_bytes
+        self._times = times
+        self._time_at = layout.physical.get_field_index(layout.timestamp_column)
         self._schema: pa.Schema | None = None
         self._positions: list[int | None] = []
         self._timed = [at for at, field in enumerate(layout.physical) if has_times(field.type)]
@@ -58,6 +67,9 @@ class Intake:
                     f"column {self._layout.physical.field(at).name!r} of topic {self._topic!r}: {found} lies outside "
                     "of the years 1 to 9999. Not every reader could show it; send it as a number or a text"
                 )
+        given = columns[self._time_at]
+        if self._times is not None and given is not None:
+            self._times.check_column(given)
         if self._limit is not None:
             self._check_sizes(columns, self._limit)
         return columns

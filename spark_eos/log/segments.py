@@ -23,6 +23,7 @@ from spark_eos.log.partitioners import Partitions, Rows, check_partitions
 from spark_eos.log.rows import Columns, Intake
 from spark_eos.log.selection import picked
 from spark_eos.log.staging import Run, StagingFile, slices
+from spark_eos.log.timestamps import TimestampBounds
 from spark_eos.protocol.types import BatchRef, FileRef, StagedFile
 from spark_eos.storage.forks import OfOneProcess
 from spark_eos.storage.store import Readable, Store
@@ -56,7 +57,7 @@ class SegmentWriter(OfOneProcess):
 
     ``name`` is the object to create; in the rare case that another file is needed (a column turned out
     not to be empty after all, or ``file_bytes`` was reached), its name has ``-1``, ``-2``, … before the
-    ending. ``now_ms`` is the timestamp of rows that have none. ``compression`` is as in
+    ending. ``now_ms`` is the timestamp of rows that have none; ``times`` bounds the others. ``compression`` is as in
     `spark_eos.log.compression`, ``write_behind`` as in `Store.upload`.
 
     Nothing is created before the first flush, nor if there are no rows. A context manager: leaving it
@@ -77,6 +78,7 @@ class SegmentWriter(OfOneProcess):
         max_message_bytes: int | None = None,
         file_bytes: int = FILE_BYTES,
         write_behind: bool = False,
+        times: TimestampBounds | None = None,
     ) -> None:
         if buffer_bytes < 1:
             raise ConfigError(
@@ -93,7 +95,7 @@ class SegmentWriter(OfOneProcess):
         self._file_bytes = file_bytes
         self._write_behind = write_behind
         self._options = write_options(compression)
-        self._intake = Intake(topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes)
+        self._intake = Intake(topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes, times=times)
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._all_stand_alone = True

@@ -95,6 +95,26 @@ class Timekeeper:
         # Not a limit further: each process that cannot ask would put one on top of the others'.
         return Stamp(known_ms, known_ms > state.timestamp_ms + limit_ms)
 
+    def record_ms(self, state: State) -> int:
+        """The time for records: by this machine's clock, unless the store contradicts it."""
+        self.saw(state)
+        now_ms, known_ms = self._clock.now_ms(), self._likely_ms()
+        limit_ms = setting(state, "entry.timestamp.after.max.ms")
+        if known_ms is not None and abs(now_ms - known_ms) <= limit_ms:
+            return now_ms
+        store_ms = self._ask(limit_ms)
+        if store_ms is None and self._store_time is not None:
+            store_ms = self._since(self._store_time)
+        return now_ms if store_ms is None or abs(now_ms - store_ms) <= limit_ms else store_ms
+
+    def stamp_records(self, state: State) -> tuple[int, int, int]:
+        """For records without a timestamp: this machine's clock, the time, and how far the one is believed."""
+        return (
+            self._clock.now_ms(),
+            self.record_ms(state),
+            setting(state, "entry.timestamp.after.max.ms"),
+        )
+
     def now_ms(self, state: State) -> int:
         """The time by the store's clock, or, where it cannot tell, by this machine's."""
         self.saw(state)
@@ -154,8 +174,8 @@ class Timekeeper:
         if abs(ahead_ms) > limit_ms and not self._warned:
             self._warned = True
             _LOG.warning(
-                "this machine's clock is %.1f hours %s that of %s: entries get the store's time. Set the "
-                "clock; records without a timestamp of their own get the machine's",
+                "this machine's clock is %.1f hours %s that of %s: entries, and records without a "
+                "timestamp of their own, get the store's time. Set the clock",
                 abs(ahead_ms) / 3_600_000,
                 "ahead of" if ahead_ms > 0 else "behind",
                 self._store.url,

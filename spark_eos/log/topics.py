@@ -52,6 +52,8 @@ TOPIC_CONFIGS: dict[str, str] = {
     "file.delete.delay.ms": "60000",
     "key.columns": "",
     "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": str(2**63 - 1),
     "message.timestamp.type": "CreateTime",
     "min.cleanable.dirty.ratio": "0.5",
     "min.compaction.lag.ms": "0",
@@ -115,6 +117,8 @@ def check_config(config: Mapping[str, object]) -> dict[str, str]:
         text = str(value)
         if name in _INTEGERS and not _is_integer(text):
             raise ConfigError(f"topic setting {name!r} must be a whole number from -1 up, not {text!r}")
+        if name.startswith("message.timestamp.") and name in _INTEGERS and int(text) < 0:
+            raise ConfigError(f"topic setting {name!r} must be a whole number from 0 up, not {text!r}")
         if name in _LEVELS and not _is_level(text, _LEVELS[name]):
             bounds = f"from {_LEVELS[name].lowest} to {_LEVELS[name].highest}"
             raise ConfigError(f"topic setting {name!r} must be a whole number {bounds}, not {text!r}")

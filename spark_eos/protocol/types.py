@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 __all__ = [
+    "EARLIEST_MS",
+    "LATEST_MS",
     "MAX_METADATA_BYTES",
     "NO_PRODUCER",
     "NO_SEQUENCE",
@@ -23,6 +25,9 @@ NO_SEQUENCE = -1
 MAX_METADATA_BYTES = 4096
 """Longest metadata of a committed offset, in UTF-8 bytes (Kafka's offset.metadata.max.bytes)."""
 
+EARLIEST_MS = -62_135_596_800_000
+LATEST_MS = 253_402_300_799_999
+"""The first millisecond of the year 1, the last one of the year 9999: so far Python's and Spark's calendars go."""
 
 RULES = 2
 """The rules by which entries are judged that this version writes.

@@ -72,7 +72,8 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         log = Log.shared(options.path, options.settings, create=True, upkeep=options.upkeep)
     if options.topic is not None and topic is None:
         topic = log.ensure_topic(options.topic, options.num_partitions, schema=new_schema)
-    return Target(Stage(log.url, log.state.seq + 1, options.settings), topic, schema)
+    now_ms = log.time.record_ms(log.state)
+    return Target(Stage(log.url, log.state.seq + 1, options.settings, now_ms), topic, schema)
 
 
 def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:

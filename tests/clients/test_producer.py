@@ -112,6 +112,8 @@ def test_basic_transactions(url):
 
 @pytest.mark.conformance("TransactionsTest.testReadCommittedConsumerShouldNotSeeUndecidedData")
 def test_seek_to_end_is_the_last_stable_offset(url):
+    with Admin(url) as admin:
+        admin.create_topic("t", config={"message.timestamp.after.max.ms": 2**63 - 1})
     with transactional(url, "one") as one, transactional(url, "two") as two:
         run(one, b"0", b"1")
         two.begin_transaction()
@@ -639,6 +641,8 @@ def test_records_go_out_in_the_background(url):
 @pytest.mark.parametrize("timestamp_ms", [-1, 1.5, True, "5", 253_402_300_800_000, 1 << 63])
 def test_a_timestamp_is_whole_milliseconds(url, timestamp_ms):
     last_ms = 253_402_300_799_999  # of the year 9999
+    with Admin(url) as admin:
+        admin.create_topic("t", config={"message.timestamp.after.max.ms": 2**63 - 1})
     with Producer(url) as producer:
         with pytest.raises(InvalidRecordError, match=re.escape(f"timestamp_ms={timestamp_ms!r}")):
             producer.send("t", b"refused", timestamp_ms=timestamp_ms)

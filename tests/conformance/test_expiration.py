@@ -26,7 +26,7 @@ class Expiring:
         self.clock = FakeClock()
         self.log, store = faulty_log(self.clock)
         for topic in "tu":
-            self.log.ensure_topic(topic, 4)
+            self.log.ensure_topic(topic, 4, config={"message.timestamp.after.max.ms": 2**63 - 1})
         self.other = Log.open(store, clock=self.clock)
         self.admin = Admin(self.other)
 

@@ -396,4 +396,4 @@ def test_a_clock_beyond_the_year_2262(tmp_path):
     with Producer(log) as producer:
         sent = producer.send("t", b"x")
         producer.flush()
-        assert sent.result(10).timestamp_ms == 10_000_000_000_000
+        assert abs(sent.result(10).timestamp_ms - SYSTEM.now_ms()) < HOUR_MS

@@ -12,6 +12,30 @@ _TESTS = ("tests/log/test_timekeeping.py",)
 
 MUTANTS = (
     Mutant(
+        "records-get-the-time-of-a-wrong-clock",
+        "spark_eos/log/timestamps.py",
+        "    times_ms[wrong] = now_ms",
+        "    pass",
+        "records of a producer that is years off are out of reach of retention",
+        ("tests/log/test_record_timestamps.py",),
+    ),
+    Mutant(
+        "a-task-believes-its-clock",
+        "spark_eos/log/stage.py",
+        "        return now_ms if abs(now_ms - found) <= _NEAR_MS else found",
+        "        return now_ms",
+        "rows of a Spark task that is years off get its time",
+        ("tests/log/test_record_timestamps.py",),
+    ),
+    Mutant(
+        "a-given-time-is-not-bounded",
+        "spark_eos/log/timestamps.py",
+        "            if timestamp_ms > self._latest_ms:",
+        "            if False:",
+        "a record is accepted whose time lies years ahead",
+        ("tests/log/test_record_timestamps.py",),
+    ),
+    Mutant(
         "any-clock-moves-the-time",
         _TIMES,
         "        if state.log_id and not request.clock_checked:",

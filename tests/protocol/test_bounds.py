@@ -85,6 +85,8 @@ WRONG = {
     "size": appending(BATCH, size=2**44),
     "time": appending(BATCH._replace(max_timestamp_ms=2**63)),
     "time below": appending(BATCH._replace(min_timestamp_ms=-(2**63) - 1)),
+    "time beyond the year 9999": appending(BATCH, BATCH._replace(max_timestamp_ms=253_402_300_800_000)),
+    "time before the year 1": appending(BATCH, BATCH._replace(min_timestamp_ms=-62_135_596_800_001)),
     "float": appending(BATCH._replace(count=1.5)),
     "bool": appending(BATCH._replace(count=True)),
     "tuple": appending(tuple(BATCH)),

@@ -18,17 +18,14 @@ from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.types import RULES, BatchRef
+from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS, RULES, BatchRef
 
-__all__ = ["MAX_NUMBER", "MAX_TIMESTAMP_MS", "check", "check_types"]
+__all__ = ["MAX_NUMBER", "check", "check_types"]
 
 Check: TypeAlias = "Callable[[Any], None]"
 
 MAX_NUMBER = 2**62
 """Sums of two such numbers still have 64 bits."""
-
-MAX_TIMESTAMP_MS = 253_402_300_799_999
-"""The end of the year 9999, the last one that Python's and Spark's calendars have."""
 
 _INT32 = 2**31 - 1
 _LOW = -(2**31)
@@ -54,9 +51,12 @@ _NUMBERS: dict[str, tuple[int, int]] = {
     "size": (0, 2**43),
     "snapshot_interval": (_LOW, _INT32),
     "timeout_ms": (_LOW, _INT32),
-    "timestamp_ms": (-MAX_TIMESTAMP_MS, MAX_TIMESTAMP_MS),
+    "timestamp_ms": (-LATEST_MS, LATEST_MS),
 }
 """By the name of the field; any other number is from -1 to `MAX_NUMBER`. No store has objects of 2**43 bytes."""
+
+_NEW_ROWS = {"max_timestamp_ms": (EARLIEST_MS, LATEST_MS), "min_timestamp_ms": (EARLIEST_MS, LATEST_MS)}
+"""Of rows that are appended. Rows that are written anew keep the times that earlier versions took."""
 
 _ROW_COUNT = (1, MAX_NUMBER)
 """Offsets of an index row: of what was written anew, a row may stand for many."""
@@ -69,7 +69,7 @@ _MANY = 2**24
 _MOST = {"config": 1000, "actions": 10_000, "assignors": 100, "sources": 10_000}
 _TOPIC_ID = re.compile(r"(?!\.\.?$)[^/\\\x00-\x1f]{1,64}")
 _FILE_NAME = 1024
-_NUMERIC = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_NUMERIC = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
 def check(request: a.Request) -> None:
@@ -182,7 +182,7 @@ def _of_tuple(kinds: tuple[Any, ...], place: str, *, ranges: bool) -> Check:
 
 
 def _check_batches(*, ranges: bool) -> Check:
-    bounds = [(name, *_range(_place(BatchRef, name))) for name in BatchRef._fields]
+    bounds = [(name, *_NEW_ROWS.get(name, _range(_place(BatchRef, name)))) for name in BatchRef._fields]
 
     def check_batches(batches: tuple[BatchRef, ...]) -> None:
         if not batches:

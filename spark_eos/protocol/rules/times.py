@@ -18,11 +18,9 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import CommittedOffset, Producer, State
+from spark_eos.protocol.types import LATEST_MS
 
-__all__ = ["LATEST_MS", "at", "by_clock", "judge", "reset"]
-
-LATEST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, which every calendar here can show."""
+__all__ = ["at", "by_clock", "judge", "reset"]
 
 _BY_CLOCK = (a.ExpireProducers, a.ExpireTransactionalIds, a.ExpireOffsets)
 

@@ -88,7 +88,10 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
 def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
     """The topic, its partitions and the offsets of it that groups committed or are about to commit.
 
-    A transaction that is open in it goes on without it, as in Kafka: its end writes to what is left.
+    A transaction that is open in it goes on without it, as in Kafka: its end writes to what is left. Kafka's
+    coordinator skips the markers of partitions without a leader, "likely deleted already", and completes the
+    transaction with the others (TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue). So a transaction in
+    nothing but a deleted topic ends as well. What is sent to that topic afterwards is refused.
     """
     topic = require(state, action.name, action.topic_id)
     partitions, offsets = state.partitions, state.offsets
