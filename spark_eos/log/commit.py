@@ -43,7 +43,7 @@ from spark_eos.log.tail import Moment, Tail
 from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.protocol.actions import Entry, Request
 from spark_eos.protocol.codec import encode_entry
-from spark_eos.protocol.rules import Rejected, behind
+from spark_eos.protocol.rules import Rejected, apply, behind
 from spark_eos.protocol.rules.evidence import Evidence
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
@@ -253,7 +253,9 @@ class Committer(OfOneProcess):
             return False
         now = self._time.stamp(state)
         nothing = Request(self._clock.unique(), now.timestamp_ms, (), "to fill the slot", now.clock_checked)
-        self._create(Draft(state, draft.seen, requests=[nothing]))
+        filler = Draft(state, draft.seen, requests=[nothing])
+        filler.state, _ = apply(filler.state, nothing)  # It moves the log's time on.
+        self._create(filler)
         return self._tail.state.seq > state.seq
 
     def _take_back(self) -> None:

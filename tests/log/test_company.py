@@ -198,11 +198,15 @@ def test_nothing_is_taken_along_by_who_has_forgotten_what_was_written(leader, ot
 
 def test_who_is_left_out_because_of_the_rules_is_told(leader, other):
     other.waits = [leader.does(lambda _: (CreateTopic("x", "first", 1),)), leader.company.leave]
+    other.log.clock.now += 60
     with pytest.raises(TopicExistsError):
         other.log.commit(lambda _: (CreateTopic("x", "second", 1),))
     found = entries(leader)
     assert [one.actions for one in found[1].requests] == [()], "a slot is filled to know that it is in none"
     assert writers(leader) == ["a", "b"]
+    assert other.log.state == Log.open(other.store.inner).state, (
+        "who filled it has the state that readers have"
+    )
     assert other.log.commit(create("y")).seq == 3
 
 

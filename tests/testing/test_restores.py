@@ -1,0 +1,46 @@
+"""Simulated worlds in which the log's folder is put back from a copy under living processes."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+
+import pytest
+
+from spark_eos.log.anchor import Anchor
+from spark_eos.testing.simulator.restores import restored
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", [0, random.SystemRandom().randrange(10**9)], ids=["fixed", "new"])
+def test_what_is_acknowledged_behind_a_restore_stays(first):
+    worlds = [restored(seed) for seed in range(first, first + 20)]
+    assert {world.seed: world.problems for world in worlds if world.problems} == {}
+    assert sum(world.diverged for world in worlds) >= 5, "nothing was put back under a process that noticed"
+    assert sum(world.lost > 0 for world in worlds) >= 5, "the copies were as new as the log"
+    assert sum(len(world.acknowledged) for world in worlds) > 500
+
+
+def test_one_seed_is_one_world():
+    assert restored(3).trace == restored(3).trace
+
+
+def _found(problem: str) -> bool:
+    return any(problem in one for seed in range(80) for one in restored(seed).problems)
+
+
+def test_a_process_that_does_not_look_is_found(monkeypatch):
+    monkeypatch.setattr(Anchor, "_compare", lambda *_: None)
+    assert _found("is lost")
+
+
+def test_entries_of_two_histories_in_one_log_are_found(monkeypatch):
+    monkeypatch.setattr(sys.modules["spark_eos.protocol.rules.apply"], "check_history", lambda *_: None)
+    assert _found("of another history")
