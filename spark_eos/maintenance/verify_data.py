@@ -173,21 +173,51 @@ class DataCheck:
 
     def _unreferenced(self, state: State) -> None:
         summary = self._notes.summary
+        behind: dict[int, int] = {}
         for number, info in enumerate(self._store.list(names.DATA)):
             self._notes.at("data files", number, number)
             if info.name in self._mentioned:
                 summary.files += 1
                 summary.bytes += info.size
-            elif not _is_younger(info.name, state):
-                summary.unreferenced_files += 1
-                summary.unreferenced_bytes += info.size
+            else:
+                begun = _begun(info.name)
+                if begun <= state.seq + 1:
+                    summary.unreferenced_files += 1
+                    summary.unreferenced_bytes += info.size
+                if begun > state.seq:
+                    behind[begun] = behind.get(begun, 0) + 1
         for info in self._store.list(names.INDEX):
             summary.unreferenced_pieces += info.name not in self._pieces.mentioned
+        # Where an entry could not be applied, it is named; what came behind it says nothing more.
+        if behind and state.seq == summary.last_entry:
+            self._behind_the_end(state, behind)
+
+    def _behind_the_end(self, state: State, behind: dict[int, int]) -> None:
+        """Files that no entry refers to, by where the log was for their writers: at its end, or further on."""
+        seq = newest_of(self._store, state).seq
+        name = names.entry(seq, state.entries_per_folder)
+        last = max(behind)
+        if last > seq + 1:
+            count = sum(files for begun, files in behind.items() if begun > seq + 1)
+            self._notes.add(
+                Verdict.NOTE,
+                name,
+                f"is the last entry, but {count} data files were begun when the log had entry {last - 1}: the entries "
+                f"from {seq + 1} to {last - 1} are missing, and with them what they said of these files",
+                "put the entries back from a copy of the log before anything is written to it",
+            )
+        elif seq == state.seq:
+            self._notes.add(
+                Verdict.NOTE,
+                name,
+                f"is the last entry; {behind[last]} data files were begun behind it, and no entry refers to them: they "
+                "are being written, or were given up, or the last entries are missing",
+            )
 
 
-def _is_younger(name: str, state: State) -> bool:
-    """Whether it was begun after the state that is looked at."""
+def _begun(name: str) -> int:
+    """The entry that its writer took for the next one; -1 for what is no data file of a log."""
     try:
-        return staged_at(name) > state.seq + 1
+        return staged_at(name)
     except InvalidRequestError:
-        return False
+        return -1

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_eos.errors import ConfigError, OffsetOutOfRangeError
+from spark_eos.errors import ConfigError, DivergedLogError, OffsetOutOfRangeError
 from spark_eos.log.idle import Idle
 from spark_eos.log.log import Log
 from spark_eos.log.plan import Fetch, Isolation, end_offset, plan
@@ -68,6 +68,12 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[TopicPartition, int] | None = None
         self._idle: Idle | None = None
         self._not_before_s = -math.inf
+        self._known: Log | None = None
+        """The log as this run has opened it. Opened anew it is another history: positions mean nothing there."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks only read, and what the driver knows of the log is not theirs."""
+        return {**vars(self), "_known": None}
 
     # -- what Spark asks of the driver's copy -------------------------------------------------------
 
@@ -176,7 +182,16 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- details ------------------------------------------------------------------------------------
 
     def _log(self, max_age_s: float = 0.0) -> Log:
-        return Log.shared(self._options.path, self._options.settings, max_age_s=max_age_s)
+        log = Log.shared(self._options.path, self._options.settings, max_age_s=max_age_s)
+        if self._known is None:
+            self._known = log
+        if log is not self._known:
+            raise DivergedLogError(
+                f"{log.url} was put back from a copy, moved or replaced while this query ran: what it has read may not "
+                "be in the log any more. Compare its output with the log, and start it again; it goes on where its "
+                "checkpoint says, or start it from a new checkpoint"
+            )
+        return log
 
     def _look(self, log: Log) -> None:
         """Look for news; after looks in vain with patience, as Spark asks again after 10 ms.

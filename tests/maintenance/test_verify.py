@@ -198,13 +198,27 @@ def test_files_that_nobody_refers_to_are_counted(log, store):
     for name, body in (
         (names.data_file("t", topic.topic_id, 3, "left"), b"12345"),
         ("data/other-id/00000000000000000001-x.arrow", b"1"),
-        (names.data_file("t", topic.topic_id, 46, "younger"), b"being written"),
         (f"{names.INDEX}{topic.topic_id}/0/0-x.avro", b"1"),
     ):
         store.create(name, body)
     found, summary = look(store)
     assert found == []
     assert (summary.unreferenced_files, summary.unreferenced_bytes, summary.unreferenced_pieces) == (2, 6, 1)
+
+
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("lost", [1, 3])
+def test_the_last_entries_are_missing(store, lost):
+    """Files that were begun when the log was longer say that it was, or that it may have been."""
+    for seq in range(44 - lost + 1, 45):
+        store.delete(names.entry(seq, 7))
+    found, summary = look(store)
+    (text,) = [text for verdict, _, text in found if verdict is Verdict.NOTE and "data file" in text]
+    assert summary.is_sound
+    if lost == 1:
+        assert "1 data files were begun behind it, and no entry refers to them" in text
+    else:
+        assert "the entries from 42 to 43 are missing" in text
 
 
 def test_a_snapshot_that_is_not_there_yet(store):
@@ -284,7 +298,10 @@ def test_what_a_power_cut_leaves(store, monkeypatch):
         store.overwrite(names.entry(44, 7), encode_entry(entry))
     store.delete(names.entry(43, 7))
     found, summary = look(store)
-    assert (found, summary.last_entry) == ([], 42)
+    (note,) = found  # The data of the entry that was lost is there.
+    assert note[0] is Verdict.NOTE
+    assert "from 43 to 43 are missing" in note[2]
+    assert summary.last_entry == 42
 
 
 @pytest.mark.usefixtures("whole")

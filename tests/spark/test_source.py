@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from spark_eos import Admin, Producer
-from spark_eos.errors import CheckpointMismatchError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from spark_eos.errors import (
+    CheckpointMismatchError,
+    DivergedLogError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
@@ -229,3 +237,36 @@ def test_news_ends_the_wait_and_a_micro_batch_spares_it(bench, read, naps):
     naps.append(0.2)  # A micro-batch of another source of the query has run.
     naps.then = lambda: pytest.fail("it waits")
     assert source.latestOffset(newer, ALL) == newer
+
+
+@pytest.mark.parametrize("found_by", ["the query", "another client"])
+def test_a_folder_that_is_put_back_under_a_running_query_ends_it(tmp_path, found_by):
+    """Also where the other history has grown past the query's position, and where another client has noticed first."""
+    url, copy = str(tmp_path / "log"), str(tmp_path / "copy")
+
+    def fill(*numbers):
+        with Producer(Log.open_or_create(url)) as producer:
+            for number in numbers:
+                producer.send("src", str(number)).result(60)
+
+    def source():
+        given = {"path": url, "subscribe": "src", "startingOffsets": "earliest"}
+        return EosLogStreamReader(parse_source(given, streaming=True), kafka_schema())
+
+    fill(*range(5))
+    shutil.copytree(url, copy, symlinks=True)
+    fill(*range(5, 10))
+    running = source()
+    end = running.latestOffset(began(running), ALL)
+    assert end["src"] == {"0": 10}
+    shutil.rmtree(url)
+    shutil.move(copy, url)
+    fill(*range(100, 120))
+    if found_by == "another client":
+        assert Log.shared(url).state.seq > 0
+    for _ in range(2):
+        with pytest.raises(DivergedLogError):
+            running.latestOffset(end, ALL)
+    with pytest.raises(DivergedLogError, match="start it again"):
+        running.latestOffset(end, ALL)
+    assert source().latestOffset(end, ALL)["src"] == {"0": 25}
