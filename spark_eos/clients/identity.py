@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from spark_eos.log.commit import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, InitProducer
+from spark_eos.protocol.rules.producers import next_sequence
 from spark_eos.protocol.state import PartitionKey, State
-from spark_eos.protocol.types import ProducerStamp, StagedFile
+from spark_eos.protocol.types import BatchRef, ProducerStamp, StagedFile
 
 __all__ = ["Identity", "initialise"]
 
@@ -24,19 +25,17 @@ class Identity:
 
     def __init__(self, stamp: ProducerStamp, state: State) -> None:
         self.stamp = stamp
-        self._next: dict[PartitionKey, int] = {}
+        self._known: Mapping[PartitionKey, tuple[int, ...]] = {}
         self.learn(state)
 
     def learn(self, state: State) -> None:
-        """Take the numbers over from a state in which all requests of this producer are decided."""
+        """Take the numbers over from a state in which all requests of this producer are decided.
+
+        They are looked at only where they are needed: a producer may have written to 100,000 partitions.
+        """
         producer = state.producers.get(self.stamp.producer_id)
-        if producer is None or producer.epoch != self.stamp.epoch:
-            return
-        self._next = {
-            key: (window[-1].last + 1) % _SEQUENCES
-            for key, window in producer.sequences.items()
-            if window and window[-1].epoch == self.stamp.epoch
-        }
+        if producer is not None and producer.epoch == self.stamp.epoch:
+            self._known = producer.sequences
 
     def number(self, files: tuple[StagedFile, ...], topic_ids: Mapping[str, str]) -> tuple[StagedFile, ...]:
         """The files, with the sequence numbers that come next."""
@@ -46,9 +45,11 @@ class Identity:
             batches = []
             for batch in staged.batches:
                 key = (topic_ids[staged.topic], batch.partition)
-                first = taken.get(key, self._next.get(key, 0))
+                first = taken.get(key)
+                if first is None:
+                    first = next_sequence(self._known.get(key, ()), self.stamp.epoch)
                 taken[key] = (first + batch.count) % _SEQUENCES
-                batches.append(batch._replace(base_sequence=first))
+                batches.append(BatchRef(*batch[:-1], first))
             numbered.append(staged._replace(batches=tuple(batches)))
         return tuple(numbered)
 

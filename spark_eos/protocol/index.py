@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from spark_eos.errors import IllegalStateError
 from spark_eos.protocol.index_rows import IndexRow, Kind, Rows
@@ -96,12 +95,11 @@ def in_memory(piece: Piece) -> PieceContent:
     return piece.content
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(NamedTuple):
     """All batches of a partition by rising offset: ``pieces``, whose levels never rise, and then the ``tail``."""
 
     pieces: tuple[Piece, ...] = ()
-    tail: Rows = field(default_factory=Rows)
+    tail: Rows = Rows()
 
     def append(self, row: IndexRow) -> Index:
         """This index and ``row`` behind it."""

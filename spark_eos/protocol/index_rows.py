@@ -102,7 +102,7 @@ class Rows(Sequence[IndexRow]):
             data, heads = pack([*rows[:opened], row])
             length = self._length + 1
             return _rows(self._packed + data, (*self._heads, heads), length, [], None, length)
-        if len(rows) != opened:
+        if len(rows) != opened or not opened:  # No rows at all: they are shared by all empty partitions.
             rows = rows[:opened]
         rows.append(row)
         # Two threads may have appended to one list at once: who did not get the place takes a copy.

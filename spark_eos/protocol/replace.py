@@ -15,15 +15,19 @@ T = TypeVar("T")
 
 
 def replace(value: T, /, **changes: Any) -> T:
-    """A copy of ``value``, a frozen dataclass with slots and nothing to do after its making, with ``changes``.
+    """A copy of ``value``, a named tuple or a frozen dataclass with slots and nothing to do after its making.
 
     Raises `TypeError` for a field that it does not have.
     """
-    cls = type(value)
-    new = cls.__new__(cls)
+    cls: Any = type(value)
     pop = changes.pop
-    for name, get, put in _slots(cls):
-        put(new, pop(name) if name in changes else get(value))
+    new: T
+    if isinstance(value, tuple):
+        new = cls._make(map(pop, cls._fields, value))
+    else:
+        new = cls.__new__(cls)
+        for name, get, put in _slots(cls):
+            put(new, pop(name) if name in changes else get(value))
     if changes:
         raise TypeError(f"{cls.__name__} has no field {next(iter(changes))!r}")
     return new

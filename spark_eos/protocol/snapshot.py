@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
 from immutables import Map
@@ -26,7 +27,6 @@ from spark_eos.protocol.state import (
     PartitionKey,
     Producer,
     Query,
-    SequenceRange,
     State,
     Topic,
     TransactionState,
@@ -155,9 +155,9 @@ def _producer(producer: Producer) -> dict[str, Any]:
         "sequences": [
             {
                 "key": {"topic_id": key[0], "partition": key[1]},
-                "ranges": [[one.epoch, one.number, one.first, one.last, one.base_offset] for one in ranges],
+                "ranges": [list(one) for one in producer.window(key)],
             }
-            for key, ranges in sorted(producer.sequences.items())
+            for key in sorted(producer.sequences)
         ],
         "runs": list(producer.runs),
     }
@@ -289,7 +289,7 @@ def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
             "touched": Map((_read_key(key), True) for key in fields["touched"]),
             "pending": Map(pending),
             "sequences": Map(
-                (_read_key(one["key"]), tuple(SequenceRange(*numbers) for numbers in one["ranges"]))
+                (_read_key(one["key"]), tuple(chain.from_iterable(one["ranges"])))
                 for one in fields["sequences"]
             ),
             "runs": tuple(fields["runs"]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from immutables import Map
 
@@ -17,6 +18,7 @@ from spark_eos.protocol.types import RULES, OffsetAndMetadata, ProducerStamp
 
 __all__ = [
     "EMPTY",
+    "NO_OPEN",
     "CommittedOffset",
     "Group",
     "Member",
@@ -57,9 +59,14 @@ class Topic:
     schemas: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition: offsets ``start`` to ``end - 1``.
+NO_OPEN: Map[int, int] = Map()
+"""No open transaction in a partition, for all partitions."""
+
+_NO_ABORTED: Map[tuple[int, int], bool] = Map()
+
+
+class Partition(NamedTuple):
+    """A partition: offsets ``start`` to ``end - 1``. A tuple: an entry may make 100,000 of them.
 
     ``open`` maps producer ids to the first offset of their open transaction here. ``aborted`` holds
     (producer id, transaction number) of the aborted transactions that have batches here.
@@ -67,9 +74,9 @@ class Partition:
 
     start: int = 0
     end: int = 0
-    index: Index = field(default_factory=Index)
-    open: Map[int, int] = field(default_factory=Map)
-    aborted: Map[tuple[int, int], bool] = field(default_factory=Map)
+    index: Index = Index()  # type: ignore[assignment]
+    open: Map[int, int] = NO_OPEN
+    aborted: Map[tuple[int, int], bool] = _NO_ABORTED
 
     @property
     def last_stable_offset(self) -> int:
@@ -77,8 +84,7 @@ class Partition:
         return min(self.open.values(), default=self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceRange:
+class SequenceRange(NamedTuple):
     """One batch that a producer wrote to a partition: its sequence numbers and where they landed."""
 
     epoch: int
@@ -94,10 +100,10 @@ class Producer:
 
     ``number`` is the number of its newest transaction, in the state ``transaction``. ``touched`` are the
     partitions of the open one, ``pending`` the offsets that wait for its end, by (group, topic, partition).
-    ``sequences`` are the last five batches by partition (Kafka's window). ``runs`` are the Spark query runs
-    that were registered, oldest first; the last one is the current one ("": a client that is no query run
-    has taken over since). ``started_seq`` is the entry in which the open transaction began, or a later one (-1: none
-    is open).
+    ``sequences`` are the last five batches by partition (Kafka's window), as numbers (`window`). ``runs`` are
+    the Spark query runs that were registered, oldest first; the last one is the current one ("": a client that is
+    no query run has taken over since). ``started_seq`` is the entry in which the open transaction began, or a later
+    one (-1: none is open).
     """
 
     producer_id: int
@@ -110,7 +116,7 @@ class Producer:
     last_ms: int = -1
     touched: Map[PartitionKey, bool] = field(default_factory=Map)
     pending: Map[tuple[str, str, int], CommittedOffset] = field(default_factory=Map)
-    sequences: Map[PartitionKey, tuple[SequenceRange, ...]] = field(default_factory=Map)
+    sequences: Map[PartitionKey, tuple[int, ...]] = field(default_factory=Map)
     runs: tuple[str, ...] = ()
     started_seq: int = -1
 
@@ -119,14 +125,17 @@ class Producer:
         """Producer id, epoch and number of the newest transaction."""
         return ProducerStamp(self.producer_id, self.epoch, self.number)
 
+    def window(self, key: PartitionKey) -> tuple[SequenceRange, ...]:
+        """The last five batches that it wrote to a partition with sequence numbers, oldest first."""
+        return tuple(map(SequenceRange._make, zip(*[iter(self.sequences.get(key, ()))] * 5, strict=True)))
+
     @property
     def run_id(self) -> str | None:
         """The current Spark query run; None also if a client without one has taken over."""
         return (self.runs[-1] or None) if self.runs else None
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     """A committed offset of a group, and the incarnation of the topic it was committed for."""
 
     topic_id: str

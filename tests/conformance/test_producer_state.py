@@ -63,13 +63,13 @@ def markers(log):
 
 def at_the_end_of_the_range(log, stamp, last):
     """As if the producer had written up to sequence ``last``: two billion records are not written for it."""
-    from dataclasses import replace
+    from spark_eos.protocol.replace import replace
 
     state = log.follow()
     producer = state.producers[stamp.producer_id]
-    ((key, window),) = producer.sequences.items()
-    aged = window[-1].__class__(stamp.epoch, window[-1].number, last, last, window[-1].base_offset)
-    producer = replace(producer, sequences=producer.sequences.set(key, (aged,)))
+    (key,) = producer.sequences
+    aged = producer.window(key)[-1]._replace(first=last, last=last)
+    producer = replace(producer, sequences=producer.sequences.set(key, tuple(aged)))
     log._tail._state = replace(state, producers=state.producers.set(stamp.producer_id, producer))
 
 

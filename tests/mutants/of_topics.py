@@ -114,7 +114,7 @@ MUTANTS = (
     Mutant(
         "appends-are-seen-by-the-loser",
         "spark_eos/protocol/index_rows.py",
-        "        if len(rows) != opened:\n"
+        "        if len(rows) != opened or not opened:  # No rows at all: they are shared by all empty partitions.\n"
         "            rows = rows[:opened]\n"
         "        rows.append(row)\n"
         "        # Two threads may have appended to one list at once: who did not get the place takes a copy.\n"

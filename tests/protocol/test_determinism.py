@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry, encode_entry
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later, check_step
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import Accepted, apply, apply_entry
 from spark_eos.protocol.rules.apply import _RULES
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose

@@ -135,7 +135,7 @@ class TransactionAdmin(AdminBase):
         part = partition_of(state, TopicPartition(topic, partition))
         found = []
         for producer_id, producer in sorted(state.producers.items()):
-            window = producer.sequences.get(key, ())
+            window = producer.window(key)
             if window or producer_id in part.open:
                 found.append(
                     ProducerDescription(

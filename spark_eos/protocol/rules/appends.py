@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from operator import add
 from typing import NamedTuple
+
+from immutables import Map
 
 from spark_eos.errors import (
     InvalidRecordError,
@@ -61,47 +64,62 @@ def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, 
     known = {name: topics.require(state, name, topic_id) for name, topic_id in action.topics}
     for staged in action.files:
         _check_file(known, staged)
-    if producer is not None and (repeated := _repeated(producer, action, known)) is not None:
+    windows = {} if producer is None else _windows(producer, action, known)
+    if (
+        producer is not None
+        and any(windows.values())
+        and (repeated := _repeated(producer, action, known)) is not None
+    ):
         return state, repeated
     # Only now: a file that is in the log already is kept, whatever its name says.
     for staged in action.files:
         check_floor(state, staged.file.name)
     appended = []
     touched: dict[PartitionKey, bool] = {}
+    opens: dict[int, Map[int, int]] = {}
     with state.partitions.mutate() as partitions:
         for staged in action.files:
-            topic = known[staged.topic]
+            topic, file = known[staged.topic], staged.file
             for batch in staged.batches:
                 key = (topic.topic_id, batch.partition)
-                where = f"{topic.name}-{batch.partition}"
-                if producer is not None:
-                    producers.check_sequence(producer, key, batch.base_sequence, where)
                 before = partitions[key]
-                partitions[key] = _appended(before, stamp, staged.file, batch)
+                if producer is not None and batch.base_sequence != NO_SEQUENCE:
+                    windows[key] = producers.next_window(
+                        producer, topic.name, windows[key], stamp.number, batch, before.end
+                    )
+                partitions[key] = _appended(before, stamp, file, batch, opens)
                 appended.append(
                     Appended(topic.name, batch.partition, before.end, batch.count, batch.max_timestamp_ms)
                 )
-                if producer is not None:
-                    producer = producers.remember_sequence(
-                        producer, key, stamp.number, batch.base_sequence, batch.count, before.end
-                    )
-                    touched[key] = True
+                touched[key] = True
         state = replace(state, partitions=partitions.finish())
     if producer is not None:
         if stamp.number != NO_PRODUCER.number:
             producer = replace(producer, touched=producer.touched.update(touched))
-        producer = replace(producer, last_ms=state.timestamp_ms)
+        producer = replace(producer, sequences=producer.sequences.update(windows), last_ms=state.timestamp_ms)
         state = replace(state, producers=state.producers.set(producer.producer_id, producer))
     return state, tuple(appended)
 
 
-def _appended(partition: Partition, stamp: ProducerStamp, file: FileRef, batch: BatchRef) -> Partition:
-    row = IndexRow(partition.end, batch.count, Kind.DATA, stamp, batch.max_timestamp_ms, file, batch)
-    opened = partition.open
+def _appended(
+    partition: Partition,
+    stamp: ProducerStamp,
+    file: FileRef,
+    batch: BatchRef,
+    opens: dict[int, Map[int, int]],
+) -> Partition:
+    """The partition with a batch behind it. ``opens`` shares what partitions with the same end have open."""
+    # No function with names for its arguments: this runs for every batch of every entry that anybody follows.
+    start, base, index, opened, aborted = partition
     if stamp.number != NO_PRODUCER.number and stamp.producer_id not in opened:
-        opened = opened.set(stamp.producer_id, partition.end)
-    # Not dataclasses.replace: this runs for every batch of every entry that anybody follows.
-    return Partition(partition.start, row.next_offset, partition.index.append(row), opened, partition.aborted)
+        if opened:
+            opened = opened.set(stamp.producer_id, base)
+        elif base in opens:
+            opened = opens[base]
+        else:
+            opened = opens[base] = opened.set(stamp.producer_id, base)
+    row = IndexRow(base, batch.count, Kind.DATA, stamp, batch.max_timestamp_ms, file, batch)
+    return Partition(start, base + batch.count, index.append(row), opened, aborted)
 
 
 def check_floor(state: State, name: str) -> None:
@@ -128,6 +146,8 @@ def _check_file(known: dict[str, Topic], staged: StagedFile) -> None:
             f"file {staged.file.name} has rows of schema version {staged.file.schema_version}; topic "
             f"{topic.name!r} has versions up to {len(topic.schemas)}"
         )
+    if _inside(staged, topic):
+        return
     for batch in staged.batches:
         if not 0 <= batch.partition < topic.partitions:
             raise UnknownTopicOrPartitionError(
@@ -141,6 +161,34 @@ def _check_file(known: dict[str, Topic], staged: StagedFile) -> None:
             )
 
 
+def _inside(staged: StagedFile, topic: Topic) -> bool:
+    """Whether all batches are well: by columns, as nearly always all are."""
+    if not staged.batches:
+        return True
+    partitions, counts, positions, lengths, *_ = zip(*staged.batches, strict=True)
+    return bool(
+        min(partitions) >= 0
+        and max(partitions) < topic.partitions
+        and min(counts) >= 1
+        and min(positions) >= 0
+        and min(lengths) >= 0
+        and max(map(add, positions, lengths)) <= staged.file.size
+    )
+
+
+def _windows(
+    producer: Producer, action: AppendBatches, known: dict[str, Topic]
+) -> dict[PartitionKey, tuple[int, ...]]:
+    """What the producer wrote last to the partitions that it has now given sequence numbers for."""
+    keys = [
+        (known[staged.topic].topic_id, batch.partition)
+        for staged in action.files
+        for batch in staged.batches
+        if batch.base_sequence != NO_SEQUENCE
+    ]
+    return {key: producer.sequences.get(key, ()) for key in keys}
+
+
 def _repeated(
     producer: Producer, action: AppendBatches, known: dict[str, Topic]
 ) -> tuple[Appended, ...] | None:
@@ -151,13 +199,8 @@ def _repeated(
         for batch in staged.batches:
             found = None
             if batch.base_sequence != NO_SEQUENCE:
-                found = producers.find_duplicate(
-                    producer,
-                    (topic.topic_id, batch.partition),
-                    action.producer.number,
-                    batch.base_sequence,
-                    batch.count,
-                )
+                key = (topic.topic_id, batch.partition)
+                found = producers.find_duplicate(producer, key, action.producer.number, batch)
             if found is None:
                 fresh += 1
             else:

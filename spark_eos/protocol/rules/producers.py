@@ -20,24 +20,27 @@ from spark_eos.protocol.actions import EndTransaction, InitProducer
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import (
+    NO_OPEN,
     CommittedOffset,
+    Partition,
     PartitionKey,
     Producer,
     SequenceRange,
     State,
     TransactionState,
 )
-from spark_eos.protocol.types import NO_SEQUENCE, ProducerStamp
+from spark_eos.protocol.types import BatchRef, ProducerStamp
 
 __all__ = [
     "RUNS_REMEMBERED",
     "SEQUENCE_WINDOW",
     "TRANSACTION_MAX_TIMEOUT_MS",
-    "check_sequence",
     "complete",
     "end_transaction",
     "find_duplicate",
     "init",
+    "next_sequence",
+    "next_window",
     "require_epoch",
     "require_transaction",
 ]
@@ -52,6 +55,10 @@ RUNS_REMEMBERED = 100
 """Query runs remembered as fenced. An older one is stopped by its batch id, which went by long ago."""
 
 _SEQUENCES = 2**31
+
+_WIDTH = len(SequenceRange._fields)
+_EPOCH, _LAST = (SequenceRange._fields.index(name) - _WIDTH for name in ("epoch", "last"))
+"""Where a window has these numbers of its last batch."""
 
 
 def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
@@ -160,41 +167,41 @@ def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
 
 
 def find_duplicate(
-    producer: Producer, key: PartitionKey, number: int, first: int, count: int
+    producer: Producer, key: PartitionKey, number: int, batch: BatchRef
 ) -> SequenceRange | None:
     """The batch that this one repeats.
 
     An aborted or older transaction's batch is never taken for it (Redpanda #5026).
     """
-    last = (first + count - 1) % _SEQUENCES
-    for known in producer.sequences.get(key, ()):
+    first = batch.base_sequence
+    if first not in producer.sequences.get(key, ()):
+        return None
+    last = (first + batch.count - 1) % _SEQUENCES
+    for known in producer.window(key):
         if (known.epoch, known.number, known.first, known.last) == (producer.epoch, number, first, last):
             return known
     return None
 
 
-def check_sequence(producer: Producer, key: PartitionKey, first: int, where: str) -> None:
-    """The batch must follow the last one: 0 in a new epoch, else the next number, 0 after 2147483647."""
-    if first == NO_SEQUENCE:
-        return
-    window = producer.sequences.get(key, ())
-    expected = (window[-1].last + 1) % _SEQUENCES if window and window[-1].epoch == producer.epoch else 0
+def next_sequence(window: tuple[int, ...], epoch: int) -> int:
+    """What follows the last batch of a producer's window: 0 in a new epoch, and after 2147483647."""
+    return (window[_LAST] + 1) % _SEQUENCES if window and window[_EPOCH] == epoch else 0
+
+
+def next_window(
+    producer: Producer, topic: str, window: tuple[int, ...], number: int, batch: BatchRef, base_offset: int
+) -> tuple[int, ...]:
+    """A partition's window of five (`Producer.sequences`) with this batch behind it, which must follow the last one."""
+    first = batch.base_sequence
+    expected = next_sequence(window, producer.epoch)
     if first != expected:
         raise OutOfOrderSequenceError(
-            f"producer {producer.producer_id} (epoch {producer.epoch}) sent sequence {first} to {where}; "
-            f"the next one is {expected}"
+            f"producer {producer.producer_id} (epoch {producer.epoch}) sent sequence {first} to "
+            f"{topic}-{batch.partition}; the next one is {expected}"
         )
-
-
-def remember_sequence(
-    producer: Producer, key: PartitionKey, number: int, first: int, count: int, base_offset: int
-) -> Producer:
-    """The producer, with this batch in its window of five."""
-    if first == NO_SEQUENCE:
-        return producer
-    seen = SequenceRange(producer.epoch, number, first, (first + count - 1) % _SEQUENCES, base_offset)
-    window = (*producer.sequences.get(key, ()), seen)[-SEQUENCE_WINDOW:]
-    return replace(producer, sequences=producer.sequences.set(key, window))
+    last = (first + batch.count - 1) % _SEQUENCES
+    # Plain numbers: the garbage collector has nothing to look for in them.
+    return (*window, producer.epoch, number, first, last, base_offset)[-SEQUENCE_WINDOW * _WIDTH :]
 
 
 def require_epoch(state: State, stamp: ProducerStamp) -> Producer:
@@ -225,22 +232,19 @@ def _completed(*, commit: bool) -> TransactionState:
 
 def complete(state: State, producer: Producer, *, commit: bool) -> State:
     """Control batches, pending offsets and the LSO, all at once."""
-    kind = Kind.COMMIT if commit else Kind.ABORT
+    kind, stamp, producer_id = Kind.COMMIT if commit else Kind.ABORT, producer.stamp, producer.producer_id
+    mark = (producer_id, producer.number)
+    only: Map[tuple[int, int], bool] = Map({mark: True})
     with state.partitions.mutate() as partitions:
-        # Sorted, though the order cannot be seen: no result may depend on the order of a hash map.
-        for key in sorted(producer.touched):
-            partition = partitions[key]
-            marker = IndexRow(partition.end, 1, kind, producer.stamp, state.timestamp_ms)
-            aborted = partition.aborted
-            if not commit and producer.producer_id in partition.open:
-                aborted = aborted.set((producer.producer_id, producer.number), True)
-            partitions[key] = replace(
-                partition,
-                end=marker.next_offset,
-                index=partition.index.append(marker),
-                open=partition.open.delete(producer.producer_id),
-                aborted=aborted,
-            )
+        # In any order: what one partition becomes has nothing to do with the others.
+        for key in producer.touched:
+            start, end, index, opened, aborted = partitions[key]
+            if not commit and producer_id in opened:
+                aborted = aborted.set(mark, True) if aborted else only
+            index = index.append(IndexRow(end, 1, kind, stamp, state.timestamp_ms))
+            # `NO_OPEN`, which is shared: thousands of empty maps would be objects of their own.
+            opened = opened.delete(producer_id) or NO_OPEN
+            partitions[key] = Partition(start, end + 1, index, opened, aborted)
         new_partitions = partitions.finish()
     offsets = state.offsets
     if commit:

@@ -25,6 +25,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 MAX_PARTITIONS = 100_000
+_EMPTY = Partition()
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -124,7 +125,7 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
 
 
 def _with_partitions(state: State, topic: Topic, since: int) -> State:
-    new = {(topic.topic_id, number): Partition() for number in range(since, topic.partitions)}
+    new = dict.fromkeys(((topic.topic_id, number) for number in range(since, topic.partitions)), _EMPTY)
     return replace(state, partitions=state.partitions.update(new))
 
 

@@ -206,7 +206,7 @@ class _Forger:
             }
             writer.append(pa.record_batch(rows), partition)
             files = writer.finish()
-        window = known.sequences.get((topic.topic_id, partition), ())
+        window = known.window((topic.topic_id, partition))
         first = window[-1].last + 1 if window and window[-1].epoch == stamp.epoch else 0
         first = self.chance.choice([first, first, first, 0])
         numbered = tuple(
