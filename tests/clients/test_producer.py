@@ -749,10 +749,27 @@ def test_sequence_numbers_wrap(log):
     from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
     identity = Identity(ProducerStamp(0, 0), log.state)
-    identity._next = {("id", 0): 2**31 - 2}
+    identity._known = {("id", 0): (0, -1, 0, 2**31 - 3, 0)}
     batch = BatchRef(0, 3, 0, 1, 0, 0, 0)
     (numbered,) = identity.number((StagedFile("t", FileRef("f", 9, 0), (batch, batch)),), {"t": "id"})
     assert [b.base_sequence for b in numbered.batches] == [2**31 - 2, 1]
+
+
+def test_a_commit_does_not_look_at_every_partition_the_producer_has_written_to(log):
+    from spark_eos.clients.identity import Identity
+    from spark_eos.protocol.replace import replace
+    from spark_eos.protocol.state import Producer
+    from spark_eos.protocol.types import ProducerStamp
+
+    class Numbers(dict):
+        def looked_at(self, *_):
+            raise AssertionError("all of them")
+
+        items = values = keys = __iter__ = looked_at
+
+    producer = Producer(0, 0, sequences=Numbers())
+    identity = Identity(ProducerStamp(0, 0), log.state)
+    identity.learn(replace(log.state, producers=log.state.producers.set(0, producer)))
 
 
 # -- Routing --------------------------------------------------------------------------------------------

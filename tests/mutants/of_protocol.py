@@ -180,7 +180,7 @@ MUTANTS = (
     Mutant(
         "new-epoch-goes-on-counting",
         _PRODUCERS,
-        "if window and window[-1].epoch == producer.epoch else 0",
+        "if window and window[_EPOCH] == epoch else 0",
         "if window else 0",
         "a new epoch has to continue the sequence numbers of the old one",
         _OF_APPENDS,
@@ -188,15 +188,15 @@ MUTANTS = (
     Mutant(
         "sequences-do-not-wrap",
         _PRODUCERS,
-        "expected = (window[-1].last + 1) % _SEQUENCES if",
-        "expected = (window[-1].last + 1) if",
+        "return (window[_LAST] + 1) % _SEQUENCES if",
+        "return (window[_LAST] + 1) if",
         "a producer stops after 2147483648 records",
         _OF_APPENDS,
     ),
     Mutant(
         "abort-not-recorded",
         _PRODUCERS,
-        "                aborted = aborted.set((producer.producer_id, producer.number), True)",
+        "                aborted = aborted.set(mark, True) if aborted else only",
         "                pass",
         "rows of aborted transactions are visible",
         ("tests/log/test_plan.py",),
@@ -220,8 +220,8 @@ MUTANTS = (
     Mutant(
         "last-stable-offset-stuck",
         _PRODUCERS,
-        "open=partition.open.delete(producer.producer_id),",
-        "open=partition.open,",
+        "opened = opened.delete(producer_id) or NO_OPEN",
+        "pass",
         "the last stable offset stays where an ended transaction began",
         _OF_PRODUCERS,
     ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from immutables import Map
 
@@ -12,6 +10,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.pieces import encode_piece, seal_pieces, seal_rows
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import Accepted, Rejected, apply, apply_entry, sealing
 from spark_eos.protocol.rules.apply import _RULES
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.index import IndexRow, Kind, Rows
+from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
 from spark_eos.protocol.packing import BLOCK_ROWS
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp
 
@@ -163,3 +163,10 @@ def test_damaged_blocks_are_named():
     for cut in range(1, 8):
         with pytest.raises(CorruptRecordError):
             [*Rows.packed(data[:-cut], heads, opened)]
+
+
+def test_what_empty_partitions_share_stays_empty():
+    empty = Index()
+    ours, theirs = empty.append(row(0)), empty.append(row(0, 7))
+    assert [list(one.scan(0)) for one in (empty, ours, theirs)] == [[], [row(0)], [row(0, 7)]]
+    assert empty.tail._open == []

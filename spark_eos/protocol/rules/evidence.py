@@ -108,6 +108,6 @@ def _of_append(state: State, action: AppendBatches) -> Evidence:
             if batch.base_sequence == NO_SEQUENCE:
                 return Evidence.UNKNOWN
             key = (ids.get(staged.topic, ""), batch.partition)
-            found = find_duplicate(producer, key, stamp.number, batch.base_sequence, batch.count)
+            found = find_duplicate(producer, key, stamp.number, batch)
             return Evidence.APPLIED if found is not None else Evidence.UNKNOWN
     return Evidence.UNKNOWN
