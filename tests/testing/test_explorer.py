@@ -134,7 +134,7 @@ BUGS = {
         "repeated",
         "is committed; it is 2 times in the log",
         (producers.find_duplicate, ("(producer.epoch, number, first, last):", "():")),
-        (producers.check_sequence, ("if first != expected:", "if False:")),
+        (producers.next_window, ("if first != expected:", "if False:")),
     ),
     "what has ended can still expire": (
         "expiry",
