@@ -182,3 +182,15 @@ def test_folders_of_logs_have_any_name(tmp_path, name, monkeypatch):
     (tmp_path / "link").symlink_to(tmp_path / name)
     assert [record.value for record in read(str(tmp_path / "link"), "t")] == [b"v"]
     assert not [*(tmp_path / "elsewhere").iterdir()]
+
+
+def test_no_two_files_differ_in_case_only(tmp_path):
+    """A file system that ignores case would take them for one."""
+    url = str(tmp_path / "log")
+    with Admin(url) as admin, Producer(url) as producer:
+        for name in ("Foo", "foo", "FOO", "f" * 249, "F" * 249):
+            admin.create_topic(name, 2)
+            for partition in (0, 1):
+                producer.send(name, b"x", partition=partition).result(60)
+    names = [str(path.relative_to(url)) for path in Path(url).rglob("*")]
+    assert len({name.casefold() for name in names}) == len(names) > 15
