@@ -216,11 +216,12 @@ def test_a_plan_looks_for_what_it_does_not_know(remote, source):
         producer.send("src", "more")
     end = {**start, "src": {"0": 4}}
     with remote.process("source"):
-        assert len(source.partitions(start, end)) >= 1
+        tasks = source.partitions(start, end)
+        assert len(tasks) >= 1
         with remote.process("executor"):
             found = [
                 row["value"]
-                for task in source.partitions(start, end)
+                for task in tasks
                 for batch in source.read(task)
                 for row in batch.to_pylist()
             ]
