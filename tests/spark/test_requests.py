@@ -220,10 +220,7 @@ def test_a_plan_looks_for_what_it_does_not_know(remote, source):
         assert len(tasks) >= 1
         with remote.process("executor"):
             found = [
-                row["value"]
-                for task in tasks
-                for batch in source.read(task)
-                for row in batch.to_pylist()
+                row["value"] for task in tasks for batch in source.read(task) for row in batch.to_pylist()
             ]
     assert found == [b"0", b"1", b"2", b"more"]
     assert remote.counts()["source"] == {
