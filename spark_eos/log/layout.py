@@ -8,11 +8,13 @@ schema stores its own columns, and ``_timestamp`` behind them. Types are stored 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
 from spark_eos.errors import CorruptRecordError, IllegalStateError, SchemaMismatchError
 from spark_eos.log.arrays import repeated
+from spark_eos.log.ranges import has_times
 
 __all__ = [
     "KAFKA_VERSION",
@@ -91,6 +93,11 @@ class Layout:
     physical: pa.Schema
     version: int
     timestamp_column: str
+
+    @cached_property
+    def timed(self) -> tuple[int, ...]:
+        """Which of the stored columns hold dates or timestamps, however deep."""
+        return tuple(at for at, field in enumerate(self.physical) if has_times(field.type))
 
     @staticmethod
     def kafka() -> Layout:

@@ -43,7 +43,7 @@ class Parts:
     def _make(self, state: State) -> None:
         store, clock = self.store, self.clock
         self.pieces = Pieces(store)
-        snapshots = Snapshots(store, self.pieces)
+        snapshots = Snapshots(store, self.pieces, clock)
         self.tail = Tail(store, state, snapshots.passed, clock)
         self.time = Timekeeper(store, clock)
         self.time.saw(state)

@@ -30,9 +30,9 @@ class Pieces:
 
     def load(self, piece: Piece) -> PieceContent:
         """The content of a piece. Raises `ObjectNotFoundError`, `CorruptRecordError`, and what the store raises."""
-        content = piece.content
-        if content is not None:
-            return content
+        held = piece.content
+        if held is not None:
+            return held
         with self._lock:
             content = self._cache.get(piece)
             if content is not None:
@@ -71,6 +71,6 @@ class Pieces:
 def forget(pieces: Iterable[Piece]) -> None:
     """Drop the content of pieces that are in the store."""
     for piece in pieces:
-        content, piece.content = piece.content, None
+        content = piece.forget()
         if content is not None:
             forget(part for part in content if isinstance(part, Piece))

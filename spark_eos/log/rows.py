@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from spark_eos.errors import InvalidRecordError, RecordTooLargeError, SchemaMismatchError
 from spark_eos.log.arrays import repeated
 from spark_eos.log.layout import Layout, normalise_type
-from spark_eos.log.ranges import has_times, outside
+from spark_eos.log.ranges import outside
 from spark_eos.log.timestamps import TimestampBounds
 
 __all__ = ["Columns", "Intake"]
@@ -42,7 +42,6 @@ class Intake:
         self._time_at = layout.physical.get_field_index(layout.timestamp_column)
         self._schema: pa.Schema | None = None
         self._positions: list[int | None] = []
-        self._timed = [at for at, field in enumerate(layout.physical) if has_times(field.type)]
 
     def accept(self, batch: pa.RecordBatch) -> Columns:
         """The columns of ``batch``, by their names in the layout; those that may be null may be missing.
@@ -60,7 +59,7 @@ class Intake:
             self._column(field, None if position is None else batch.column(position), batch.num_rows)
             for field, position in zip(self._layout.physical, self._positions, strict=True)
         ]
-        for at in self._timed:
+        for at in self._layout.timed:
             array = columns[at]
             if array is not None and (found := outside(array)) is not None:
                 raise InvalidRecordError(

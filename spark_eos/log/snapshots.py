@@ -11,6 +11,8 @@ import threading
 
 from spark_eos.errors import CorruptRecordError, EosLogError, ObjectNotFoundError
 from spark_eos.log import names
+from spark_eos.log.background import in_background
+from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.derived import store_derived
 from spark_eos.log.pieces import Pieces, forget
 from spark_eos.protocol.index import Piece
@@ -25,6 +27,9 @@ KEPT = 2
 
 LARGE = 256
 """Partitions from which on a snapshot may take longer than a commit should."""
+
+LARGE_ROWS = 8192
+"""Rows that were sealed and not yet encoded, from which on that may: some 10 µs each."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,9 +63,11 @@ def newest_snapshot(store: Store) -> State | None:
 class Snapshots:
     """The boundaries that one process has passed, and what it has in memory until they are stored."""
 
-    def __init__(self, store: Store, pieces: Pieces) -> None:
+    def __init__(self, store: Store, pieces: Pieces, clock: Clock) -> None:
         self._store = store
         self._pieces = pieces
+        # Simulated clocks know nothing of threads: there everything is done in turn.
+        self._has_threads = clock is SYSTEM
         self._lock = threading.Lock()
         self._passed: State | None = None
         self._mine = False
@@ -84,7 +91,8 @@ class Snapshots:
             except EosLogError:
                 pass  # It is looked for at the next boundary.
             else:
-                self._are_stored(before)
+                self.stored = max(self.stored, before.seq)
+                self._forget(before)
         self._mine = created or missed
 
     @property
@@ -95,7 +103,12 @@ class Snapshots:
     @property
     def is_large(self) -> bool:
         """Whether a commit should not wait for the snapshot."""
-        return self._passed is not None and len(self._passed.partitions) >= LARGE
+        return self._passed is not None and self._takes_long(self._passed)
+
+    def _takes_long(self, state: State) -> bool:
+        if not self._has_threads:
+            return False
+        return len(state.partitions) >= LARGE or sum(one.rows for one in _pieces(state)) >= LARGE_ROWS
 
     def look(self) -> int:
         """Learn of the newest snapshot that is stored, by whomever: its entry, or -1. For who does all the upkeep.
@@ -109,7 +122,7 @@ class Snapshots:
         if newest is not None and newest.seq > self.stored:
             self._store.settle(names.snapshot(newest.seq))
             if self._passed is not None and self._passed.seq == newest.seq:
-                forget(_pieces(self._passed))
+                self._forget(self._passed)
             self.stored = newest.seq
         return self.stored
 
@@ -132,7 +145,8 @@ class Snapshots:
             self._store.settle(names.entry(state.seq, state.entries_per_folder))
             self._pieces.save(_pieces(state))
             store_derived(self._store, names.snapshot(state.seq), encode_snapshot(state))
-            self._are_stored(state)
+            self.stored = max(self.stored, state.seq)
+            forget(_pieces(state))
         return True
 
     def drop_old(self) -> int:
@@ -146,9 +160,12 @@ class Snapshots:
             self._store.delete(names.snapshot(seq))
         return len(found[:-KEPT])
 
-    def _are_stored(self, state: State) -> None:
-        forget(_pieces(state))
-        self.stored = max(self.stored, state.seq)
+    def _forget(self, state: State) -> None:
+        """Drop what another process has stored. It is measured first, to be found again: that may take long."""
+        if self._takes_long(state):
+            in_background(lambda: forget(_pieces(state)))
+        else:
+            forget(_pieces(state))
 
 
 def _pieces(state: State) -> list[Piece]:
@@ -156,5 +173,5 @@ def _pieces(state: State) -> list[Piece]:
         piece
         for key in sorted(state.partitions)  # No order of a hash map may be seen.
         for piece in state.partitions[key].index.pieces
-        if piece.content is not None
+        if piece.is_held
     ]

@@ -38,6 +38,9 @@ _LOG = logging.getLogger(__name__)
 AWAY_S = 3600.0
 """After so long a slot may have been taken, retired and deleted since it was looked at."""
 
+_FEW = 8
+"""Of so many entries it is looked up which files they are in, one by one: each may be the newest one."""
+
 REMEMBERED = 64
 """Of so many of the newest entries it is known which requests are in them."""
 
@@ -101,9 +104,10 @@ class Tail:
             if self._state.seq < 0:
                 self._seen = self.moment()
                 self._state = newest_snapshot(self._store) or self._state
+            left = _FEW
             while True:
                 asked = self.moment()
-                data = self._read(self._state.seq + 1)
+                data = self._read(self._state.seq + 1, identify=left > 0)
                 if self._was_outrun(asked):
                     continue
                 self._seen = asked
@@ -113,7 +117,10 @@ class Tail:
                     return self._state
                 if data:
                     self._apply(data)
-                    self._anchor.has_read(self._state, self._identity)
+                    if left > 0:
+                        self._anchor.has_read(self._state, self._identity)
+                    # Of many entries the last one alone matters. It is read once more then (`Anchor.check`).
+                    left -= self._store.is_local
                 else:
                     self._jump()
                 if until is not None and self._state.seq >= until:
@@ -274,11 +281,11 @@ class Tail:
     def _name(self, seq: int) -> str:
         return names.entry(seq, self._state.entries_per_folder)
 
-    def _read(self, seq: int) -> Entry | tuple[()] | None:
+    def _read(self, seq: int, *, identify: bool) -> Entry | tuple[()] | None:
         """The entry, nothing if it is retired, None if the slot is free."""
         name = self._name(seq)
         try:
-            identity = self._anchor.before_reading(name)
+            identity = self._anchor.before_reading(name) if identify else None
             data = self._store.read(name)
         except ObjectNotFoundError:
             return None

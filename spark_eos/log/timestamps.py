@@ -11,10 +11,10 @@ from datetime import datetime, timezone
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_eos.errors import InvalidTimestampError
 from spark_eos.log.clock import Clock
+from spark_eos.log.ranges import least_and_most
 from spark_eos.log.topics import config_value
 from spark_eos.protocol.state import Topic
 
@@ -51,10 +51,10 @@ class TimestampBounds:
 
     def check_column(self, times: pa.Array | pa.ChunkedArray) -> None:
         """The same for a column of timestamps; null is the time of writing."""
-        found = pc.min_max(times.cast(pa.int64())).as_py()
-        if found["min"] is not None:
+        least, most = least_and_most(times.cast(pa.int64()))
+        if least is not None and most is not None:
             times_ms, parts = _MS[times.type.unit]
-            self.check(found["min"] * times_ms // parts, found["max"] * times_ms // parts)
+            self.check(least * times_ms // parts, most * times_ms // parts)
 
     def _error(self, timestamp_ms: int, now_ms: int, setting: str, where: str) -> InvalidTimestampError:
         return InvalidTimestampError(

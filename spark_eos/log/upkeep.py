@@ -7,16 +7,15 @@ log with many partitions is made in a thread of its own, so that no commit waits
 
 from __future__ import annotations
 
-import atexit
 import logging
 import math
 import threading
-import weakref
 from collections.abc import Callable
 
 from spark_eos.errors import EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import names
-from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.background import in_background
+from spark_eos.log.clock import Clock
 from spark_eos.log.snapshots import Snapshots
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
@@ -38,19 +37,7 @@ _PAUSE_S = 30.0
 _SURE_S = 1.0
 """For so long the log is believed to be the one that was opened, as what is overwritten or deleted was its own."""
 
-_EXIT_S = 10.0
-"""For so long the end of a process waits for a snapshot that is being stored."""
-
 _LOG = logging.getLogger(__name__)
-
-_working: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-
-
-@atexit.register
-def _wait_at_exit() -> None:
-    """A process that ends right after it has passed a boundary shall not leave the snapshot to others."""
-    for thread in list(_working):
-        thread.join(_EXIT_S)
 
 
 class Retirer:
@@ -154,12 +141,9 @@ class Upkeep:
             self._seen_s = now
             if self._saved_s < _SMALLEST_S or now < self._rest_until:
                 return
-            # Simulated clocks know nothing of threads: there everything is done in turn.
-            if self._clock is SYSTEM and self._snapshots.is_due and self._snapshots.is_large:
-                thread = threading.Thread(target=self._in_background, name="eoslog-snapshot", daemon=True)
-                thread.start()
+            if self._snapshots.is_due and self._snapshots.is_large:
+                in_background(self._store_snapshot)
                 handed_on = True
-                _working.add(thread)
                 return
             while self._saved_s > 0 and self._step(state):
                 spent, now = self._clock.monotonic() - now, self._clock.monotonic()
@@ -172,7 +156,7 @@ class Upkeep:
             if not handed_on:
                 self._lock.release()
 
-    def _in_background(self) -> None:
+    def _store_snapshot(self) -> None:
         """Store the snapshot that is due, with the lock that `share` has taken: nothing else is done meanwhile."""
         begun = self._clock.monotonic()
         try:

@@ -82,9 +82,9 @@ class PieceCheck:
             if isinstance(part, Piece):
                 self._settle(part)
         if self._is_stored(piece, content) and not any(
-            isinstance(part, Piece) and part.content is not None for part in content
+            isinstance(part, Piece) and part.is_held for part in content
         ):
-            piece.content = None
+            piece.forget()
 
     def _is_stored(self, piece: Piece, content: PieceContent) -> bool:
         name = names.piece(piece)

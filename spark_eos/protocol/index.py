@@ -15,7 +15,17 @@ from typing import NamedTuple, TypeAlias
 from spark_eos.errors import IllegalStateError
 from spark_eos.protocol.index_rows import IndexRow, Kind, Rows
 
-__all__ = ["Index", "IndexRow", "Kind", "Load", "Piece", "PieceContent", "Rows", "in_memory"]
+__all__ = ["Index", "IndexRow", "Kind", "Load", "Measures", "Piece", "PieceContent", "Rows", "in_memory"]
+
+
+class Measures(NamedTuple):
+    """What only the encoded content of a piece tells."""
+
+    bytes: int
+    """Of the batches in the data files."""
+    max_timestamp_ms: int
+    crc: int
+    """CRC32C of the encoded content."""
 
 
 class Piece:
@@ -23,11 +33,20 @@ class Piece:
 
     Immutable but for ``content``, which is a cache: None once it was dropped. Two pieces are equal if they
     say the same of their content, checksum included.
+
+    What takes long to find out, the rows themselves and their `Measures`, is found out when it is asked for first: a
+    commit that seals a million rows does not wait for that. Threads may ask at once; each finds the same.
     """
 
     __slots__ = (
-        *("base_offset", "bytes", "content", "crc", "level", "max_timestamp_ms", "next_offset"),
-        *("partition", "rows"),
+        "_content",
+        "_measure",
+        "_measures",
+        "base_offset",
+        "level",
+        "next_offset",
+        "partition",
+        "rows",
     )
 
     def __init__(
@@ -37,11 +56,10 @@ class Piece:
         base_offset: int,
         next_offset: int,
         rows: int,
-        size: int,
-        max_timestamp_ms: int,
-        crc: int,
-        content: PieceContent | None = None,
+        measures: Measures | _Measure,
+        content: PieceContent | Callable[[], PieceContent] | None = None,
     ) -> None:
+        """``measures`` may be what finds them, given the content, and ``content`` what makes it."""
         #: Topic id and number of the partition.
         self.partition = partition
         self.level = level
@@ -49,26 +67,56 @@ class Piece:
         self.next_offset = next_offset
         #: Rows of the index, on the lowest level.
         self.rows = rows
-        #: Bytes of the batches in the data files.
-        self.bytes = size
-        self.max_timestamp_ms = max_timestamp_ms
-        #: CRC32C of the encoded content.
-        self.crc = crc
-        self.content = content
+        self._measures: Measures | None = measures if isinstance(measures, Measures) else None
+        self._measure: _Measure | None = None if isinstance(measures, Measures) else measures
+        self._content: PieceContent | Callable[[], PieceContent] | None = content
+
+    @property
+    def content(self) -> PieceContent | None:
+        """Its rows or pieces; None once they were dropped."""
+        content = self._content
+        return content() if callable(content) else content
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it still has its content."""
+        return self._content is not None
+
+    def forget(self) -> PieceContent | None:
+        """Drop the content, which is in the store; what was dropped, as far as it is in memory as it is."""
+        self.measures  # noqa: B018  (what is dropped cannot be measured any more)
+        content, self._content = self._content, None
+        return None if callable(content) else content
+
+    @property
+    def measures(self) -> Measures:
+        """What its encoded content tells."""
+        measure, content = self._measure, self._content
+        if self._measures is None:  # Else another thread may have found them, and dropped the content.
+            assert measure is not None
+            assert content is not None
+            self._measures = measure(content() if callable(content) else content)
+        return self._measures
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the batches in the data files."""
+        return self.measures.bytes
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The newest timestamp in it."""
+        return self.measures.max_timestamp_ms
+
+    @property
+    def crc(self) -> int:
+        """CRC32C of the encoded content."""
+        return self.measures.crc
 
     @property
     def identity(self) -> tuple[tuple[str, int], int, int, int, int, int, int, int]:
         """All that it says of itself and its content."""
-        return (
-            self.partition,
-            self.level,
-            self.base_offset,
-            self.next_offset,
-            self.rows,
-            self.bytes,
-            self.max_timestamp_ms,
-            self.crc,
-        )
+        return (self.partition, self.level, self.base_offset, self.next_offset, self.rows, *self.measures)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Piece) and self.identity == other.identity
@@ -82,17 +130,20 @@ class Piece:
 
 PieceContent: TypeAlias = "tuple[IndexRow, ...] | tuple[Piece, ...]"
 
+_Measure: TypeAlias = "Callable[[PieceContent], Measures]"
+
 Load: TypeAlias = "Callable[[Piece], PieceContent]"
 """Gives the content of a piece, from wherever it is."""
 
 
 def in_memory(piece: Piece) -> PieceContent:
     """The content of a piece that still has it: for states that nobody has dropped anything from."""
-    if piece.content is None:
+    content = piece.content
+    if content is None:
         raise IllegalStateError(
             f"the content of {piece!r} is not in memory: read it with the log's own loader"
         )
-    return piece.content
+    return content
 
 
 class Index(NamedTuple):

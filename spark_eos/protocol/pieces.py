@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeAlias
 
 import google_crc32c
+from immutables import Map
 
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.frame import Frame
-from spark_eos.protocol.index import IndexRow, Kind, Piece, PieceContent
+from spark_eos.protocol.index import IndexRow, Kind, Measures, Piece, PieceContent, Rows
 from spark_eos.protocol.schema import ROW_COLUMNS, array, file_of, fingerprint, record, rows_of
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 
@@ -30,7 +31,11 @@ __all__ = [
     "schemas",
     "seal_pieces",
     "seal_rows",
+    "seal_tail",
 ]
+
+Aborted: TypeAlias = "Map[tuple[int, int], bool]"
+"""Producer ids and numbers of aborted transactions."""
 
 _FRAME = Frame(b"EOSIDX", "piece of an index", 1)
 
@@ -55,26 +60,53 @@ def schemas() -> dict[bytes, Any]:
 
 def seal_rows(partition: tuple[str, int], rows: tuple[IndexRow, ...]) -> Piece:
     """A piece of level 0, with its content."""
-    size = min(sum(row.batch.length for row in rows if row.batch is not None), _MOST_BYTES)
-    newest = max(row.max_timestamp_ms for row in rows)
-    crc = google_crc32c.value(_body(rows))
-    return Piece(partition, 0, rows[0].base_offset, rows[-1].next_offset, len(rows), size, newest, crc, rows)
+    return Piece(partition, 0, rows[0].base_offset, rows[-1].next_offset, len(rows), _of_rows, rows)
+
+
+def seal_tail(partition: tuple[str, int], tail: Rows, start: int, end: int, aborted: Aborted) -> Piece:
+    """A piece of level 0 with the rows number ``start`` to ``end - 1`` of a tail, which stay as they are for now."""
+    unsealed = _Unsealed(tail, start, end, aborted)
+    first, last = tail[start].base_offset, tail[end - 1].next_offset
+    return Piece(partition, 0, first, last, end - start, _of_rows, unsealed)
 
 
 def seal_pieces(pieces: tuple[Piece, ...]) -> Piece:
     """A piece one level up, with its content."""
     first, last = pieces[0], pieces[-1]
+    rows = sum(piece.rows for piece in pieces)
     return Piece(
-        first.partition,
-        first.level + 1,
-        first.base_offset,
-        last.next_offset,
-        sum(piece.rows for piece in pieces),
-        min(sum(piece.bytes for piece in pieces), _MOST_BYTES),
-        max(piece.max_timestamp_ms for piece in pieces),
-        google_crc32c.value(_body(pieces)),
-        pieces,
+        first.partition, first.level + 1, first.base_offset, last.next_offset, rows, _of_pieces, pieces
     )
+
+
+class _Unsealed:
+    """The rows of a piece, as long as they are not stored: as small as in the tail."""
+
+    __slots__ = ("_aborted", "_end", "_start", "_tail")
+
+    def __init__(self, tail: Rows, start: int, end: int, aborted: Aborted) -> None:
+        self._tail, self._start, self._end, self._aborted = tail, start, end, aborted
+
+    def __call__(self) -> tuple[IndexRow, ...]:
+        rows = self._tail[self._start : self._end]
+        return tuple([self._marked(row) for row in rows] if self._aborted else rows)
+
+    def _marked(self, row: IndexRow) -> IndexRow:
+        stamp = row.producer
+        if row.kind is Kind.DATA and (stamp.producer_id, stamp.number) in self._aborted:
+            return row._replace(kind=Kind.ABORTED)
+        return row
+
+
+def _of_rows(rows: Any) -> Measures:
+    size = min(sum(row.batch.length for row in rows if row.batch is not None), _MOST_BYTES)
+    return Measures(size, max(row.max_timestamp_ms for row in rows), google_crc32c.value(_body(rows)))
+
+
+def _of_pieces(pieces: Any) -> Measures:
+    size = min(sum(piece.bytes for piece in pieces), _MOST_BYTES)
+    newest = max(piece.max_timestamp_ms for piece in pieces)
+    return Measures(size, newest, google_crc32c.value(_body(pieces)))
 
 
 def checksum(pieces: Iterable[Piece]) -> int:
@@ -191,4 +223,5 @@ def read_rows(partition: int, columns: dict[str, Any]) -> Iterable[IndexRow]:
 def read_pieces(partition: tuple[str, int], columns: dict[str, Any]) -> Iterable[Piece]:
     """The pieces that `piece_columns` wrote, without their content."""
     for row in zip(*(columns[name] for name in _PIECE_COLUMNS), strict=True):
-        yield Piece(partition, *row)
+        level, base, end, rows, *measures = row
+        yield Piece(partition, level, base, end, rows, Measures(*measures))

@@ -1,46 +1,32 @@
-"""`dataclasses.replace` for the values that a state is made of: the same, in a fifth of the time.
+"""`NamedTuple._replace`, in half of the time, and with a clear error.
 
-Every request that is applied replaces a dozen of them, and every process applies all requests.
+Every request that is applied replaces a dozen values of a state, and every process applies all requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, TypeVar
 
 __all__ = ["replace"]
 
-T = TypeVar("T")
+T = TypeVar("T", bound=tuple[Any, ...])
+
+_PLACES: dict[type, dict[str, int]] = {}
 
 
 def replace(value: T, /, **changes: Any) -> T:
-    """A copy of ``value``, a named tuple or a frozen dataclass with slots and nothing to do after its making.
+    """A copy of ``value``, a named tuple, with these fields.
 
     Raises `TypeError` for a field that it does not have.
     """
-    cls: Any = type(value)
-    pop = changes.pop
-    new: T
-    if isinstance(value, tuple):
-        new = cls._make(map(pop, cls._fields, value))
-    else:
-        new = cls.__new__(cls)
-        for name, get, put in _slots(cls):
-            put(new, pop(name) if name in changes else get(value))
-    if changes:
-        raise TypeError(f"{cls.__name__} has no field {next(iter(changes))!r}")
-    return new
-
-
-_Slot = tuple[str, Callable[[Any], Any], Callable[[Any, Any], None]]
-
-_SLOTS: dict[type, tuple[_Slot, ...]] = {}
-
-
-def _slots(cls: Any) -> tuple[_Slot, ...]:
-    found = _SLOTS.get(cls)
-    if found is None:
-        slots = ((field.name, getattr(cls, field.name)) for field in fields(cls))
-        found = _SLOTS[cls] = tuple((name, slot.__get__, slot.__set__) for name, slot in slots)
-    return found
+    cls = type(value)
+    places = _PLACES.get(cls)
+    if places is None:
+        places = _PLACES[cls] = {name: at for at, name in enumerate(cls._fields)}  # type: ignore[attr-defined]
+    parts = [*value]
+    try:
+        for name, part in changes.items():
+            parts[places[name]] = part
+    except KeyError as error:
+        raise TypeError(f"{cls.__name__} has no field {error}") from None
+    return tuple.__new__(cls, parts)

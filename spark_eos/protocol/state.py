@@ -6,7 +6,6 @@ Their order of iteration is not defined; whoever writes a state down sorts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -48,8 +47,7 @@ class TransactionState(Enum):
     COMPLETE_ABORT = "CompleteAbort"
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """A topic. ``schemas`` are the versions of its Arrow schema (IPC bytes); empty: Kafka-shaped."""
 
     name: str
@@ -94,8 +92,7 @@ class SequenceRange(NamedTuple):
     base_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Producer:
+class Producer(NamedTuple):
     """A producer id: who may write with it now, and how far it has come.
 
     ``number`` is the number of its newest transaction, in the state ``transaction``. ``touched`` are the
@@ -114,9 +111,9 @@ class Producer:
     transaction: TransactionState = TransactionState.EMPTY
     started_ms: int = -1
     last_ms: int = -1
-    touched: Map[PartitionKey, bool] = field(default_factory=Map)
-    pending: Map[tuple[str, str, int], CommittedOffset] = field(default_factory=Map)
-    sequences: Map[PartitionKey, tuple[int, ...]] = field(default_factory=Map)
+    touched: Map[PartitionKey, bool] = Map()
+    pending: Map[tuple[str, str, int], CommittedOffset] = Map()
+    sequences: Map[PartitionKey, tuple[int, ...]] = Map()
     runs: tuple[str, ...] = ()
     started_seq: int = -1
 
@@ -149,8 +146,7 @@ class CommittedOffset(NamedTuple):
         return OffsetAndMetadata(self.offset, self.metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A consumer of a group.
 
     ``generation`` is the last one it has synced to, and so the one in which it may commit. ``held`` are the
@@ -167,8 +163,7 @@ class Member:
     held: tuple[PartitionKey, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """The members of a consumer group, and who should read what.
 
     ``generation`` rises with every change of members, subscriptions or partitions. ``assignment`` is that of
@@ -178,8 +173,8 @@ class Group:
 
     generation: int = 0
     assignor: str = ""
-    members: Map[str, Member] = field(default_factory=Map)
-    assignment: Map[str, tuple[PartitionKey, ...]] = field(default_factory=Map)
+    members: Map[str, Member] = Map()
+    assignment: Map[str, tuple[PartitionKey, ...]] = Map()
     empty_since_ms: int = -1
 
     @property
@@ -191,8 +186,7 @@ class Group:
         return "Stable" if synced else "PreparingRebalance"
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """The last micro-batch that was committed under a transactional id.
 
     ``former`` are the sources that the query once had, each as it ended. ``stateful`` is None if the entry does not say
@@ -206,8 +200,7 @@ class Query:
     stateful: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """Everything the log knows after entry ``seq`` (-1: no log yet).
 
     ``offsets`` are those that groups committed, ``groups`` the consumers that subscribed in their names.
@@ -229,15 +222,15 @@ class State:
     staging_floor: int = 0
     snapshot_interval: int = 200
     entries_per_folder: int = 0
-    config: Map[str, str] = field(default_factory=Map)
-    topics: Map[str, Topic] = field(default_factory=Map)
-    partitions: Map[PartitionKey, Partition] = field(default_factory=Map)
-    producers: Map[int, Producer] = field(default_factory=Map)
-    transactional_ids: Map[str, int] = field(default_factory=Map)
-    open_transactions: Map[int, bool] = field(default_factory=Map)
-    offsets: Map[str, Map[tuple[str, int], CommittedOffset]] = field(default_factory=Map)
-    groups: Map[str, Group] = field(default_factory=Map)
-    queries: Map[str, Query] = field(default_factory=Map)
+    config: Map[str, str] = Map()
+    topics: Map[str, Topic] = Map()
+    partitions: Map[PartitionKey, Partition] = Map()
+    producers: Map[int, Producer] = Map()
+    transactional_ids: Map[str, int] = Map()
+    open_transactions: Map[int, bool] = Map()
+    offsets: Map[str, Map[tuple[str, int], CommittedOffset]] = Map()
+    groups: Map[str, Group] = Map()
+    queries: Map[str, Query] = Map()
 
     def producer_of(self, transactional_id: str) -> Producer | None:
         """The producer that holds ``transactional_id``, if there is one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from spark_eos.errors import InvalidRequestError
 
 __all__ = [
@@ -64,6 +66,7 @@ def check_range(name: str, offset: int, length: int | None) -> None:
         )
 
 
+@lru_cache(maxsize=256)  # Most names are asked about several times in a row.
 def _problem(name: str, *, reserved: bool = True) -> str | None:
     try:
         encoded = name.encode()

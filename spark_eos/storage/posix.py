@@ -240,9 +240,12 @@ class PosixStore(Store):
 
     def identity(self, name: str) -> tuple[int, ...]:
         path = self._path(name)
-        self._settle_doubt(path)
-        with _translated("look at", path, absent=True):
+        if self._doubted:
+            self._settle_doubt(path)
+        try:  # Not `_translated`: this is asked for three times in each commit.
             found = os.stat(path)
+        except OSError as error:
+            raise _refused(error, "look at", path, absent=True) from error
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -371,9 +374,11 @@ def _translated(verb: str, path: str, *, absent: bool = False) -> Iterator[None]
     try:
         yield
     except OSError as error:
-        if absent and error.errno in ABSENT:
-            raise _not_found(path) from error
-        raise store_error(error, verb, path) from error
+        raise _refused(error, verb, path, absent=absent) from error
+
+
+def _refused(error: OSError, verb: str, path: str, *, absent: bool) -> EosLogError:
+    return _not_found(path) if absent and error.errno in ABSENT else store_error(error, verb, path)
 
 
 def _object_size(status: os.stat_result, path: str) -> int:

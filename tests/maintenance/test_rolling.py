@@ -15,7 +15,7 @@ from spark_eos.maintenance import rewrite, rolling
 from spark_eos.maintenance.rewrite import SMALL_BYTES, Form, Rewriter, read_row
 from spark_eos.maintenance.rolling import GROWTH, Roller, plan_roll, rows_after
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, PartitionOffset, RaiseStagingFloor
-from spark_eos.protocol.index import IndexRow, Kind, Piece
+from spark_eos.protocol.index import IndexRow, Kind, Measures, Piece
 from spark_eos.protocol.invariants import check_state
 from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef
@@ -729,7 +729,7 @@ def test_readers_that_planned_before_go_on(world):
 
 
 def piece(rows, size):
-    return Piece(("t", 0), 0, 0, 1, rows, size, 0, 0)
+    return Piece(("t", 0), 0, 0, 1, rows, Measures(size, 0, 0))
 
 
 def planned(*sizes, after=lambda _: 1, file_bytes=1 << 30):

@@ -33,12 +33,13 @@ from spark_eos.protocol.actions import (
     SyncGroup,
 )
 from spark_eos.protocol.codec import decode_entry, encode_entry
-from spark_eos.protocol.index import Index, Piece
+from spark_eos.protocol.index import Index, Measures, Piece
 from spark_eos.protocol.invariants import InvariantError
 from spark_eos.protocol.pieces import checksum
 from spark_eos.protocol.rules import apply_entry, sealing
 from spark_eos.protocol.schema import known_schemas
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
+from spark_eos.protocol.state import Partition
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.wrapped_store import WrappedStore
@@ -467,9 +468,7 @@ def test_a_damaged_snapshot_is_written_anew(store):
 def test_a_snapshot_that_says_something_else(store):
     before = everything(store)
     state = decode_snapshot(store.read(newest(store)), 40, "")
-    store.overwrite(
-        newest(store), encode_snapshot(verify_chain.State(**{**_fields(state), "next_producer_id": 7}))
-    )
+    store.overwrite(newest(store), encode_snapshot(state._replace(next_producer_id=7)))
     verdict, name, text = only(store)
     assert (verdict, name, text) == (
         Verdict.WRONG,
@@ -478,10 +477,6 @@ def test_a_snapshot_that_says_something_else(store):
     )
     only(store, repair=True)
     assert everything(store) == before
-
-
-def _fields(state):
-    return {name: getattr(state, name) for name in state.__slots__}
 
 
 @pytest.mark.usefixtures("retired")
@@ -570,7 +565,7 @@ def test_a_piece_with_other_rows(store):
 
 
 @pytest.mark.usefixtures("retired")
-@pytest.mark.parametrize("field", ["rows", "bytes", "max_timestamp_ms"])
+@pytest.mark.parametrize("field", ["rows", "bytes", "time"])
 def test_sums_that_are_wrong(store, field):
     """What a state says of a piece that it does not hold itself."""
     name = listed(store, names.SNAPSHOTS)[0]
@@ -578,15 +573,11 @@ def test_sums_that_are_wrong(store, field):
     seq = names.snapshot_seq(name)
     state = decode_snapshot(store.read(name), seq, "")
     ((key, partition),) = state.partitions.items()
-    piece: Piece = partition.index.pieces[0]
-    setattr(piece, field, getattr(piece, field) + 1)
+    *head, rows, size, newest_ms, crc = partition.index.pieces[0].identity
+    rows, size, newest_ms = rows + (field == "rows"), size + (field == "bytes"), newest_ms + (field == "time")
+    piece = Piece(*head, rows, Measures(size, newest_ms, crc))
     index = Index((piece, *partition.index.pieces[1:]), partition.index.tail)
-    changed = verify_chain.State(
-        **{
-            **_fields(state),
-            "partitions": state.partitions.set(key, type(partition)(0, partition.end, index)),
-        }
-    )
+    changed = state._replace(partitions=state.partitions.set(key, Partition(0, partition.end, index)))
     store.overwrite(name, encode_snapshot(changed))
     wrong = [one for one in look(store)[0] if one[0] is Verdict.WRONG]
     assert [(at, "but the log says" in text) for _, at, text in wrong] == [(names.piece(piece), True)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from spark_eos.protocol.actions import (
@@ -18,6 +16,7 @@ from spark_eos.protocol.actions import (
 )
 from spark_eos.protocol.codec import decode_entry, encode_entry
 from spark_eos.protocol.invariants import check_step
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import Rejected, apply_entry
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_SEQUENCE, BatchRef, FileRef, ProducerStamp, StagedFile

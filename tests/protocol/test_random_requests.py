@@ -15,10 +15,10 @@ from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.codec import decode_entry, encode_entry
 from spark_eos.protocol.invariants import apply_checked
-from spark_eos.protocol.rules import Accepted, Rejected, apply, apply_entry, sealing
+from spark_eos.protocol.rules import Accepted, Rejected, apply, apply_entry, bounds, sealing
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY
-from spark_eos.protocol.types import TopicPartition
+from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile, TopicPartition
 from spark_eos.testing.requests import RandomRequests
 
 LOGS = int(os.environ.get("SPARK_EOS_RANDOM_LOGS", "40"))
@@ -114,3 +114,47 @@ def test_values_of_other_types_are_refused_alike():
             assert after is state
             assert isinstance(apply(state, again)[1], Rejected)
     assert refused > 200
+
+
+def test_the_quick_check_says_yes_to_nothing_that_the_whole_one_refuses():
+    """The quick one decides for nearly all requests; the other one names what is wrong."""
+    state, _ = apply_entry(
+        EMPTY,
+        a.Entry(0, (a.Request(bytes(16), 1, (a.CreateLog("log"), a.CreateTopic("t", "t-id", 2))),)),
+    )
+    told = {True: 0, False: 0}
+    for wild, strange in ((0.0, False), (0.05, False), (0.3, False), (0.05, True), (1.0, True)):
+        draw = RandomRequests(Random(11), wild=wild, strange=strange)
+        for _ in range(2000):
+            request = a.Request(bytes(16), 1, (draw.action(state),), "w")
+            fits = bounds.fits(request)
+            if fits:
+                bounds._checks(ranges=True)(request)
+            told[fits] += 1
+    assert min(told.values()) > 1000, told
+
+
+@pytest.mark.parametrize("many", [1, 40])
+def test_the_quick_check_knows_every_limit(many):
+    """Each number of a batch and of its file, at its limits and one beyond."""
+    batch, file = BatchRef(0, 1, 0, 1, 7, 1, 1), FileRef("data/0-x.arrow", 10_000, 0)
+
+    def request(batch=batch, file=file):
+        batches = (batch,) * many
+        action = a.AppendBatches(NO_PRODUCER, (("t", "t-id"),), (StagedFile("t", file, batches),))
+        return a.Request(bytes(16), 1, (action,), "w")
+
+    assert bounds.fits(request())
+    for name in BatchRef._fields:
+        low, high = bounds._new_range(f"BatchRef.{name}")
+        for value, right in ((low, True), (low - 1, False), (high, True), (high + 1, False), (1.0, False)):
+            assert bounds.fits(request(batch._replace(**{name: value}))) is right, (name, value)
+    for value, right in ((2**43, True), (2**43 + 1, False), (True, False)):
+        assert bounds.fits(request(file=file._replace(size=value))) is right
+    for name, right in (
+        ("a/" + "x" * 1022, True),
+        ("a/" + "x" * 1023, False),
+        ("a\0", False),
+        ("../x", False),
+    ):
+        assert bounds.fits(request(file=file._replace(name=name))) is right

@@ -1,8 +1,6 @@
-"""`replace` does what `dataclasses.replace` does."""
+"""`replace` does what `NamedTuple._replace` does."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import pytest
 
@@ -22,10 +20,9 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_as_the_library(value):
-    plain = dataclasses.replace if dataclasses.is_dataclass(value) else type(value)._replace
-    for name in getattr(value, "_fields", None) or [field.name for field in dataclasses.fields(value)]:
+    for name in value._fields:
         change = {name: object()}
-        assert replace(value, **change) == plain(value, **change)
+        assert replace(value, **change) == value._replace(**change)
     assert replace(value) == value
     assert replace(value) is not value
 
@@ -34,7 +31,7 @@ def test_the_old_value_stays():
     new = replace(EMPTY, seq=5)
     assert (new.seq, EMPTY.seq) == (5, -1)
     assert isinstance(new, State)
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         new.seq = 6
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +22,7 @@ from spark_eos.protocol.codec import encode_entry
 from spark_eos.protocol.index import Index, IndexRow, Kind
 from spark_eos.protocol.invariants import apply_checked, check_state
 from spark_eos.protocol.pieces import checksum, decode_piece, encode_piece, seal_rows
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import apply_entry, sealing
 from spark_eos.protocol.schema import fingerprint
 from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
@@ -39,7 +38,8 @@ def rows_of(index):
 def stored(pieces, into):
     """Forget what pieces hold, and keep their bytes as a store does."""
     for piece in pieces:
-        content, piece.content = piece.content, None
+        content = piece.content
+        piece.forget()
         if content is not None:
             into[piece] = encode_piece(content)
             if piece.level:
@@ -181,7 +181,8 @@ def test_what_was_dropped_has_to_be_loaded(tiny):
     fill(tiny, 4)
     index = tiny.partition().index
     (piece,) = index.pieces
-    data, piece.content = encode_piece(piece.content), None
+    data = encode_piece(piece.content)
+    piece.forget()
     with pytest.raises(IllegalStateError, match="not in memory"):
         next(index.scan(0))
     assert [*index.scan(6)] == [*index.tail], "what is not needed is not loaded"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 
@@ -29,6 +27,7 @@ from spark_eos.protocol.actions import (
     RaiseStagingFloor,
     Request,
 )
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import Accepted, apply, apply_entry
 from spark_eos.protocol.state import TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp

@@ -315,7 +315,7 @@ BUGS = {
             (
                 "self._jump()",
                 # Without the lineage, which would not fit: that the rules see it as well is another test.
-                "self._state = __import__('dataclasses').replace(self._state, seq=self._state.seq + 1, lineage=b'')",
+                "self._state = self._state._replace(seq=self._state.seq + 1, lineage=b'')",
             ),
         ),
     ),

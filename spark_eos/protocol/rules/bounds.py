@@ -18,9 +18,10 @@ from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.rules.predicate import Limits, Predicate, predicate
 from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS, RULES, BatchRef
 
-__all__ = ["MAX_NUMBER", "check", "check_types"]
+__all__ = ["MAX_NUMBER", "check", "check_types", "fits"]
 
 Check: TypeAlias = "Callable[[Any], None]"
 
@@ -65,6 +66,7 @@ _NAME = 32_767
 """Characters of a name: what Kafka's protocol has room for."""
 
 _TEXTS = {"start": 2**28, "end": 2**28, "metadata": 4096, "value": 2**20}
+_FREE = {"start", "end", "metadata", "config"}
 _MANY = 2**24
 _MOST = {"config": 1000, "actions": 10_000, "assignors": 100, "sources": 10_000}
 _TOPIC_ID = re.compile(r"(?!\.\.?$)[^/\\\x00-\x1f]{1,64}")
@@ -74,7 +76,8 @@ _NUMERIC = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 def check(request: a.Request) -> None:
     """Raise `InvalidRequestError` for whatever no state allows."""
-    _checks(ranges=True)(request)
+    if not fits(request):
+        _checks(ranges=True)(request)
     gone = {one.topic_id for one in request.actions if type(one) is a.DeleteTopic}
     again = [one.topic_id for one in request.actions if type(one) is a.CreateTopic and one.topic_id in gone]
     if again:
@@ -85,13 +88,30 @@ def check(request: a.Request) -> None:
 
 def check_types(request: a.Request) -> None:
     """Raise `InvalidRequestError` for a value that would not be read as it was written."""
-    _checks(ranges=False)(request)
+    if not fits(request):
+        _checks(ranges=False)(request)
+
+
+def fits(request: a.Request) -> bool:
+    """Whether `check` has nothing to say, told quickly. A request that does not fit may still be right."""
+    try:
+        return _quick()(request)
+    except InvalidRequestError:
+        return False
 
 
 @cache
 def _checks(*, ranges: bool) -> Check:
     """The checks are put together once, from the types that the actions declare."""
     return _of_record(a.Request, ranges=ranges)
+
+
+@cache
+def _quick() -> Predicate:
+    one = predicate(BatchRef, Limits(_new_range, _length, _items, {}))
+    extra = {**_EXTRA, "ReplaceSegments": _check_both}
+    columns = {BatchRef: (one, _check_batches(ranges=True))}
+    return predicate(a.Request, Limits(_range, _length, _items, extra, columns))
 
 
 def _of_record(kind: Any, *, ranges: bool) -> Check:
@@ -153,7 +173,7 @@ def _of_union(kinds: Iterable[Any], place: str, *, ranges: bool) -> Check:
 
 
 def _of_tuple(kinds: tuple[Any, ...], place: str, *, ranges: bool) -> Check:
-    most = _MOST.get(_field(place), _MANY)
+    most = _items(place)
     if len(kinds) == 2 and kinds[1] is Ellipsis:
         check_batch = kinds[0] is BatchRef
         check_item = _check_batches(ranges=ranges) if check_batch else _of(kinds[0], place, ranges=ranges)
@@ -182,7 +202,7 @@ def _of_tuple(kinds: tuple[Any, ...], place: str, *, ranges: bool) -> Check:
 
 
 def _check_batches(*, ranges: bool) -> Check:
-    bounds = [(name, *_NEW_ROWS.get(name, _range(_place(BatchRef, name)))) for name in BatchRef._fields]
+    bounds = [(name, *_new_range(_place(BatchRef, name))) for name in BatchRef._fields]
 
     def check_batches(batches: tuple[BatchRef, ...]) -> None:
         if not batches:
@@ -211,8 +231,7 @@ def _of_number(place: str, *, ranges: bool) -> Check:
 
 
 def _of_text(place: str, *, ranges: bool) -> Check:
-    most = _TEXTS.get("value" if _field(place) == "config" else _field(place), _NAME)
-    free = _field(place) in {"start", "end", "metadata", "config"}
+    most, free = _length(place)
 
     def check_text(value: Any) -> None:
         if type(value) is not str:
@@ -235,8 +254,22 @@ def _field(place: str) -> str:
     return place.partition(".")[2]
 
 
+def _items(place: str) -> int:
+    return _MOST.get(_field(place), _MANY)
+
+
+def _length(place: str) -> tuple[int, bool]:
+    """Characters at most, and whether NUL may be one."""
+    field = _field(place)
+    return _TEXTS.get("value" if field == "config" else field, _NAME), field in _FREE
+
+
 def _range(place: str) -> tuple[int, int]:
     return _ROW_COUNT if place == "IndexRow.count" else _NUMBERS.get(_field(place), (-1, MAX_NUMBER))
+
+
+def _new_range(place: str) -> tuple[int, int]:
+    return _NEW_ROWS.get(_field(place)) or _range(place)
 
 
 # -- What a type does not say ---------------------------------------------------------------------------
@@ -273,6 +306,11 @@ def _check_rows(action: a.ReplaceSegments) -> None:
                 f"the row at offset {row.base_offset} has no file, no batch, or one of another partition than "
                 f"{action.partition}"
             )
+
+
+def _check_both(action: a.ReplaceSegments) -> None:
+    _check_rows(action)
+    _check_staged(action)
 
 
 def _check_topic(action: a.CreateTopic) -> None:

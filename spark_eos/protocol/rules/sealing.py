@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from immutables import Map
 
-from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
-from spark_eos.protocol.pieces import seal_pieces, seal_rows
+from spark_eos.protocol.index import Index, Kind, Piece, Rows
+from spark_eos.protocol.pieces import seal_pieces, seal_tail
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.bounds import MAX_NUMBER
 from spark_eos.protocol.state import Partition, PartitionKey, State
+from spark_eos.protocol.types import ProducerStamp
 
 __all__ = ["FAN_OUT", "PIECE_ROWS", "is_boundary", "ready", "seal", "sealed_to", "trimmed"]
 
@@ -52,11 +53,8 @@ def trimmed(partition: Partition) -> Partition:
     """
     if not partition.aborted:
         return partition
-    ended = {
-        (row.producer.producer_id, row.producer.number)
-        for row in partition.index.tail
-        if row.kind is Kind.ABORT
-    }
+    tail = partition.index.tail
+    ended = {(stamp.producer_id, stamp.number) for _, stamp in _ends(tail, len(tail))}
     if ended.issuperset(partition.aborted):
         return partition
     return replace(partition, aborted=Map({one: True for one in partition.aborted if one in ended}))
@@ -97,24 +95,21 @@ def _cut(
     key: PartitionKey, partition: Partition, count: int
 ) -> tuple[list[Piece], Map[tuple[int, int], bool]]:
     """The first ``count`` rows of the tail as pieces, and the aborted transactions that are left to remember."""
-    rows, aborted = partition.index.tail[:count], partition.aborted
-    if aborted:
-        rows = [_marked(row, partition) for row in rows]
-        ended = {(row.producer.producer_id, row.producer.number) for row in rows if row.kind is Kind.ABORT}
-        for one in sorted(ended):
-            if one in aborted:
-                aborted = aborted.delete(one)
+    tail, aborted = partition.index.tail, partition.aborted
     pieces = [
-        seal_rows(key, tuple(rows[first : first + PIECE_ROWS])) for first in range(0, count, PIECE_ROWS)
+        seal_tail(key, tail, first, min(first + PIECE_ROWS, count), aborted)
+        for first in range(0, count, PIECE_ROWS)
     ]
+    if aborted:
+        for _, stamp in sorted(_ends(tail, count)):
+            if (one := (stamp.producer_id, stamp.number)) in aborted:
+                aborted = aborted.delete(one)
     return pieces, aborted
 
 
-def _marked(row: IndexRow, partition: Partition) -> IndexRow:
-    stamp = row.producer
-    if row.kind is Kind.DATA and (stamp.producer_id, stamp.number) in partition.aborted:
-        return row._replace(kind=Kind.ABORTED)
-    return row
+def _ends(tail: Rows, count: int) -> set[tuple[int, ProducerStamp]]:
+    """The ends of aborted transactions among the first ``count`` rows."""
+    return {head[:2] for head in tail.heads(count) if head[0] == Kind.ABORT}
 
 
 def _join(pieces: list[Piece]) -> None:

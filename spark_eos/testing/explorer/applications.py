@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from spark_eos.clients.producer import Producer
 from spark_eos.clients.records import ConsumerGroupMetadata
@@ -22,6 +21,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.topics import unless_exists
 from spark_eos.protocol.actions import Action, CreateTopic, EndTransaction, JoinGroup, SyncGroup
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Member, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, Actor, Body

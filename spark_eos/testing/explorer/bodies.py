@@ -6,7 +6,6 @@ They note what they were told of every value (``value <text>``) and of every bat
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -33,6 +32,7 @@ from spark_eos.protocol.actions import (
     RaiseStagingFloor,
     SyncGroup,
 )
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import Member
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
