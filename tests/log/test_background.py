@@ -12,7 +12,9 @@ from spark_eos.errors import StoreUnavailableError
 from spark_eos.log import names, snapshots
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.protocol import pieces
 from spark_eos.protocol.actions import AlterLog
+from spark_eos.protocol.rules import sealing
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
 
@@ -103,6 +105,80 @@ def test_a_small_snapshot_needs_no_thread(log, store, monkeypatch):
     commit(log)
     assert not threads()
     assert newest_snapshot(store).seq == 3
+
+
+class Encoding:
+    """Which threads encode sealed rows."""
+
+    def __init__(self, monkeypatch):
+        self.by = []
+        body = pieces._body
+
+        def noted(content):
+            self.by.append(threading.current_thread().name)
+            return body(content)
+
+        monkeypatch.setattr(pieces, "_body", noted)
+
+
+def rows(log, count):
+    """Append so many rows, an entry each, in one partition."""
+    for _ in range(count):
+        append(log, 1)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Pieces of four rows, and of eight of them a commit takes long."""
+    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(snapshots, "LARGE_ROWS", 8)
+
+
+@pytest.mark.usefixtures("short")
+def test_no_commit_encodes_many_rows_that_it_seals(store, monkeypatch):
+    log = Log.create(store, snapshot_interval=20)
+    log.ensure_topic("t", 1)
+    log.upkeep._saved_s = 1.0
+    encoding = Encoding(monkeypatch)
+    rows(log, 30)
+    done()
+    assert len(encoding.by) >= 4
+    assert set(encoding.by) == {"eoslog-snapshot"}
+    assert newest_snapshot(store).seq == 20
+    sealed = log.state.partitions[log.topic("t").topic_id, 0].index.pieces
+    assert len(sealed) == 4
+    assert not any(piece.is_held for piece in sealed)
+    assert len(values(Log.open(store))) == 30
+
+
+@pytest.mark.usefixtures("short")
+def test_no_follower_encodes_many_rows_while_it_reads(store, monkeypatch):
+    log = Log.create(store, snapshot_interval=20)
+    log.ensure_topic("t", 1)
+    log.upkeep._saved_s = 1.0
+    reader = Log.open(store)
+    rows(log, 42)
+    done()
+    assert newest_snapshot(store).seq >= 20
+    encoding = Encoding(monkeypatch)
+    reader.follow()
+    done()
+    assert set(encoding.by) == {"eoslog-snapshot"}
+    sealed = reader.state.partitions[log.topic("t").topic_id, 0].index.pieces
+    assert [piece.is_held for piece in sealed[:4]] == [False] * 4
+    assert len(values(reader)) == 42
+
+
+@pytest.mark.usefixtures("short")
+def test_few_sealed_rows_need_no_thread(store, monkeypatch):
+    monkeypatch.setattr(snapshots, "LARGE_ROWS", 1000)
+    log = Log.create(store, snapshot_interval=20)
+    log.ensure_topic("t", 1)
+    log.upkeep._saved_s = 1.0
+    encoding = Encoding(monkeypatch)
+    rows(log, 22)
+    assert set(encoding.by) == {threading.current_thread().name}
+    assert newest_snapshot(store).seq == 20
 
 
 _ENDS = """

@@ -19,6 +19,22 @@ _OF_MAINTAIN = ("tests/maintenance/test_maintain.py",)
 MUTANTS = (
     # -- sealing ----------------------------------------------------------------------------------------
     Mutant(
+        "sealed-rows-encoded-at-once",
+        _SEALING,
+        "        pieces.append(piece)\n        _join(pieces)",
+        "        pieces.append(piece)\n        piece.crc  # noqa: B018\n        _join(pieces)",
+        "a commit that seals a million rows waits until they are encoded",
+        ("tests/log/test_background.py",),
+    ),
+    Mutant(
+        "dropped-before-it-is-measured",
+        _INDEX,
+        "        self.measures  # noqa: B018  (what is dropped cannot be measured any more)\n",
+        "",
+        "a follower drops rows that another process has stored, and cannot find them any more",
+        ("tests/log/test_snapshots.py", "tests/protocol/test_sealing.py"),
+    ),
+    Mutant(
         "open-rows-sealed",
         _SEALING,
         "    return len(tail) if partition.end == stable else tail.find(stable)",
@@ -28,9 +44,9 @@ MUTANTS = (
     ),
     Mutant(
         "abort-not-written-into-rows",
-        _SEALING,
-        "        return row._replace(kind=Kind.ABORTED)",
-        "        return row",
+        _PIECES,
+        "            return row._replace(kind=Kind.ABORTED)",
+        "            return row",
         "records of an aborted transaction are visible once they are sealed",
         _OF_SEALING,
     ),
@@ -45,8 +61,8 @@ MUTANTS = (
     Mutant(
         "abort-forgotten-before-its-end",
         _SEALING,
-        "for row in rows if row.kind is Kind.ABORT}",
-        "for row in rows}",
+        "if head[0] == Kind.ABORT}",
+        "}",
         "rows of an aborted transaction that are still in the tail are visible once its first ones are sealed",
         _OF_SEALING,
     ),
@@ -234,8 +250,8 @@ MUTANTS = (
     Mutant(
         "pieces-stay-in-memory",
         _SNAPSHOTS,
-        "        forget(_pieces(state))\n        self.stored = max(",
-        "        self.stored = max(",
+        "            self.stored = max(self.stored, state.seq)\n            forget(_pieces(state))",
+        "            self.stored = max(self.stored, state.seq)",
         "a process keeps all in memory that was ever sealed",
         _OF_SNAPSHOTS,
     ),

@@ -150,6 +150,14 @@ MUTANTS = (
         ("tests/protocol/test_bounds.py",),
     ),
     Mutant(
+        "quick-check-without-limits",
+        "spark_eos/protocol/rules/predicate.py",
+        "type({value}) is int and {low} <= {value} <= {high}",
+        "type({value}) is int",
+        "sums overflow: the check that is asked first lets numbers of any size into the log",
+        ("tests/protocol/test_random_requests.py", "tests/protocol/test_bounds.py"),
+    ),
+    Mutant(
         "types-unchecked",
         "spark_eos/protocol/codec.py",
         "            check_types(request)",
