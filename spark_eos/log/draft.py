@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from spark_eos.log.collector import MANY, paused
 from spark_eos.log.tail import Moment
 from spark_eos.log.timekeeping import Stamp
-from spark_eos.protocol.actions import Action, Request
+from spark_eos.protocol.actions import Action, AppendBatches, Request
 from spark_eos.protocol.rules import Rejected, apply, judged_by
 from spark_eos.protocol.state import State
 
@@ -77,7 +78,8 @@ class Draft:
             return Committed(self.state.seq, (), self.state, ticket.request_id)
         now = stamp(self.state, actions)
         request = Request(ticket.request_id, now.timestamp_ms, actions, ticket.writer, now.clock_checked)
-        after, outcome = apply(self.state, request)
+        with paused(when=_batches(actions) > MANY):
+            after, outcome = apply(self.state, request)
         if isinstance(outcome, Rejected):
             return outcome.error
         self.state = after
@@ -85,3 +87,8 @@ class Draft:
         self.requests.append(request)
         self.results.append(outcome.results)
         return None
+
+
+def _batches(actions: Sequence[Action]) -> int:
+    appends = (action for action in actions if isinstance(action, AppendBatches))
+    return sum(len(file.batches) for append in appends for file in append.files)

@@ -13,6 +13,7 @@ from spark_eos.errors import CorruptRecordError, EosLogError, ObjectNotFoundErro
 from spark_eos.log import names
 from spark_eos.log.background import in_background
 from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.collector import LARGE_BYTES, MANY, paused
 from spark_eos.log.derived import store_derived
 from spark_eos.log.pieces import Pieces, forget
 from spark_eos.protocol.index import Piece
@@ -52,7 +53,9 @@ def newest_snapshot(store: Store) -> State | None:
             name = names.snapshot(seq)
             gone.add(seq)
             try:
-                return decode_snapshot(store.read(name), seq, f"{store.url}/{name}")
+                data = store.read(name)
+                with paused(when=data.size > LARGE_BYTES):
+                    return decode_snapshot(data, seq, f"{store.url}/{name}")
             except ObjectNotFoundError:
                 break  # Newer ones have come since: look again.
             except CorruptRecordError as error:
@@ -144,7 +147,9 @@ class Snapshots:
             # A snapshot must not outlive the entry it is the state of: the slot would be free again.
             self._store.settle(names.entry(state.seq, state.entries_per_folder))
             self._pieces.save(_pieces(state))
-            store_derived(self._store, names.snapshot(state.seq), encode_snapshot(state))
+            with paused(when=len(state.partitions) > MANY):
+                data = encode_snapshot(state)
+            store_derived(self._store, names.snapshot(state.seq), data)
             self.stored = max(self.stored, state.seq)
             forget(_pieces(state))
         return True

@@ -23,6 +23,7 @@ from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoun
 from spark_eos.log import names
 from spark_eos.log.anchor import Anchor
 from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.collector import LARGE_BYTES, paused
 from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.codec import decode_entry
@@ -84,6 +85,7 @@ class Tail:
         self._anchor = Anchor(store, clock)
         self._identity: Hashable | None = None
         """Of the entry that was read last."""
+        self._is_large = False
         self.applied = 0
         """Entries that were read, which others wrote, or this process without hearing so."""
         self._seen = self.moment()
@@ -210,7 +212,8 @@ class Tail:
         return True
 
     def _apply(self, entry: Entry) -> None:
-        state, outcomes = apply_entry(self._state, entry)
+        with paused(when=self._is_large):
+            state, outcomes = apply_entry(self._state, entry)
         for request, outcome in zip(entry.requests, outcomes, strict=True):
             if request.request_id in self._watched:
                 self._watched[request.request_id] = (entry.seq, outcome)
@@ -291,6 +294,8 @@ class Tail:
             return None
         if not data.size and seq:  # The first entry says what log this is, and is never retired.
             return ()
-        entry = decode_entry(data, seq, f"{self._store.url}/{name}")
+        with paused(when=data.size > LARGE_BYTES):
+            entry = decode_entry(data, seq, f"{self._store.url}/{name}")
         self._identity = identity
+        self._is_large = data.size > LARGE_BYTES
         return entry

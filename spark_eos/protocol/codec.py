@@ -10,6 +10,7 @@ from spark_eos.errors import CorruptRecordError, InvalidRequestError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.frame import Frame
 from spark_eos.protocol.index import IndexRow
+from spark_eos.protocol.offset_columns import offset_columns, read_offsets, read_source, source_columns
 from spark_eos.protocol.pieces import read_rows, rows_columns
 from spark_eos.protocol.rules.bounds import check_types
 from spark_eos.protocol.schema import BATCH_COLUMNS, FORMAT_VERSION, known_schemas, newest, rules_of
@@ -98,6 +99,11 @@ def _plain(value: Any) -> Any:
             "file": _plain(value.file),
             "batches": dict(zip(BATCH_COLUMNS, map(list, columns), strict=True)),
         }
+    if isinstance(value, a.SourceProgress):
+        return source_columns(value)
+    if isinstance(value, (a.CommitOffsets, a.AdvanceLogStart)):
+        plain = {name: _plain(part) for name, part in value._asdict().items() if name != "offsets"}
+        return {**plain, "offsets": offset_columns(value.offsets)}
     if isinstance(value, a.ReplaceSegments):
         return {**value._asdict(), "rows": rows_columns(value.rows), "staged": list(value.staged)}
     if hasattr(value, "_fields"):
@@ -129,8 +135,10 @@ def _stamp(record: dict[str, int]) -> ProducerStamp:
     return ProducerStamp(**record)
 
 
-def _offsets(records: Iterable[dict[str, Any]]) -> tuple[a.PartitionOffset, ...]:
-    return tuple(a.PartitionOffset(**record) for record in records)
+def _offsets(found: Any) -> tuple[a.PartitionOffset, ...]:
+    if isinstance(found, dict):
+        return read_offsets(found)
+    return tuple(a.PartitionOffset(**record) for record in found)  # Up to schema 5.
 
 
 def _files(records: Iterable[dict[str, Any]]) -> tuple[StagedFile, ...]:
@@ -153,10 +161,7 @@ def _rows(fields: dict[str, Any]) -> tuple[IndexRow, ...]:
 
 
 def _sources(records: Iterable[dict[str, Any]]) -> tuple[a.SourceProgress, ...]:
-    return tuple(
-        a.SourceProgress(**_converted(record, start_offsets=_offsets, end_offsets=_offsets))
-        for record in records
-    )
+    return tuple(map(read_source, records))
 
 
 def _converted(record: dict[str, Any], **converters: Callable[[Any], Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 __all__ = [
     "BATCH_COLUMNS",
     "FORMAT_VERSION",
+    "OFFSETS",
     "ROW_COLUMNS",
     "WRITTEN",
     "array",
@@ -24,6 +25,7 @@ __all__ = [
     "record",
     "rows_of",
     "rules_of",
+    "source_of",
 ]
 
 FORMAT_VERSION = 1
@@ -81,13 +83,40 @@ def rows_of(file: Any) -> dict[str, Any]:
     return record("Rows", files=array(file), **{name: array("long") for name in ROW_COLUMNS})
 
 
+OFFSETS = record(
+    "Offsets",
+    runs=array(record("OffsetRun", topic="string", topic_id="string", first="long", count="long")),
+    offsets=array("long"),
+    metadata=array("string"),
+)
+"""`PartitionOffset`s in their order. ``metadata`` is empty if that of all is."""
+
+
+def source_of(offsets: Any) -> dict[str, Any]:
+    """Avro's schema of a `SourceProgress`, with that of its offsets, or their name.
+
+    ``start_is_text`` says that ``start`` is left out: it is the text of ``start_offsets``.
+    """
+    return record(
+        "SourceProgress",
+        start=optional("string"),
+        end=optional("string"),
+        group=optional("string"),
+        start_offsets=offsets,
+        end_offsets="Offsets",
+        start_is_text="boolean",
+        end_is_text="boolean",
+        name=optional("string"),
+    )
+
+
 def _entry(version: int) -> dict[str, Any]:
     """The schema of a version. Avro defines a named type where it is met first and names it later.
 
     1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
     4: names of sources, and what is known of a query's state.
     5: which history an entry was put behind, whether its clock was checked, and a log's time set back; its requests are
-    judged by rules 2 (`spark_eos.protocol.types.RULES`).
+    judged by rules 2 (`spark_eos.protocol.types.RULES`). 6: offsets of partitions as columns (`OFFSETS`).
     """
     pair = record("Pair", name="string", value="string")
     stamp = record("ProducerStamp", producer_id="long", epoch="long", number="long")
@@ -99,6 +128,8 @@ def _entry(version: int) -> dict[str, Any]:
         offset="long",
         metadata="string",
     )
+    many = array(offset) if version < 6 else OFFSETS
+    many_again = array("PartitionOffset") if version < 6 else "Offsets"
     file = file_of(version)
     batches = record("BatchRefs", **{column: array("long") for column in BATCH_COLUMNS})
     name: dict[str, Any] = {"name": optional("string")} if version >= 4 else {}
@@ -138,12 +169,12 @@ def _entry(version: int) -> dict[str, Any]:
             topics=array("Pair"),
             files=array(record("StagedFile", topic="string", file=file, batches=batches)),
         ),
-        record("CommitOffsets", group="string", offsets=array(offset), producer=optional("ProducerStamp"))
+        record("CommitOffsets", group="string", offsets=many, producer=optional("ProducerStamp"))
         if version == 1
         else record(
             "CommitOffsets",
             group="string",
-            offsets=array(offset),
+            offsets=many,
             producer=optional("ProducerStamp"),
             member=optional(
                 record("Membership", member_id="string", generation="long", instance_id=optional("string"))
@@ -156,7 +187,9 @@ def _entry(version: int) -> dict[str, Any]:
             run_id="string",
             batch_id="long",
             sources=array(
-                record(
+                source_of("Offsets")
+                if version >= 6
+                else record(
                     "SourceProgress",
                     start=optional("string"),
                     end=optional("string"),
@@ -169,7 +202,7 @@ def _entry(version: int) -> dict[str, Any]:
             **since_4,
         ),
         record("EndTransaction", producer="ProducerStamp", commit="boolean"),
-        record("AdvanceLogStart", offsets=array("PartitionOffset")),
+        record("AdvanceLogStart", offsets=many_again),
         record("RaiseStagingFloor", seq="long"),
         *(() if version == 1 else _actions_v2()),
         *(() if version < 3 else _actions_v3()),
@@ -228,7 +261,7 @@ def _actions_v3() -> list[dict[str, Any]]:
     ]
 
 
-WRITTEN = (_entry(1), _entry(2), _entry(3), _entry(4), _entry(5))
+WRITTEN = (_entry(1), _entry(2), _entry(3), _entry(4), _entry(5), _entry(6))
 """Every schema that a release ever wrote, oldest first; the last one is written now."""
 
 

@@ -5,7 +5,6 @@ A snapshot is a cache of the entries it covers, until they are retired; then it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from io import BytesIO
 from itertools import chain
 from typing import Any
@@ -13,9 +12,17 @@ from typing import Any
 from immutables import Map
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.actions import PartitionOffset, SourceProgress
+from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.frame import Frame
 from spark_eos.protocol.index import Index, Rows
+from spark_eos.protocol.offset_columns import (
+    offset_columns,
+    read_offsets,
+    read_runs,
+    read_source,
+    runs_of,
+    source_columns,
+)
 from spark_eos.protocol.pieces import read_pieces, read_rows
 from spark_eos.protocol.snapshot_partitions import partition_columns, read_partitions
 from spark_eos.protocol.snapshot_schema import schemas
@@ -92,21 +99,15 @@ def _state(state: State) -> dict[str, Any]:
         "config": _pairs(state.config),
         "partitions": partition_columns(state.partitions),
         "producers": [_producer(state.producers[number]) for number in sorted(state.producers)],
-        "offsets": [
-            {
-                "group": group,
-                "offsets": [_offset(topic, number, at) for (topic, number), at in sorted(offsets.items())],
-            }
-            for group, offsets in sorted(state.offsets.items())
-        ],
+        "offsets": [_group_offsets(group, offsets) for group, offsets in sorted(state.offsets.items())],
         "groups": [_group(name, state.groups[name]) for name in sorted(state.groups)],
         "queries": [
             {
                 "name": name,
                 "query_id": query.query_id,
                 "batch_id": query.batch_id,
-                "sources": [_source(source) for source in query.sources],
-                "former": [_source(source) for source in query.former],
+                "sources": [*map(source_columns, query.sources)],
+                "former": [*map(source_columns, query.former)],
                 "stateful": query.stateful,
             }
             for name, query in sorted(state.queries.items())
@@ -114,12 +115,20 @@ def _state(state: State) -> dict[str, Any]:
     }
 
 
+def _group_offsets(group: str, offsets: Map[tuple[str, int], CommittedOffset]) -> dict[str, Any]:
+    found = [
+        (PartitionOffset(topic, at.topic_id, number, at.offset, at.metadata), at.timestamp_ms)
+        for (topic, number), at in sorted(offsets.items())
+    ]
+    return {
+        "group": group,
+        "offsets": offset_columns([at for at, _ in found]),
+        "timestamps": [timestamp_ms for _, timestamp_ms in found],
+    }
+
+
 def _pairs(config: Map[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in sorted(config.items())]
-
-
-def _keys(keys: Iterable[PartitionKey]) -> list[dict[str, Any]]:
-    return [{"topic_id": topic_id, "partition": number} for topic_id, number in keys]
 
 
 def _offset(topic: str, number: int, at: CommittedOffset) -> dict[str, Any]:
@@ -147,19 +156,22 @@ def _producer(producer: Producer) -> dict[str, Any]:
     return {
         **{name: getattr(producer, name) for name in plain},
         "transaction": producer.transaction.value,
-        "touched": _keys(sorted(producer.touched)),
+        "touched": runs_of(sorted(producer.touched)),
         "pending": [
             {"group": group, "offset": _offset(topic, number, at)}
             for (group, topic, number), at in sorted(producer.pending.items())
         ],
-        "sequences": [
-            {
-                "key": {"topic_id": key[0], "partition": key[1]},
-                "ranges": [list(one) for one in producer.window(key)],
-            }
-            for key in sorted(producer.sequences)
-        ],
+        "sequences": _windows(producer),
         "runs": list(producer.runs),
+    }
+
+
+def _windows(producer: Producer) -> dict[str, Any]:
+    windows = sorted(producer.sequences.items())
+    return {
+        "runs": runs_of(key for key, _ in windows),
+        "counts": [len(window) for _, window in windows],
+        "numbers": [*chain.from_iterable(window for _, window in windows)],
     }
 
 
@@ -177,26 +189,15 @@ def _group(name: str, group: Group) -> dict[str, Any]:
                 "instance_id": member.instance_id,
                 "client_id": member.client_id,
                 "generation": member.generation,
-                "held": _keys(member.held),
+                "held": runs_of(member.held),
             }
             for _, member in sorted(group.members.items())
         ],
         "assignment": [
-            {"member_id": member_id, "partitions": _keys(share)}
+            {"member_id": member_id, "partitions": runs_of(share)}
             for member_id, share in sorted(group.assignment.items())
         ],
         "empty_since_ms": group.empty_since_ms,
-    }
-
-
-def _source(source: SourceProgress) -> dict[str, Any]:
-    return {
-        "start": source.start,
-        "end": source.end,
-        "group": source.group,
-        "start_offsets": [at._asdict() for at in source.start_offsets],
-        "end_offsets": [at._asdict() for at in source.end_offsets],
-        "name": source.name,
     }
 
 
@@ -240,7 +241,7 @@ def _read_state(fields: dict[str, Any]) -> State:
                 if one.transaction is TransactionState.ONGOING
             }
         ),
-        offsets=Map({one["group"]: Map(map(_read_offset, one["offsets"])) for one in fields.pop("offsets")}),
+        offsets=Map({one["group"]: _read_group_offsets(one) for one in fields.pop("offsets")}),
         groups=Map({one["name"]: _read_group(one) for one in fields.pop("groups")}),
         queries=Map({one["name"]: _read_query(one) for one in fields.pop("queries")}),
         **fields,
@@ -269,6 +270,36 @@ def _read_partition(fields: dict[str, Any]) -> Partition:
     )
 
 
+def _read_keys(fields: list[dict[str, Any]]) -> tuple[PartitionKey, ...]:
+    if fields and "partition" in fields[0]:
+        return tuple(map(_read_key, fields))  # Up to schema 4.
+    return tuple(read_runs(fields))
+
+
+def _read_group_offsets(fields: dict[str, Any]) -> Map[tuple[str, int], CommittedOffset]:
+    offsets = fields["offsets"]
+    if not isinstance(offsets, dict):
+        return Map(map(_read_offset, offsets))  # Up to schema 4.
+    return Map(
+        {
+            (at.topic, at.partition): CommittedOffset(at.topic_id, at.offset, at.metadata, timestamp_ms)
+            for at, timestamp_ms in zip(read_offsets(offsets), fields["timestamps"], strict=True)
+        }
+    )
+
+
+def _read_windows(fields: Any) -> Map[PartitionKey, tuple[int, ...]]:
+    if not isinstance(fields, dict):  # Up to schema 4.
+        return Map((_read_key(one["key"]), tuple(chain.from_iterable(one["ranges"]))) for one in fields)
+    numbers, at, windows = fields["numbers"], 0, {}
+    for key, count in zip(read_runs(fields["runs"]), fields["counts"], strict=True):
+        windows[key] = tuple(numbers[at : at + count])
+        at += count
+    if at != len(numbers):
+        raise CorruptRecordError("sequence numbers that belong to no partition")
+    return Map(windows)
+
+
 def _read_offset(fields: dict[str, Any]) -> tuple[tuple[str, int], CommittedOffset]:
     at = CommittedOffset(fields["topic_id"], fields["offset"], fields["metadata"], fields["timestamp_ms"])
     return (fields["topic"], fields["partition"]), at
@@ -286,12 +317,9 @@ def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
         **{
             **fields,
             "transaction": transaction,
-            "touched": Map((_read_key(key), True) for key in fields["touched"]),
+            "touched": Map((key, True) for key in _read_keys(fields["touched"])),
             "pending": Map(pending),
-            "sequences": Map(
-                (_read_key(one["key"]), tuple(chain.from_iterable(one["ranges"])))
-                for one in fields["sequences"]
-            ),
+            "sequences": _read_windows(fields["sequences"]),
             "runs": tuple(fields["runs"]),
         }
     )
@@ -305,14 +333,14 @@ def _read_group(fields: dict[str, Any]) -> Group:
                 **one,
                 "topics": tuple(one["topics"]),
                 "assignors": tuple(one["assignors"]),
-                "held": tuple(map(_read_key, one["held"])),
+                "held": _read_keys(one["held"]),
             }
         )
     return Group(
         fields["generation"],
         fields["assignor"],
         Map(members),
-        Map({one["member_id"]: tuple(map(_read_key, one["partitions"])) for one in fields["assignment"]}),
+        Map({one["member_id"]: _read_keys(one["partitions"]) for one in fields["assignment"]}),
         fields["empty_since_ms"],
     )
 
@@ -321,14 +349,7 @@ def _read_query(fields: dict[str, Any]) -> Query:
     return Query(
         fields["query_id"],
         fields["batch_id"],
-        tuple(map(_read_source, fields["sources"])),
-        tuple(map(_read_source, fields.get("former", ()))),
+        tuple(map(read_source, fields["sources"])),
+        tuple(map(read_source, fields.get("former", ()))),
         fields.get("stateful"),
     )
-
-
-def _read_source(fields: dict[str, Any]) -> SourceProgress:
-    start, end = (
-        tuple(PartitionOffset(**at) for at in fields[name]) for name in ("start_offsets", "end_offsets")
-    )
-    return SourceProgress(fields["start"], fields["end"], fields["group"], start, end, fields.get("name"))

@@ -6,7 +6,16 @@ from functools import cache
 from typing import Any
 
 from spark_eos.protocol.pieces import PIECES
-from spark_eos.protocol.schema import array, file_of, fingerprint, optional, record, rows_of
+from spark_eos.protocol.schema import (
+    OFFSETS,
+    array,
+    file_of,
+    fingerprint,
+    optional,
+    record,
+    rows_of,
+    source_of,
+)
 
 __all__ = ["WRITTEN", "schemas"]
 
@@ -40,6 +49,7 @@ def _schema(version: int) -> dict[str, Any]:
 
     1: the first. 2: where a transaction began. 3: names of sources, former ones, and whether a query keeps state.
     4: the rules by which requests are judged, the lineages, and how often the time was set back.
+    5: offsets, and partitions that a producer or a member has, as columns.
     """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
@@ -81,9 +91,11 @@ def _schema(version: int) -> dict[str, Any]:
         transaction="string",
         started_ms="long",
         last_ms="long",
-        touched=array("Key" if version < 4 else key),
+        touched=array("Key" if version < 4 else key) if version < 5 else array("Run"),
         pending=array(record("Pending", group="string", offset=offset)),
-        sequences=array(record("Sequences", key="Key", ranges=array(longs))),
+        sequences=array(record("Sequences", key="Key", ranges=array(longs)))
+        if version < 5
+        else record("Windows", runs=array("Run"), counts=longs, numbers=longs),
         runs=text,
         **({"started_seq": "long"} if version >= 2 else {}),
     )
@@ -96,7 +108,7 @@ def _schema(version: int) -> dict[str, Any]:
         instance_id=optional("string"),
         client_id="string",
         generation="long",
-        held=array("Key"),
+        held=array("Key" if version < 5 else "Run"),
     )
     group = record(
         "Group",
@@ -104,17 +116,23 @@ def _schema(version: int) -> dict[str, Any]:
         generation="long",
         assignor="string",
         members=array(member),
-        assignment=array(record("Share", member_id="string", partitions=array("Key"))),
+        assignment=array(
+            record("Share", member_id="string", partitions=array("Key" if version < 5 else "Run"))
+        ),
         empty_since_ms="long",
     )
-    source = record(
-        "SourceProgress",
-        start=optional("string"),
-        end=optional("string"),
-        group=optional("string"),
-        start_offsets=array(place),
-        end_offsets=array("PartitionOffset"),
-        **({"name": optional("string")} if version >= 3 else {}),
+    source = (
+        source_of("Offsets")
+        if version >= 5
+        else record(
+            "SourceProgress",
+            start=optional("string"),
+            end=optional("string"),
+            group=optional("string"),
+            start_offsets=array(place),
+            end_offsets=array("PartitionOffset"),
+            **({"name": optional("string")} if version >= 3 else {}),
+        )
     )
     query = record(
         "Query",
@@ -150,13 +168,15 @@ def _schema(version: int) -> dict[str, Any]:
         config=array("Pair"),
         partitions=array(partition) if version < 4 else _partitions(),
         producers=array(producer),
-        offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset"))),
+        offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset")))
+        if version < 5
+        else array(record("GroupOffsets", group="string", offsets=OFFSETS, timestamps=longs)),
         groups=array(group),
         queries=array(query),
     )
 
 
-WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4))
+WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4), _schema(5))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

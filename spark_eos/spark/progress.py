@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spark_eos.protocol.actions import PartitionOffset, SourceProgress
+from spark_eos.protocol.offset_columns import offsets_text
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.checkpoint import SourceRange
 from spark_eos.spark.offsets import SourceOffset
@@ -69,15 +70,12 @@ def _progress(
         begin = SourceOffset.from_json_dict(json.loads(start)).positions
     else:
         begin = finish.initial  # The first batch: the source says in its end where it began.
-    text = (_text(begin), _text(finish.positions))
+    starts, ends = _offsets(begin, finish.topic_ids), _offsets(finish.positions, finish.topic_ids)
+    text = (offsets_text(starts), offsets_text(ends))
     if finish.log_id != log_id:
         return SourceProgress(*text)
-    return SourceProgress(
-        *text,
-        group=finish.group or group or default_group,
-        start_offsets=_offsets(begin, finish.topic_ids),
-        end_offsets=_offsets(finish.positions, finish.topic_ids),
-    )
+    named = finish.group or group or default_group
+    return SourceProgress(*text, group=named, start_offsets=starts, end_offsets=ends)
 
 
 def _offsets(
@@ -87,10 +85,3 @@ def _offsets(
         PartitionOffset(at.topic, topic_ids[at.topic], at.partition, offset)
         for at, offset in sorted(positions.items())
     )
-
-
-def _text(positions: Mapping[TopicPartition, int]) -> str:
-    nested: dict[str, dict[str, int]] = {}
-    for at, offset in sorted(positions.items()):
-        nested.setdefault(at.topic, {})[str(at.partition)] = offset
-    return json.dumps(nested)

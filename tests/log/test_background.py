@@ -6,15 +6,18 @@ import subprocess
 import sys
 import threading
 
+import pyarrow as pa
 import pytest
 
 from spark_eos.errors import StoreUnavailableError
 from spark_eos.log import names, snapshots
 from spark_eos.log.log import Log
+from spark_eos.log.plan import Isolation, plan
 from spark_eos.log.snapshots import newest_snapshot
 from spark_eos.protocol import pieces
-from spark_eos.protocol.actions import AlterLog
+from spark_eos.protocol.actions import AlterLog, AppendBatches
 from spark_eos.protocol.rules import sealing
+from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
 
@@ -107,6 +110,22 @@ def test_a_small_snapshot_needs_no_thread(log, store, monkeypatch):
     assert newest_snapshot(store).seq == 3
 
 
+def append(log, number):
+    topic = log.topic("t")
+    with log.stage(topic) as writer:
+        writer.append(pa.table({"value": [b"%d" % number]}), 0)
+        files = writer.finish()
+    log.commit(lambda _: (AppendBatches(NO_PRODUCER, ((topic.name, topic.topic_id),), files),))
+
+
+def values(log):
+    state = log.state
+    end = state.partitions[state.topics["t"].topic_id, 0].end
+    fetches = plan(state, TopicPartition("t", 0), 0, end, Isolation.READ_COMMITTED, log.load)
+    topic = log.topic("t")
+    return [value for fetch in fetches for value in log.read(topic, fetch).column("value").to_pylist()]
+
+
 class Encoding:
     """Which threads encode sealed rows."""
 
@@ -157,13 +176,14 @@ def test_no_follower_encodes_many_rows_while_it_reads(store, monkeypatch):
     log.ensure_topic("t", 1)
     log.upkeep._saved_s = 1.0
     reader = Log.open(store)
-    rows(log, 42)
-    done()
-    assert newest_snapshot(store).seq >= 20
     encoding = Encoding(monkeypatch)
-    reader.follow()
+    for _ in range(42):
+        rows(log, 1)
+        done()  # The snapshot of the writer.
+        reader.follow()
     done()
     assert set(encoding.by) == {"eoslog-snapshot"}
+    assert len(encoding.by) >= 12, "of the writer, and of the reader"
     sealed = reader.state.partitions[log.topic("t").topic_id, 0].index.pieces
     assert [piece.is_held for piece in sealed[:4]] == [False] * 4
     assert len(values(reader)) == 42
@@ -184,7 +204,7 @@ def test_few_sealed_rows_need_no_thread(store, monkeypatch):
 _ENDS = """
 import sys
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import AlterLog
+from spark_eos.protocol.actions import AlterLog, AppendBatches
 log = Log.create(sys.argv[1], snapshot_interval=3)
 log.does_upkeep = False
 log.ensure_topic("t", 300)

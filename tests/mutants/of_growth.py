@@ -19,6 +19,22 @@ _OF_MAINTAIN = ("tests/maintenance/test_maintain.py",)
 MUTANTS = (
     # -- sealing ----------------------------------------------------------------------------------------
     Mutant(
+        "runs-over-topics",
+        "spark_eos/protocol/offset_columns.py",
+        "        if key != (topic_id, expected):",
+        "        if key[1] != expected:",
+        "partitions of one topic are written down as those of another",
+        ("tests/protocol/test_offset_columns.py",),
+    ),
+    Mutant(
+        "texts-of-sources-made-up",
+        "spark_eos/protocol/offset_columns.py",
+        "is_text = bool(offsets) and fields[name] == offsets_text(offsets)",
+        "is_text = bool(offsets)",
+        "a source's position is another text in the log than its writer has, and the restarted query is refused",
+        ("tests/protocol/test_offset_columns.py",),
+    ),
+    Mutant(
         "sealed-rows-encoded-at-once",
         _SEALING,
         "        pieces.append(piece)\n        _join(pieces)",

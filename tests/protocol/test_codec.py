@@ -122,6 +122,7 @@ def test_schemas_that_were_written_never_change():
         "199551f980be081d",
         "056127e361e6b024",
         "f71b31a2d9927abf",
+        "9af850fd4c4185fa",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(WRITTEN[-1])
     assert BatchRef._fields == BATCH_COLUMNS

@@ -227,6 +227,7 @@ def test_schemas_that_were_written_never_change():
         "38b66d9231cb2085",
         "f184823d02eea4ae",
         "7d3a3d53b25367ea",
+        "dd48f878892fcaef",
     ]
     assert (sealing.PIECE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
 

@@ -209,6 +209,7 @@ def _check_groups(
                     f"{'nowhere' if start is None else start.offset}. "
                     + (_remedy(action, same_query=False) if own is None else _begin_at(action, group))
                 )
+    committed: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
     for (group, topic, partition), end in ends.items():
         if topic not in state.topics:
             continue  # Deleted since: the query may go on without it, and no group keeps offsets of it.
@@ -217,8 +218,10 @@ def _check_groups(
             raise InvalidRequestError(
                 f"group {group!r} cannot go on at offset {end.offset} of {topic}-{partition}"
             )
-        committed = CommittedOffset(end.topic_id, end.offset, "", state.timestamp_ms)
-        offsets = offsets.set(group, offsets.get(group, _NO_OFFSETS).set((topic, partition), committed))
+        of_group = committed.setdefault(group, {})
+        of_group[topic, partition] = CommittedOffset(end.topic_id, end.offset, "", state.timestamp_ms)
+    for group, new in committed.items():
+        offsets = offsets.set(group, offsets.get(group, _NO_OFFSETS).update(new))
     return offsets
 
 
