@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Callable
 
-from spark_eos.errors import EosLogError, NotALogError, ObjectNotFoundError
+from spark_eos.errors import DivergedLogError, EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import names
 from spark_eos.log.background import in_background
 from spark_eos.log.clock import Clock
@@ -161,8 +161,7 @@ class Upkeep:
         begun = self._clock.monotonic()
         try:
             self._make_sure()
-            self._snapshots.write()
-            self._snapshots.drop_old()
+            self._write()
             self._seen_s = self._clock.monotonic()
             self._saved_s -= self._seen_s - begun
         except Exception as error:  # noqa: BLE001  (nobody waits for this thread)
@@ -195,8 +194,7 @@ class Upkeep:
             self._make_sure()
             self._snapshots.look()
             missing = self._snapshots.missing
-            written = self._snapshots.write()
-            self._snapshots.drop_old()
+            written = self._write()
             return missing if written else None
 
     def retire(self, state: State, count: int) -> int:
@@ -210,12 +208,27 @@ class Upkeep:
         with self._lock:
             return self._retirer.last(state, self._snapshots.look())
 
+    def _write(self) -> bool:
+        """Store the snapshot that is missing, and delete older ones; whether this process stored it.
+
+        Its files may have been exchanged since the last look, while this process was paused: then what it has stored
+        is of another history, and is deleted. Raises `DivergedLogError`.
+        """
+        written = self._snapshots.write()
+        try:
+            self._check()
+        except DivergedLogError:
+            if written:
+                self._snapshots.withdraw()
+            raise
+        self._snapshots.drop_old()
+        return written
+
     def _step(self, state: State) -> bool:
         """One piece of work; whether there was any."""
         if self._snapshots.is_due:
             self._make_sure()
-            self._snapshots.write()
-            self._snapshots.drop_old()
+            self._write()
             return True
         if not self._retirer.left(state, self._snapshots.stored):
             return False

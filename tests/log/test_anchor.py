@@ -207,6 +207,34 @@ def test_maintenance_leaves_another_history_alone(tmp_path):
     assert sorted(str(one.relative_to(url)) for one in url.rglob("*.avro")) == before
 
 
+def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypatch):
+    """It wakes in another history: what it stores then is deleted, and what the others have deleted stays so."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log = Log.create(url, snapshot_interval=4)
+    log.does_upkeep = False
+    log.commit(create("a"))
+    copied(url, copy)
+    for at in range(5):
+        log.commit(create(f"b{at}"))
+    store_it = log.store.create
+
+    def paused(name, data):
+        if name.startswith(names.SNAPSHOTS):
+            put_back(url, copy)
+            Log.open(url).commit(create("n"))
+        store_it(name, data)
+
+    monkeypatch.setattr(log.store, "create", paused)
+    with pytest.raises(DivergedLogError):
+        log.upkeep.snapshot()
+    assert [*log.store.list(names.SNAPSHOTS)] == []
+    other = Log.open(url)
+    assert sorted(other.state.topics) == ["a", "n"]
+    found = []
+    verify(url, found.append)
+    assert found == []
+
+
 def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
     url, copy = tmp_path / "log", tmp_path / "copy"
     log = Log.create(url, snapshot_interval=4)
