@@ -157,7 +157,9 @@ class Snapshots:
     def withdraw(self) -> None:
         """Delete the snapshot that `write` has stored last: it is of another history than the log that is there now."""
         assert self._passed is not None
-        _LOG.warning("the snapshot behind entry %d is of a history that is gone: it is deleted", self._passed.seq)
+        _LOG.warning(
+            "the snapshot behind entry %d is of a history that is gone: it is deleted", self._passed.seq
+        )
         self._store.delete(names.snapshot(self._passed.seq))
 
     def drop_old(self) -> int:
