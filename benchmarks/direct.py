@@ -13,8 +13,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_eos.spark.datasource import EosLogDataSource
-from spark_eos.spark.sink import EosLogStreamWriter
-from spark_eos.spark.task import TaskMessage
+from spark_eos.spark.sink.sink import EosLogStreamWriter
+from spark_eos.spark.sink.task import TaskMessage
 
 __all__ = ["Query"]
 

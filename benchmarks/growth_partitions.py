@@ -13,10 +13,10 @@ from pathlib import Path
 
 from immutables import Map
 
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.sealing import PIECE_ROWS, seal
-from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY, Partition, State
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 

@@ -13,17 +13,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from spark_eos.log.collector import paused
+from spark_eos.log.gc_pause import paused
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.rules import Accepted, apply_entry
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
-from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile, TopicPartition
-from spark_eos.spark.checkpoint import SourceRange
-from spark_eos.spark.offsets import SourceOffset
-from spark_eos.spark.progress import source_progress
+from spark_eos.spark.sink.checkpoint import SourceRange
+from spark_eos.spark.sink.source_progress import source_progress
+from spark_eos.spark.source.offsets import SourceOffset
 
 NOW_MS = 1_700_000_000_000
 T = TypeVar("T")

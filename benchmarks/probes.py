@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.batch import EosLogBatchReader
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.source.batch import EosLogBatchReader
+from spark_eos.spark.source.source import EosLogStreamReader
 
 TOPIC = "t"
 

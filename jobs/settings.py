@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_eos import Admin
 from spark_eos.errors import EosLogError
-from spark_eos.spark.history import require_own_log
+from spark_eos.spark.sink.query_history import require_own_log
 from spark_eos.spark.start import start_query
 
 __all__ = [

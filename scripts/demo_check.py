@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 from immutables import Map
 
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition

@@ -13,8 +13,8 @@ from spark_eos import errors
 
 if TYPE_CHECKING:
     from spark_eos.clients.admin import Admin
-    from spark_eos.clients.consumer import Consumer
-    from spark_eos.clients.producer import Producer
+    from spark_eos.clients.consumer.consumer import Consumer
+    from spark_eos.clients.producer.producer import Producer
     from spark_eos.clients.records import ConsumerGroupMetadata, ConsumerRecord, RecordMetadata
     from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
@@ -35,11 +35,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Admin": "spark_eos.clients.admin",
-    "Consumer": "spark_eos.clients.consumer",
+    "Consumer": "spark_eos.clients.consumer.consumer",
     "ConsumerGroupMetadata": "spark_eos.clients.records",
     "ConsumerRecord": "spark_eos.clients.records",
     "OffsetAndMetadata": "spark_eos.protocol.types",
-    "Producer": "spark_eos.clients.producer",
+    "Producer": "spark_eos.clients.producer.producer",
     "RecordMetadata": "spark_eos.clients.records",
     "TopicPartition": "spark_eos.protocol.types",
 }

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import EosLogError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
+from spark_eos.log.data.arrow_file import compression_of
 from spark_eos.log.log import Log
-from spark_eos.log.staging import compression_of
 from spark_eos.maintenance.compaction import Compactor
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
 from tests.log.fakes import FakeClock
@@ -87,7 +87,7 @@ class World:
     def writer(self) -> str:
         """Who wrote the newest entry."""
         seq = self.log.follow().seq
-        name = names.entry(seq, self.log.state.entries_per_folder)
+        name = paths.entry(seq, self.log.state.entries_per_folder)
         return decode_entry(self.store.read(name), seq, name).requests[0].writer
 
     def values(self) -> list[bytes]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from spark_eos.clients.config import CONSUMER, PRODUCER
-from spark_eos.clients.transactions import ClientState
+from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.log.settings import LOG_CONFIGS
 from spark_eos.log.topics import TOPIC_CONFIGS
 from spark_eos.storage.settings import SETTINGS

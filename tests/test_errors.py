@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition, errors
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (
@@ -25,8 +25,8 @@ from spark_eos.protocol.actions import (
     ReplaceSegments,
     SourceProgress,
 )
+from spark_eos.protocol.encoding.index_blocks import checksum
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.pieces import checksum
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import open_store
 from spark_eos.storage.memory import MemoryStore
@@ -271,7 +271,7 @@ def diverged_log(env):
     consumer.assign([T0])
     run(env.producer(), "x")
     assert len(consumer.poll(0)) == 1
-    last = names.entry(env.log.follow().seq, env.log.state.entries_per_folder)
+    last = paths.entry(env.log.follow().seq, env.log.state.entries_per_folder)
     env.store.inner.delete(last)
     yield lambda: consumer.poll(0)
     yield consumer.close

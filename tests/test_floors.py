@@ -128,7 +128,7 @@ def module_name(path: str) -> str:
 
 
 def part_of(module: str) -> str:
-    """``spark_eos.log.tail`` -> log; the package itself -> __init__; the shim -> pyspark_eoslog.
+    """``spark_eos.log.commit.tail`` -> log; the package itself -> __init__; the shim -> pyspark_eoslog.
 
     A public name imported from the package itself (`spark_eos.Producer`) is its front's, too.
     """
@@ -156,21 +156,21 @@ def test_every_floor_is_looked_at():
     ("path", "source"),
     [
         (
-            "spark_eos/storage/posix.py",
+            "spark_eos/storage/posix/store.py",
             "import os\nimport pyarrow\nfrom spark_eos.errors import StorageError",
         ),
-        ("spark_eos/storage/posix.py", "from .store import Store"),
+        ("spark_eos/storage/memory.py", "from .store import Store"),
         (
             "spark_eos/protocol/state.py",
             "from io import BytesIO\nfrom .types import x\nfrom spark_eos import errors",
         ),
         (
-            "spark_eos/log/tail.py",
+            "spark_eos/log/topics.py",
             "import time\nfrom spark_eos.storage import Store\nfrom ..protocol import State",
         ),
-        ("spark_eos/clients/producer.py", "from spark_eos.log import Log"),
+        ("spark_eos/clients/producer/producer.py", "from spark_eos.log import Log"),
         ("spark_eos/cli/main.py", "from spark_eos.clients import Admin\nfrom spark_eos.maintenance import x"),
-        ("spark_eos/spark/sink.py", "import pyspark.sql\nfrom spark_eos.log import Log"),
+        ("spark_eos/spark/sink/sink.py", "import pyspark.sql\nfrom spark_eos.log import Log"),
         (
             "spark_eos/testing/contract.py",
             "from spark_eos.storage import Store\nfrom spark_eos.clients import x",
@@ -188,25 +188,29 @@ def test_what_is_allowed(path, source):
     ("path", "source", "reason"),
     [
         # A lower floor imports a higher one, in each of the ways there are.
-        ("spark_eos/storage/posix.py", "import spark_eos.log", "higher floor"),
-        ("spark_eos/storage/posix.py", "from spark_eos.protocol.types import x", "higher floor"),
+        ("spark_eos/storage/posix/store.py", "import spark_eos.log", "higher floor"),
+        ("spark_eos/storage/posix/store.py", "from spark_eos.protocol.types import x", "higher floor"),
         ("spark_eos/protocol/state.py", "from ..log import tail", "higher floor"),
         ("spark_eos/protocol/rules/ends.py", "from ...log import tail", "higher floor"),
         ("spark_eos/log/__init__.py", "from ..clients import Producer", "higher floor"),
-        ("spark_eos/log/tail.py", "from .. import clients", "higher floor"),
-        ("spark_eos/log/tail.py", "from spark_eos import cli", "higher floor"),
+        ("spark_eos/log/topics.py", "from .. import clients", "higher floor"),
+        ("spark_eos/log/commit/tail.py", "from spark_eos import cli", "higher floor"),
         ("spark_eos/clients/x.py", "def f():\n    from spark_eos.spark import sink", "higher floor"),
-        ("spark_eos/cli/x.py", "if TYPE_CHECKING:\n    import spark_eos.spark.sink", "higher floor"),
+        ("spark_eos/cli/x.py", "if TYPE_CHECKING:\n    import spark_eos.spark.sink.sink", "higher floor"),
         ("spark_eos/maintenance/x.py", "importlib.import_module('spark_eos.spark')", "higher floor"),
         ("spark_eos/maintenance/x.py", "__import__('spark_eos.spark')", "higher floor"),
         # A floor below that is none of its business.
         ("spark_eos/protocol/state.py", "from spark_eos.storage import Store", "none of protocol's business"),
-        ("spark_eos/spark/sink.py", "from spark_eos.storage.posix import x", "none of spark's business"),
-        ("spark_eos/spark/sink.py", "from spark_eos import storage", "none of spark's business"),
+        (
+            "spark_eos/spark/sink/sink.py",
+            "from spark_eos.storage.posix.store import x",
+            "none of spark's business",
+        ),
+        ("spark_eos/spark/sink/sink.py", "from spark_eos import storage", "none of spark's business"),
         ("spark_eos/errors.py", "from spark_eos.storage import Store", "higher floor"),
         # The front, the testing tools and the shim are for others.
-        ("spark_eos/log/tail.py", "from spark_eos import Producer", "front"),
-        ("spark_eos/log/tail.py", "import spark_eos", "front"),
+        ("spark_eos/log/commit/tail.py", "from spark_eos import Producer", "front"),
+        ("spark_eos/log/commit/tail.py", "import spark_eos", "front"),
         ("spark_eos/clients/x.py", "from spark_eos.testing import faulty", "testing tools"),
         ("spark_eos/spark/x.py", "import pyspark_eoslog", "front"),
         # Spark.

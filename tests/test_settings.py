@@ -16,7 +16,7 @@ import pytest
 
 from spark_eos import Admin, Producer
 from spark_eos.clients.config import CONSUMER, PRODUCER
-from spark_eos.clients.heartbeat import HeartbeatThread, heartbeat_name
+from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import (
     ConfigError,
     IllegalStateError,
@@ -27,8 +27,8 @@ from spark_eos.errors import (
     UnstableOffsetCommitError,
 )
 from spark_eos.log.log import Log
+from spark_eos.log.snapshots.maintenance import Upkeep
 from spark_eos.log.topics import TOPIC_CONFIGS
-from spark_eos.log.upkeep import Upkeep
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from spark_eos.cli.arguments import Commands, add_command, setting
 from spark_eos.cli.tables import print_json, print_table
 from spark_eos.clients.admin import Admin
-from spark_eos.log.history import iso
 from spark_eos.log.settings import LOG_CONFIGS
+from spark_eos.log.time_travel import iso
 
 __all__ = ["add_commands"]
 

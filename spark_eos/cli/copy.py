@@ -10,7 +10,7 @@ from spark_eos.cli.tables import print_json
 from spark_eos.cli.verify import Progress
 from spark_eos.log.stores import NO_SETTINGS
 from spark_eos.maintenance.copying import copy_log
-from spark_eos.maintenance.verify import Finding
+from spark_eos.maintenance.verify.verify import Finding
 
 __all__ = ["add_commands"]
 

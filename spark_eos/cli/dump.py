@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spark_eos.log.history import earliest, replay, state_at
 from spark_eos.log.log import Log
+from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.actions import (
     AppendBatches,
     CreateTopic,

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from spark_eos.cli.arguments import Commands, add_command
 from spark_eos.cli.tables import NOTHING, print_json, print_table
-from spark_eos.log.chronicle import Changes, Transaction, changes, transactions
-from spark_eos.log.history import earliest, entry_at_time, iso, time_ms
+from spark_eos.log.history import Changes, Transaction, changes, transactions
 from spark_eos.log.log import Log
+from spark_eos.log.time_travel import earliest, entry_at_time, iso, time_ms
 
 __all__ = ["add_commands"]
 

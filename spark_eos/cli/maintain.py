@@ -16,7 +16,7 @@ from types import FrameType
 from spark_eos.cli.arguments import Commands, add_command, commas
 from spark_eos.cli.tables import print_json, print_table
 from spark_eos.clients.admin import Admin
-from spark_eos.clients.heartbeat import heartbeat_name
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import STEPS, Maintainer, check_steps, size_text

@@ -12,7 +12,7 @@ from typing import TextIO
 from spark_eos.cli.arguments import Commands, add_command
 from spark_eos.cli.tables import print_json
 from spark_eos.errors import CorruptRecordError
-from spark_eos.maintenance.verify import Finding, Summary, Verdict, verify
+from spark_eos.maintenance.verify.verify import Finding, Summary, Verdict, verify
 
 __all__ = ["Progress", "add_commands"]
 

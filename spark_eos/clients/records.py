@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.log.layout import TIMESTAMP_TYPE
-from spark_eos.log.read import Records
+from spark_eos.log.data.layout import TIMESTAMP_TYPE
+from spark_eos.log.data.records import Records
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.actions import Membership
 from spark_eos.protocol.state import Topic

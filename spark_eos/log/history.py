@@ -1,242 +1,298 @@
-"""A log as it was: the state behind an earlier entry, as long as the entries are there that lead to it.
-
-Retired entries lead nowhere any more. The oldest state that can be had is that of the oldest snapshot, or of entry 0
-while nothing is retired.
-"""
+"""What happened: the transactions that ended, one after the other, and what changed between two entries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from spark_eos.errors import (
-    CorruptRecordError,
-    InvalidRequestError,
-    ObjectNotFoundError,
-    OffsetOutOfRangeError,
-    UnknownTopicOrPartitionError,
-)
-from spark_eos.log import names
+from immutables import Map
+
+from spark_eos.errors import InvalidRequestError
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Fetch, Isolation, partition_of, plan
-from spark_eos.protocol.actions import Entry
-from spark_eos.protocol.codec import decode_entry
-from spark_eos.protocol.index import Kind
-from spark_eos.protocol.rules import apply_entry
-from spark_eos.protocol.snapshot import decode_snapshot
-from spark_eos.protocol.state import EMPTY, State
-from spark_eos.protocol.types import TopicPartition
+from spark_eos.log.time_travel import earliest, replay, state_at
+from spark_eos.protocol.actions import (
+    AppendBatches,
+    CommitMicroBatch,
+    CommitOffsets,
+    EndTransaction,
+    Entry,
+    Request,
+)
+from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.rules import Accepted, apply
+from spark_eos.protocol.state import PartitionKey, State, TransactionState
+from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 
-__all__ = [
-    "Step",
-    "as_of",
-    "earliest",
-    "entry_at_time",
-    "iso",
-    "plan_as_of",
-    "replay",
-    "state_at",
-    "time_ms",
-]
+__all__ = ["Changes", "PartitionChange", "Span", "Transaction", "changes", "transactions"]
 
+ProducerRow: TypeAlias = "tuple[str | None, int, int, str]"
 
-class Step(NamedTuple):
-    """An entry, and the states before and behind it."""
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
-    entry: Entry
-    before: State
-    after: State
+_ENDED = {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 
 
-def state_at(log: Log, seq: int) -> State:
-    """The state behind entry ``seq``: of the nearest snapshot, and the entries from there on.
+class Span(NamedTuple):
+    """``records`` of one transaction in a partition, from offset ``first`` to ``last``; others may lie between."""
 
-    Raises `InvalidRequestError`, naming the earliest one there is, if ``seq`` is retired or not there yet.
+    topic: str
+    partition: int
+    first: int
+    last: int
+    records: int
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A transaction, by the entry that ended it. One without a producer is a write that stands for itself.
+
+    ``timestamp_ms`` is the time of that entry. ``groups`` are the offsets that were committed with it.
     """
-    newest = log.state if log.state.seq >= seq else log.follow()
-    if newest.seq == seq:
-        return newest
-    if not 0 <= seq < newest.seq:
-        raise InvalidRequestError(f"{log.url} has no entry {seq}: its entries are 0 to {newest.seq}")
-    state = next((found for found in _snapshots(log, seq)), EMPTY)
-    for step in replay(log, state, seq):
-        state = step.after
-    return state
+
+    seq: int
+    timestamp_ms: int
+    writer: str
+    producer: ProducerStamp
+    commit: bool
+    transactional_id: str | None = None
+    query_id: str | None = None
+    batch_id: int | None = None
+    spans: tuple[Span, ...] = ()
+    groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+
+    @property
+    def records(self) -> dict[str, int]:
+        """Records by topic."""
+        found: dict[str, int] = {}
+        for span in self.spans:
+            found[span.topic] = found.get(span.topic, 0) + span.records
+        return found
 
 
-def entry_at_time(log: Log, timestamp_ms: int) -> int:
-    """The last entry whose time is not after ``timestamp_ms``: what there was at that time.
+def transactions(log: Log, first: int = 0, last: int | None = None) -> Iterator[Transaction]:
+    """The transactions that ended in entries ``first`` to ``last`` (the newest), or where they are retained.
 
-    An entry's time is its writer's, but never before that of the entry before it, unless a wrong clock had driven it
-    ahead and it was set back (`eoslog clock --mend`). Raises `InvalidRequestError`,
-    naming the earliest time, if that entry is retired or the log began later; and for a time to come.
+    What is retired, and all up to the oldest snapshot, is left out: see `spark_eos.log.time_travel.earliest`.
     """
-    newest = log.follow()
-    if newest.timestamp_ms <= timestamp_ms:
-        now_ms = log.clock.now_ms()
-        if timestamp_ms > max(now_ms, newest.timestamp_ms):
-            raise InvalidRequestError(
-                f"{iso(timestamp_ms)} is yet to come ({iso(now_ms)} now): what {log.url} will hold then is not known"
-            )
-        return newest.seq
-    state, last = EMPTY, newest.seq
-    for found in _snapshots(log, newest.seq):
-        if found.timestamp_ms <= timestamp_ms:
-            state = found
-            break
-        last = found.seq
-    seq = state.seq
-    try:
-        for step in replay(log, state, last):
-            if step.after.timestamp_ms <= timestamp_ms:
-                seq = step.entry.seq
-            elif newest.time_resets == step.after.time_resets:
-                break  # Else the log's time may go back once more.
-    except InvalidRequestError:
-        if state is not EMPTY:
-            raise
-    if seq < 0 or (state is EMPTY and _is_retired(log, 1)):
-        first = earliest(log)
-        raise InvalidRequestError(
-            f"what {log.url} held at {iso(timestamp_ms)} is not there any more, or was not yet: the earliest is entry "
-            f"{first.seq}, of {iso(first.timestamp_ms)}"
-        )
-    return seq
+    oldest, end = earliest(log), log.follow().seq
+    last = end if last is None else min(last, end)
+    start = oldest if first - 1 <= oldest.seq else state_at(log, min(first - 1, last))
+    topics = {topic.topic_id: topic.name for topic in start.topics.values()}
+    for step in replay(log, start, last):
+        yield from _of_entry(step.entry, step.before, topics)
 
 
-def earliest(log: Log) -> State:
-    """The oldest state that can be had."""
-    if log.follow().seq < 1 or not _is_retired(log, 1):
-        return next(replay(log, EMPTY, 0)).after
-    oldest = log.state
-    for state in _snapshots(log, log.state.seq):
-        oldest = state
-    return oldest
-
-
-def replay(log: Log, state: State, last: int) -> Iterator[Step]:
-    """The steps from ``state`` to that behind entry ``last``.
-
-    Raises `InvalidRequestError` if one of the entries is retired, `CorruptRecordError`.
-    """
-    for seq in range(state.seq + 1, last + 1):
-        name = names.entry(seq, log.state.entries_per_folder)
-        try:
-            data = log.store.read(name)
-        except ObjectNotFoundError:
-            data = None
-        if data is None or not data.size:
-            first = earliest(log)
-            raise InvalidRequestError(
-                f"entry {seq} of {log.url} is retired: nobody knows any more what the log was like behind it. The "
-                f"earliest is entry {first.seq}, of {iso(first.timestamp_ms)}"
-            )
-        entry = decode_entry(data, seq, f"{log.url}/{name}")
-        before, (state, _) = state, apply_entry(state, entry)
-        yield Step(entry, before, state)
-
-
-def as_of(log: Log, seq: int) -> Log:
-    """A handle that shows the log as it was behind entry ``seq``. For reading; do not `Log.follow` it."""
-    return Log(log.store, log.clock, state=state_at(log, seq))
-
-
-def plan_as_of(
-    log: Log, past: Log, at: TopicPartition, start: int, end: int, isolation: Isolation
-) -> list[Fetch]:
-    """The fetches for offsets ``start`` to ``end`` as ``past`` (`as_of`) shows them; ``log`` is the one of now.
-
-    What was rolled since is read from the new files: offsets are the same. What was compacted or deleted since, as an
-    overwrite does, is read from the old ones, until a vacuum has removed them. Raises `OffsetOutOfRangeError` for
-    records that are gone.
-    """
-    then, now = past.state.topics[at.topic], log.state.topics.get(at.topic)
-    if now is None or now.topic_id != then.topic_id:
-        raise UnknownTopicOrPartitionError(
-            f"topic {at.topic!r} was deleted{' and created again' if now else ''} since entry {past.state.seq}: its "
-            "records are gone. Read as of a later entry"
-        )
-    first = partition_of(log.state, at).start
-    if start < first:
-        middle = min(first, end)
-        try:
-            deleted = _as_it_was(log, past, at, start, middle, isolation)
-        except ObjectNotFoundError as error:
-            raise OffsetOutOfRangeError(
-                f"{at} had offsets {start} to {end} at entry {past.state.seq}; those before {first} were deleted since "
-                f"(overwritten, or by retention), and a vacuum has removed their files ({error}). Read from {first} on "
-                "(startingOffsets), or as of a later entry"
-            ) from error
-        if middle == end:
-            return deleted
-        return deleted + plan_as_of(log, past, at, middle, end, isolation)
-    if _is_dense(log, at, start, end):
-        return plan(log.state, at, start, end, isolation, log.load)
-    try:
-        return _as_it_was(log, past, at, start, end, isolation)
-    except ObjectNotFoundError as error:
-        raise OffsetOutOfRangeError(
-            f"{at} was compacted after entry {past.state.seq}, and what it had then is removed ({error}). Read as of a "
-            "later entry"
-        ) from error
-
-
-def _as_it_was(
-    log: Log, past: Log, at: TopicPartition, start: int, end: int, isolation: Isolation
-) -> list[Fetch]:
-    """The fetches of the old files. Raises `ObjectNotFoundError` if one of them is not there any more."""
-    fetches = plan(past.state, at, start, end, isolation, past.load)
-    for name in {fetch.file.name for fetch in fetches}:
-        log.store.size(name)
-    return fetches
-
-
-def _is_dense(log: Log, at: TopicPartition, start: int, end: int) -> bool:
-    """Whether every offset of the range still has what it had: nothing was compacted away."""
-    for row in partition_of(log.state, at).index.scan(start, log.load):
-        if row.base_offset >= end:
-            break
-        if row.kind is Kind.NOTHING or (row.file is not None and row.file.offsets):
-            return False
-    return True
-
-
-def _snapshots(log: Log, last: int) -> Iterator[State]:
-    """The states that are stored, newest first, from that behind entry ``last`` on; damaged ones are passed over."""
-    found = (names.snapshot_seq(info.name) for info in log.store.list(names.SNAPSHOTS))
-    for seq in sorted((seq for seq in found if seq is not None and seq <= last), reverse=True):
-        name = names.snapshot(seq)
-        try:
-            yield decode_snapshot(log.store.read(name), seq, f"{log.url}/{name}")
-        except (ObjectNotFoundError, CorruptRecordError):
+def _of_entry(entry: Entry, state: State, topics: dict[str, str]) -> Iterator[Transaction]:
+    for request in entry.requests:
+        before, (state, outcome) = state, apply(state, request)
+        if not isinstance(outcome, Accepted):
             continue
+        if state.topics is not before.topics:
+            topics.update((topic.topic_id, topic.name) for topic in state.topics.values())
+        yield from _of_request(entry.seq, request, before, state, topics)
 
 
-def _is_retired(log: Log, seq: int) -> bool:
-    try:
-        return not log.store.size(names.entry(seq, log.state.entries_per_folder))
-    except ObjectNotFoundError:
-        return seq <= log.state.seq
+def _of_request(
+    seq: int, request: Request, before: State, after: State, topics: dict[str, str]
+) -> Iterator[Transaction]:
+    for stamp, commit in _ended(request, before, after).items():
+        producer = after.producers.get(stamp.producer_id) or before.producers.get(stamp.producer_id)
+        spans = tuple(_spans(request, before, after, stamp, topics))
+        if stamp.number == NO_PRODUCER.number and not spans:
+            continue  # A repetition of what was appended before.
+        batch = next((one for one in request.actions if isinstance(one, CommitMicroBatch)), None)
+        yield Transaction(
+            seq,
+            after.timestamp_ms,
+            request.writer,
+            stamp,
+            commit,
+            None if producer is None else producer.transactional_id,
+            None if batch is None else batch.query_id,
+            None if batch is None else batch.batch_id,
+            spans,
+            _groups(request, before, after, stamp),
+        )
 
 
-# -- Times ----------------------------------------------------------------------------------------------
+def _ended(request: Request, before: State, after: State) -> dict[ProducerStamp, bool]:
+    """The transactions that this request ended, and whether they were committed."""
+    found: dict[ProducerStamp, bool] = {}
+    for action in request.actions:
+        if isinstance(action, AppendBatches) and action.producer.number == NO_PRODUCER.number:
+            found[action.producer] = True
+        elif isinstance(action, EndTransaction):
+            known = before.producers.get(action.producer.producer_id)
+            again = (
+                known is not None and known.number == action.producer.number and known.transaction in _ENDED
+            )
+            if not again:
+                found[action.producer] = action.commit
+    named = {(stamp.producer_id, stamp.number) for stamp in found}
+    for producer_id in before.open_transactions:
+        stamp = before.producers[producer_id].stamp
+        later = after.producers.get(producer_id)
+        is_open = (
+            later is not None
+            and later.transaction is TransactionState.ONGOING
+            and later.number == stamp.number
+        )
+        if not is_open and (producer_id, stamp.number) not in named:
+            found[stamp] = False  # A new epoch, or its timeout, has aborted it.
+    return found
 
 
-def time_ms(text: str) -> int:
-    """An ISO 8601 date or time, UTC unless it says otherwise, as milliseconds since 1970. Raises ``ValueError``."""
-    # Python 3.10 does not know the Z.
-    found = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in {"Z", "z"} else text)
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=timezone.utc)
-    whole = int(found.replace(microsecond=0).timestamp())
-    return whole * 1000 + found.microsecond // 1000
+def _spans(
+    request: Request, before: State, after: State, stamp: ProducerStamp, topics: dict[str, str]
+) -> Iterator[Span]:
+    producer = before.producers.get(stamp.producer_id)
+    keys: set[PartitionKey] = set()
+    if producer is not None and producer.number == stamp.number:
+        keys.update(producer.touched)
+    for action in request.actions:
+        if isinstance(action, AppendBatches) and action.producer.producer_id == stamp.producer_id:
+            ids = dict(action.topics)
+            # A topic that the same request creates and deletes is in no state.
+            keys.update((ids[file.topic], batch.partition) for file in action.files for batch in file.batches)
+    keys = {key for key in keys if key[0] in topics}
+    for key in sorted(keys, key=lambda key: (topics[key[0]], key[1])):
+        rows = [row for row in _rows(before, after, key, stamp.producer_id) if _is_of(row, stamp)]
+        if rows:
+            records = sum(row.batch.count for row in rows if row.batch is not None)
+            yield Span(topics[key[0]], key[1], rows[0].base_offset, rows[-1].next_offset - 1, records)
 
 
-def iso(timestamp_ms: int) -> str:
-    """Milliseconds since 1970 as people read them, in UTC; as a number, if no calendar has them."""
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms // 1000, timezone.utc)
-    except (ValueError, OverflowError, OSError):
-        return f"{timestamp_ms} ms"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
+def _rows(before: State, after: State, key: PartitionKey, producer_id: int) -> Iterator[IndexRow]:
+    """What may be of a transaction that ends now: from its first offset on. None of it is sealed yet."""
+    partition, known = after.partitions.get(key), before.partitions.get(key)
+    if partition is None:
+        return
+    since = 0 if known is None else known.open.get(producer_id, known.end)
+    for row in partition.index.scan(since):
+        if row.base_offset >= since:
+            yield row
+
+
+def _is_of(row: IndexRow, stamp: ProducerStamp) -> bool:
+    same = (row.producer.producer_id, row.producer.number) == (stamp.producer_id, stamp.number)
+    return same and row.kind is Kind.DATA
+
+
+def _groups(
+    request: Request, before: State, after: State, stamp: ProducerStamp
+) -> dict[str, dict[TopicPartition, int]]:
+    names: set[str] = set()
+    producer = before.producers.get(stamp.producer_id)
+    if producer is not None and producer.number == stamp.number:
+        names.update(group for group, _, _ in producer.pending)
+    for action in request.actions:
+        if isinstance(action, CommitOffsets):
+            names.add(action.group)
+        elif isinstance(action, CommitMicroBatch):
+            names.update(source.group for source in action.sources if source.group is not None)
+    found = {}
+    for group in sorted(names):
+        old = before.offsets.get(group, Map())
+        new = {
+            TopicPartition(*at): offset.offset
+            for at, offset in sorted(after.offsets.get(group, Map()).items())
+            if old.get(at) != offset
+        }
+        if new:
+            found[group] = new
+    return found
+
+
+# -- Between two entries --------------------------------------------------------------------------------
+
+
+class PartitionChange(NamedTuple):
+    """A partition: (start, end, last stable offset) before and after; records committed and aborted between."""
+
+    topic: str
+    partition: int
+    before: tuple[int, int, int] | None
+    after: tuple[int, int, int] | None
+    committed: int
+    aborted: int
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What differs between two states, as pairs (before, after): None where there was, or is, nothing.
+
+    ``topics`` by name: (id, partitions, settings, versions of the schema). ``offsets`` by (group, topic,
+    partition). ``producers`` by id: (transactional id, epoch, number of the newest transaction, its state).
+    """
+
+    first: int
+    last: int
+    topics: dict[str, tuple[object, object]]
+    partitions: list[PartitionChange]
+    offsets: dict[tuple[str, str, int], tuple[int | None, int | None]]
+    producers: dict[int, tuple[ProducerRow | None, ProducerRow | None]]
+
+
+def changes(log: Log, first: int, last: int, topic: str | None = None) -> Changes:
+    """What changed from the state behind entry ``first`` to that behind ``last``; of one topic, if it is named.
+
+    Raises `InvalidRequestError` for entries that are retired, not there yet, or the wrong way round.
+    """
+    if first > last:
+        raise InvalidRequestError(f"entry {first} comes after entry {last}: name the earlier one first")
+    before, after = state_at(log, first), state_at(log, last)
+    counted: dict[tuple[str, int], list[int]] = {}
+    for one in transactions(log, first + 1, last) if first < last else ():
+        for span in one.spans:
+            counted.setdefault((span.topic, span.partition), [0, 0])[0 if one.commit else 1] += span.records
+    return Changes(
+        first,
+        last,
+        _pairs(_topics(before, topic), _topics(after, topic)),
+        [
+            PartitionChange(*at, *pair, *counted.get(at, [0, 0]))
+            for at, pair in _pairs(_partitions(before, topic), _partitions(after, topic)).items()
+        ],
+        _pairs(_offsets(before, topic), _offsets(after, topic)),
+        {} if topic is not None else _pairs(_producers(before), _producers(after)),
+    )
+
+
+def _pairs(before: dict[Key, Value], after: dict[Key, Value]) -> dict[Key, tuple[Value | None, Value | None]]:
+    keys = sorted({*before, *after})  # type: ignore[type-var]  # all keys here are texts, numbers, or tuples of them
+    return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
+
+
+def _topics(state: State, only: str | None) -> dict[str, object]:
+    return {
+        name: (topic.topic_id, topic.partitions, dict(topic.config), len(topic.schemas))
+        for name, topic in state.topics.items()
+        if only in {None, name}
+    }
+
+
+def _partitions(state: State, only: str | None) -> dict[tuple[str, int], tuple[int, int, int]]:
+    found = {}
+    for name, topic in state.topics.items():
+        for number in range(topic.partitions) if only in {None, name} else ():
+            partition = state.partitions[topic.topic_id, number]
+            found[name, number] = (partition.start, partition.end, partition.last_stable_offset)
+    return found
+
+
+def _offsets(state: State, only: str | None) -> dict[tuple[str, str, int], int]:
+    return {
+        (group, topic, number): at.offset
+        for group, offsets in state.offsets.items()
+        for (topic, number), at in offsets.items()
+        if only in {None, topic}
+    }
+
+
+def _producers(state: State) -> dict[int, ProducerRow]:
+    return {
+        number: (one.transactional_id, one.epoch, one.number, one.transaction.value)
+        for number, one in state.producers.items()
+    }

@@ -20,20 +20,20 @@ from spark_eos.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
-from spark_eos.log.commit import Committed, Committer, Propose
-from spark_eos.log.parts import Parts
-from spark_eos.log.plan import Fetch, Isolation
-from spark_eos.log.read import Records, offset_for_time, read
-from spark_eos.log.segments import SegmentWriter
-from spark_eos.log.stage import BUFFER_BYTES, stage_rows
-from spark_eos.log.tail import Tail
-from spark_eos.log.timekeeping import Timekeeper
+from spark_eos.log.commit.loop import Committed, Committer, Propose
+from spark_eos.log.commit.tail import Tail
+from spark_eos.log.commit.timekeeping import Timekeeper
+from spark_eos.log.components import Parts
+from spark_eos.log.data.planner import Fetch, Isolation
+from spark_eos.log.data.records import Records, offset_for_time, read
+from spark_eos.log.data.segments import SegmentWriter
+from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
+from spark_eos.log.snapshots.maintenance import Upkeep
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
-from spark_eos.log.upkeep import Upkeep
 from spark_eos.protocol.actions import Action, CreateLog, ExpireTransaction
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.index import Piece, PieceContent
 from spark_eos.protocol.rules.appends import check_floor
 from spark_eos.protocol.state import EMPTY, State, Topic
@@ -92,7 +92,7 @@ class Log:
         log = cls(store, clock, retry)
         if log.follow().seq < 0:
             raise NotALogError(
-                f"{store.url} is not a log: it has no {names.entry(0)}. Reading never creates a log; check the "
+                f"{store.url} is not a log: it has no {paths.entry(0)}. Reading never creates a log; check the "
                 "path, or write to it first"
             )
         _check_end(log, retry or Retry())
@@ -241,10 +241,10 @@ class Log:
     def is_same(self) -> bool:
         """Whether the log behind the URL is still the one that was opened (a folder may have been replaced)."""
         try:
-            data = self.store.read(names.entry(0))
+            data = self.store.read(paths.entry(0))
         except ObjectNotFoundError:
             return False
-        entry = decode_entry(data, 0, f"{self.url}/{names.entry(0)}")
+        entry = decode_entry(data, 0, f"{self.url}/{paths.entry(0)}")
         action = entry.requests[0].actions[0]
         return isinstance(action, CreateLog) and action.log_id == self.log_id
 
@@ -280,7 +280,7 @@ class Log:
     # -- write --------------------------------------------------------------------------------------
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
-        """See `spark_eos.log.commit.Committer.commit`. A share of the log's upkeep may follow (`does_upkeep`)."""
+        """See `spark_eos.log.commit.loop.Committer.commit`. A share of the log's upkeep may follow (`does_upkeep`)."""
         if request_id is not None:
             self._parts.check_repeatable(request_id)
         committed = self._committer.commit(propose, writer=writer, request_id=request_id)
@@ -360,7 +360,7 @@ class Log:
         """A writer for rows of the topic; what it finishes can be committed by `commit`.
 
         For who makes the rows in this thread: another one writes large files meanwhile. Spark's tasks get their rows
-        from other processes, which work while a task writes (`spark_eos.log.stage.Stage`).
+        from other processes, which work while a task writes (`spark_eos.log.data.task_io.Stage`).
         Looks for news first if nothing was staged for a minute: the staging floor may have passed by a state so old.
         """
         now = self.clock.monotonic()
@@ -409,7 +409,7 @@ class Log:
     # -- read ---------------------------------------------------------------------------------------
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
-        """The rows of a planned fetch, checked. See `spark_eos.log.read.read`."""
+        """The rows of a planned fetch, checked. See `spark_eos.log.data.records.read`."""
         return read(self.store, topic, fetch)
 
     def offset_for_time(
@@ -419,7 +419,7 @@ class Log:
         return offset_for_time(self.store, self.state, at, timestamp_ms, isolation, self.load)
 
     def load(self, piece: Piece) -> PieceContent:
-        """The content of a sealed piece of an index, for `spark_eos.log.plan.plan`."""
+        """The content of a sealed piece of an index, for `spark_eos.log.data.planner.plan`."""
         return self._parts.pieces.load(piece)
 
 
@@ -438,7 +438,7 @@ def _check_end(log: Log, retry: Retry) -> None:
     """
     deadline, attempt = log.clock.monotonic() + retry.deadline_s, 0
     while (beyond := _beyond(log)) is not None:
-        end, missing = log.state.seq, names.entry(log.state.seq + 1, log.state.entries_per_folder)
+        end, missing = log.state.seq, paths.entry(log.state.seq + 1, log.state.entries_per_folder)
         if log.follow().seq != end:
             continue
         if log.clock.monotonic() >= deadline:
@@ -461,7 +461,7 @@ def _beyond(log: Log) -> str | None:
     end, folder = log.state.seq, log.state.entries_per_folder
     for seq in range(end + 2, end + (_LOOK_BEYOND if log.store.is_local else 3)):
         with suppress(ObjectNotFoundError):
-            name = names.entry(seq, folder)
+            name = paths.entry(seq, folder)
             log.store.size(name)
             if seq > end + 2 or not is_leftover(log.store, name, seq):
                 return name
@@ -479,7 +479,7 @@ def is_leftover(store: Store, name: str, seq: int) -> bool:
 def _foreign(store: Store) -> str | None:
     """Something in the store that no log, probe or checkpoint of ours puts there."""
     for info in store.list(""):
-        if not info.name.startswith((names.LOG, names.DATA, "_", ".")):
+        if not info.name.startswith((paths.LOG, paths.DATA, "_", ".")):
             return info.name
     return None
 

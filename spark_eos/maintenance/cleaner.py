@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_eos.log.read import Records
+from spark_eos.log.data.records import Records
 from spark_eos.maintenance.rewrite import CLEAN
 
 __all__ = ["KeyMap", "Keys", "is_kept", "keys_of", "label_of", "since"]

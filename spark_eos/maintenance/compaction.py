@@ -27,8 +27,8 @@ from spark_eos.errors import (
     SegmentsReplacedError,
     StagedFileExpiredError,
 )
+from spark_eos.log.data.records import Records
 from spark_eos.log.log import Log
-from spark_eos.log.read import Records
 from spark_eos.log.topics import config_value, key_columns, layout_of, schema_error
 from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
 from spark_eos.maintenance.rewrite import CLEAN, SMALL_BYTES, Rewriter, form_of, has_moved, read_row

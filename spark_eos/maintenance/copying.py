@@ -28,16 +28,16 @@ from spark_eos.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM
-from spark_eos.log.derived import store_derived
-from spark_eos.log.pieces import Pieces
-from spark_eos.log.snapshots import newest_snapshot
-from spark_eos.maintenance.references import piece_names
-from spark_eos.maintenance.verify import Finding, Summary, verify
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.log.snapshots.derived import store_derived
+from spark_eos.log.snapshots.index_store import Pieces
+from spark_eos.log.snapshots.snapshots import newest_snapshot
+from spark_eos.maintenance.reachability import piece_names
+from spark_eos.maintenance.verify.verify import Finding, Summary, verify
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.encoding.snapshots import encode_snapshot
 from spark_eos.protocol.rules import apply_entry
-from spark_eos.protocol.snapshot import encode_snapshot
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
 from spark_eos.storage.probe import probe
@@ -96,9 +96,9 @@ def copy_log(
     fixed = _fix(source)
     _take(target, fixed.state.log_id)
     probe(target, SYSTEM.unique())
-    if not any(target.list(names.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
+    if not any(target.list(paths.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
         _make_a_log(target, _copy_content(source, target, fixed, tell))
-    _create(target, names.entry(0), source.read(names.entry(0)))
+    _create(target, paths.entry(0), source.read(paths.entry(0)))
     summary = verify(target, found, quick=quick, progress=progress)
     if not summary.is_sound:
         raise CorruptRecordError(
@@ -126,7 +126,7 @@ def _take(target: Store, log_id: str) -> None:
     try:
         marked = target.read(MARK).to_pybytes()
     except ObjectNotFoundError:
-        if _is_there(target, names.entry(0)) or any(target.list(names.SNAPSHOTS)):
+        if _is_there(target, paths.entry(0)) or any(target.list(paths.SNAPSHOTS)):
             raise LogExistsError(
                 f"{target.url} holds a log already: copy into an empty folder or prefix"
             ) from None
@@ -142,7 +142,7 @@ def _take(target: Store, log_id: str) -> None:
             f"{target.url} holds an unfinished copy of another log ({marked.decode(errors='replace')}): copy into an "
             "empty folder or prefix"
         )
-    if _is_there(target, names.entry(0)):
+    if _is_there(target, paths.entry(0)):
         raise LogExistsError(
             f"{target.url} is a copy already, and was not verified to its end: run eoslog verify on it, and delete "
             f"{MARK} there if it is sound; or delete all of it and copy again"
@@ -152,17 +152,17 @@ def _take(target: Store, log_id: str) -> None:
 def _make_a_log(target: Store, fixed: _Fixed) -> None:
     """All but entry 0. Without a snapshot and entry 0 the entries are not taken for a log."""
     per_folder = fixed.state.entries_per_folder
-    wanted = {names.entry(seq, per_folder) for seq in fixed.entries}
+    wanted = {paths.entry(seq, per_folder) for seq in fixed.entries}
     # Entries of an earlier try: with a newer snapshot they may not reach up to it.
-    for info in list(target.list(names.LOG)):
-        if not info.name.startswith(names.INDEX) and info.name not in wanted:
+    for info in list(target.list(paths.LOG)):
+        if not info.name.startswith(paths.INDEX) and info.name not in wanted:
             target.delete(info.name)
     for seq, data in fixed.entries.items():
         if seq:
-            _create(target, names.entry(seq, per_folder), data)
+            _create(target, paths.entry(seq, per_folder), data)
     if fixed.base is not None:
         # All who write a snapshot write the same bytes. The log may have dropped this one meanwhile.
-        _create(target, names.snapshot(fixed.base.seq), encode_snapshot(fixed.base))
+        _create(target, paths.snapshot(fixed.base.seq), encode_snapshot(fixed.base))
 
 
 def _create(target: Store, name: str, data: Data) -> None:
@@ -191,8 +191,8 @@ def _is_there(store: Store, name: str) -> bool:
 
 def _fix(source: Store) -> _Fixed:
     """The newest state, and what leads to it. Raises `NotALogError`."""
-    if not _is_there(source, names.entry(0)):
-        raise NotALogError(f"{source.url} is not a log: it has no {names.entry(0)}. Check the path")
+    if not _is_there(source, paths.entry(0)):
+        raise NotALogError(f"{source.url} is not a log: it has no {paths.entry(0)}. Check the path")
     while True:
         base = newest_snapshot(source)
         state = base or EMPTY
@@ -200,14 +200,14 @@ def _fix(source: Store) -> _Fixed:
         if base is not None:
             # What the snapshot stands for is needed no more, but it shows whose snapshot that is.
             with suppress(ObjectNotFoundError):
-                data = source.read(names.entry(base.seq, base.entries_per_folder))
+                data = source.read(paths.entry(base.seq, base.entries_per_folder))
                 entries.update({base.seq: data} if data.size else {})
         while (data := _entry(source, state)) is not None and data.size:
             seq = state.seq + 1
             entries[seq] = data
-            state, _ = apply_entry(state, decode_entry(data, seq, f"{source.url}/{names.entry(seq)}"))
+            state, _ = apply_entry(state, decode_entry(data, seq, f"{source.url}/{paths.entry(seq)}"))
         if data is None:
-            source.settle(names.entry(state.seq, state.entries_per_folder))
+            source.settle(paths.entry(state.seq, state.entries_per_folder))
             return _Fixed(state, base, entries)
         newer = newest_snapshot(source)
         if newer is None or newer.seq <= state.seq:
@@ -218,7 +218,7 @@ def _fix(source: Store) -> _Fixed:
 
 def _entry(source: Store, state: State) -> pa.Buffer | None:
     try:
-        return source.read(names.entry(state.seq + 1, state.entries_per_folder))
+        return source.read(paths.entry(state.seq + 1, state.entries_per_folder))
     except ObjectNotFoundError:
         return None
 

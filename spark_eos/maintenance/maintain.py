@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
-from spark_eos.log.history import iso
+from spark_eos.log.commit.timekeeping import MEND, is_ahead
 from spark_eos.log.log import Log
-from spark_eos.log.timekeeping import MEND, is_ahead
+from spark_eos.log.time_travel import iso
 from spark_eos.maintenance.compaction import Compactor
+from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.maintenance.retention import Retention
-from spark_eos.maintenance.retired import RetiredNames
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.vacuum import MIN_AGE_S, HeartbeatName, Tell, Vacuum, silent
 
@@ -61,7 +61,7 @@ class Maintainer:
     may be refused, ``tail_rows`` how many of the newest batches there must be to roll them, ``trust_clock`` lets
     retention and expiry believe this machine's clock whatever it says, and ``heartbeat_name`` comes from who knows the
     clients (see `spark_eos.maintenance.vacuum.Vacuum`). ``delete_names_s`` is after how long the names of retired
-    entries are deleted (see `spark_eos.maintenance.retired`); None: never.
+    entries are deleted (see `spark_eos.maintenance.name_deletion`); None: never.
     """
 
     def __init__(

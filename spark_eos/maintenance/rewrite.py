@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
-from spark_eos.log import names
-from spark_eos.log.compression import chosen, write_options
-from spark_eos.log.layout import SKIPPED
+from spark_eos.log import paths
+from spark_eos.log.data.arrow_file import Run, StagingFile, compression_of
+from spark_eos.log.data.compression import chosen, write_options
+from spark_eos.log.data.layout import SKIPPED
+from spark_eos.log.data.planner import Fetch
+from spark_eos.log.data.records import Records, read
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Fetch
-from spark_eos.log.read import Records, read
-from spark_eos.log.staging import Run, StagingFile, compression_of
 from spark_eos.log.topics import TOPIC_CONFIGS, config_value, layout_of
 from spark_eos.protocol.actions import ReplaceSegments
+from spark_eos.protocol.encoding.index_blocks import checksum
 from spark_eos.protocol.index import IndexRow, Kind, Piece
-from spark_eos.protocol.pieces import checksum
 from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, FileRef, ProducerStamp, StagedFile
@@ -66,7 +66,7 @@ _LONGEST = 2**16 - 1
 class Form(NamedTuple):
     """What new files look like: with a column of ``offsets`` or not, without the columns ``omitted``.
 
-    ``compression`` is as in `spark_eos.log.compression`; a file that has grown to ``file_bytes`` is closed.
+    ``compression`` is as in `spark_eos.log.data.compression`; a file that has grown to ``file_bytes`` is closed.
     """
 
     offsets: bool
@@ -76,7 +76,7 @@ class Form(NamedTuple):
 
 
 def read_row(log: Log, topic: Topic, partition: int, row: IndexRow, start: int) -> Records:
-    """The records of a batch from offset ``start`` on, in the newest layout. As `spark_eos.log.read.read`."""
+    """The records of a batch from offset ``start`` on, in the newest layout. As `spark_eos.log.data.records.read`."""
     assert row.file is not None
     assert row.batch is not None
     first = max(start, row.base_offset)
@@ -87,7 +87,7 @@ def read_row(log: Log, topic: Topic, partition: int, row: IndexRow, start: int) 
 
 def is_rewritten(file: FileRef) -> bool:
     """Whether a file was written here: it lies in a folder of its partition."""
-    return file.name.count("/") > names.data_file("", "", 0, "").count("/")
+    return file.name.count("/") > paths.data_file("", "", 0, "").count("/")
 
 
 def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool) -> Form:
@@ -283,7 +283,7 @@ class Rewriter:
         topic = self._topic
         # The base seq comes last, as in every name: vacuum knows by it what can still be committed.
         unique = self._log.clock.unique().hex()
-        name = names.data_file(topic.name, topic.topic_id, self._base_seq, unique, self._partition)
+        name = paths.data_file(topic.name, topic.topic_id, self._base_seq, unique, self._partition)
         form = self._form
         self._file = StagingFile(
             self._log.store, name, self._layout, form.omitted, self._options, offsets=form.offsets

@@ -22,15 +22,15 @@ from spark_eos.errors import (
     NotALogError,
     ObjectNotFoundError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.topics import TOPIC_CONFIGS, config_value
-from spark_eos.maintenance.milestones import Milestone, Milestones
-from spark_eos.maintenance.references import data_files, piece_names
+from spark_eos.maintenance.end_marks import Milestone, Milestones
+from spark_eos.maintenance.reachability import data_files, piece_names
 from spark_eos.protocol.actions import Action, RaiseStagingFloor
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.encoding.snapshots import decode_snapshot
 from spark_eos.protocol.rules.appends import staged_at
-from spark_eos.protocol.snapshot import decode_snapshot
 from spark_eos.protocol.state import State
 from spark_eos.storage import PROBES, ObjectInfo, PosixStore
 
@@ -160,7 +160,7 @@ class Vacuum:
         state = self._log.follow()
         floor = max(self._polite_floor(state, note=raise_floor), state.staging_floor)
         self._tell("looking for data files that nobody refers to")
-        below = (info for info in self._listed(names.DATA) if _is_below(info.name, floor))
+        below = (info for info in self._listed(paths.DATA) if _is_below(info.name, floor))
         candidates = self._left_over(below, self._take_out_data)
         state = self._log.state
         if raise_floor and any(not _is_below(name, state.staging_floor) for name in candidates):
@@ -169,7 +169,7 @@ class Vacuum:
             state = self._take_out_data(candidates)
             assert state.staging_floor >= floor
         delays = {
-            names.data_folder(topic.name, topic.topic_id): int(config_value(topic, "file.delete.delay.ms"))
+            paths.data_folder(topic.name, topic.topic_id): int(config_value(topic, "file.delete.delay.ms"))
             for topic in state.topics.values()
         }
         return [
@@ -179,7 +179,7 @@ class Vacuum:
 
     def _pieces(self) -> list[Leftover]:
         self._tell("looking for pieces of indexes that nobody refers to")
-        candidates = self._left_over(self._listed(names.INDEX), self._take_out_pieces)
+        candidates = self._left_over(self._listed(paths.INDEX), self._take_out_pieces)
         return [Leftover("index", name, size) for name, size in candidates.items()]
 
     def _left_over(
@@ -211,7 +211,7 @@ class Vacuum:
             for name in piece_names(state, self._log.load):
                 candidates.pop(name, None)
 
-        snapshots = [info.name for info in self._listed(names.SNAPSHOTS)]
+        snapshots = [info.name for info in self._listed(paths.SNAPSHOTS)]
         state = self._walk(visit)
         for snapshot in snapshots:
             try:
@@ -221,7 +221,7 @@ class Vacuum:
         return state
 
     def _take_out_snapshot(self, name: str, visit: Callable[[State], None]) -> None:
-        seq = names.snapshot_seq(name)
+        seq = paths.snapshot_seq(name)
         if seq is not None:
             store = self._log.store
             visit(decode_snapshot(store.read(name), seq, f"{store.url}/{name}"))
@@ -318,9 +318,9 @@ class Vacuum:
     def _settle(self, state: State) -> None:
         """What the deletions rest on must outlive a power cut: an entry may still be undone whose writer died."""
         folder = state.entries_per_folder
-        self._log.store.settle(names.entry(state.seq, folder))
+        self._log.store.settle(paths.entry(state.seq, folder))
         if folder and state.seq >= folder:
-            self._log.store.settle(names.entry(state.seq // folder * folder - 1, folder))
+            self._log.store.settle(paths.entry(state.seq // folder * folder - 1, folder))
 
     def _check_same(self, state: State | None) -> None:
         """Whether the log is still there that was looked at, as long as it was: its folder may have been replaced."""
@@ -351,7 +351,7 @@ def _floor_by_times(log: Log, state: State, limit_ms: int) -> int:
 
 
 def _time_of(log: Log, seq: int, state: State) -> int | None:
-    name = names.entry(seq, state.entries_per_folder)
+    name = paths.entry(seq, state.entries_per_folder)
     try:
         data = log.store.read(name)
     except ObjectNotFoundError:

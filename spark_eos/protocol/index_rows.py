@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import NamedTuple, overload
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.packing import BLOCK_ROWS, Block, Head, Heads, blocks, pack, unpack
+from spark_eos.protocol.encoding.packing import BLOCK_ROWS, Block, Head, Heads, blocks, pack, unpack
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 
 __all__ = ["IndexRow", "Kind", "Rows"]
@@ -58,7 +58,7 @@ class Rows(Sequence[IndexRow]):
     that lost its race for a slot is never seen by others.
 
     The newest rows are *open*, objects in a list; each time there are `BLOCK_ROWS` of them they become a block of
-    bytes (`spark_eos.protocol.packing`), from which they are read again when they are asked for.
+    bytes (`spark_eos.protocol.encoding.packing`), from which they are read again when they are asked for.
     """
 
     __slots__ = ("_closed", "_heads", "_last", "_length", "_open", "_packed")

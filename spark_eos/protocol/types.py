@@ -77,7 +77,7 @@ class FileRef(NamedTuple):
     Kafka-shaped topics). ``omitted`` are the stored columns of that schema which this file leaves out: all
     null, or, for the timestamp, the same in every row and given by the batch's ``max_timestamp_ms``.
     ``offsets``: its first column says how many offsets before each row have none
-    (`spark_eos.log.layout.SKIPPED`).
+    (`spark_eos.log.data.layout.SKIPPED`).
     """
 
     name: str

@@ -13,10 +13,10 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from spark_eos.spark.batch import EosLogBatchReader, EosLogBatchWriter
-    from spark_eos.spark.refused import RefusedStreamReader
-    from spark_eos.spark.sink import EosLogStreamWriter
-    from spark_eos.spark.source import EosLogStreamReader
+    from spark_eos.spark.sink.rejected_files import RefusedStreamReader
+    from spark_eos.spark.sink.sink import EosLogStreamWriter
+    from spark_eos.spark.source.batch import EosLogBatchReader, EosLogBatchWriter
+    from spark_eos.spark.source.source import EosLogStreamReader
 
 __all__ = ["EosLogDataSource"]
 
@@ -43,16 +43,16 @@ class EosLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> EosLogBatchReader:
         """A batch read: one consistent range of offsets, fixed when the query is planned."""
-        from spark_eos.spark.batch import EosLogBatchReader
         from spark_eos.spark.options import parse_source
+        from spark_eos.spark.source.batch import EosLogBatchReader
 
         return EosLogBatchReader(parse_source(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> EosLogStreamReader | RefusedStreamReader:
         """A streaming read."""
         from spark_eos.spark.options import parse_source
-        from spark_eos.spark.refused import RefusedStreamReader
-        from spark_eos.spark.source import EosLogStreamReader
+        from spark_eos.spark.sink.rejected_files import RefusedStreamReader
+        from spark_eos.spark.source.source import EosLogStreamReader
 
         try:
             return EosLogStreamReader(parse_source(self.options, streaming=True), schema)
@@ -61,14 +61,14 @@ class EosLogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> EosLogBatchWriter:
         """A batch write: all rows in one entry, or none."""
-        from spark_eos.spark.batch import EosLogBatchWriter
         from spark_eos.spark.options import parse_sink
+        from spark_eos.spark.source.batch import EosLogBatchWriter
 
         return EosLogBatchWriter(parse_sink(self.options, streaming=False), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> EosLogStreamWriter:
         """A streaming write: each micro-batch with its source offsets in one entry."""
         from spark_eos.spark.options import parse_sink
-        from spark_eos.spark.sink import EosLogStreamWriter
+        from spark_eos.spark.sink.sink import EosLogStreamWriter
 
         return EosLogStreamWriter(parse_sink(self.options, streaming=True), schema, overwrite=overwrite)

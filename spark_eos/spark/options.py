@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_eos.errors import ConfigError
-from spark_eos.log.compression import LEVELS, chosen, level_setting
-from spark_eos.log.history import time_ms
+from spark_eos.log.data.compression import LEVELS, chosen, level_setting
 from spark_eos.log.stores import NO_SETTINGS, Settings, settings_of, split_settings
+from spark_eos.log.time_travel import time_ms
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.offsets import (
+from spark_eos.spark.optionkeys import Given, expected, is_known_to, of_table
+from spark_eos.spark.source.offsets import (
     Kind,
     Start,
     Strategy,
@@ -23,7 +24,6 @@ from spark_eos.spark.offsets import (
     parse_offsets_json,
     parse_timestamps_json,
 )
-from spark_eos.spark.optionkeys import Given, expected, is_known_to, of_table
 
 __all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
-from spark_eos.log.layout import normalise_schema, normalise_type
+from spark_eos.log.data.layout import normalise_schema, normalise_type
 from spark_eos.spark.types import annotated, restored
 
 if TYPE_CHECKING:

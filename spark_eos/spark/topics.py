@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spark_eos.errors import ConfigError, SchemaMismatchError, UnknownTopicOrPartitionError
-from spark_eos.log.layout import deserialise_schema
+from spark_eos.log.data.layout import deserialise_schema
 from spark_eos.log.log import Log
 from spark_eos.log.topics import missing_topic, schema_of
 from spark_eos.protocol.types import TopicPartition

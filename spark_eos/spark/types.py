@@ -16,7 +16,7 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from spark_eos.errors import SchemaMismatchError
-from spark_eos.log.layout import SPARK_FIELD, normalise_type
+from spark_eos.log.data.layout import SPARK_FIELD, normalise_type
 
 __all__ = ["annotated", "as_spark", "check_types", "restored", "same_types"]
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.storage.names import PROBES
-from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.object_names import PROBES
+from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.probe import probe
 from spark_eos.storage.settings import NO_SETTINGS, Settings, is_setting, split_settings
 from spark_eos.storage.store import Data, ObjectInfo, Readable, Store, Upload

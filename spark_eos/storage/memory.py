@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_eos.errors import IllegalStateError, ObjectExistsError, ObjectNotFoundError
 from spark_eos.storage.forks import Lock, generation
-from spark_eos.storage.names import check_name, check_prefix, check_range
+from spark_eos.storage.object_names import check_name, check_prefix, check_range
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import gathered
 

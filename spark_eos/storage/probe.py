@@ -6,7 +6,7 @@ import contextlib
 import uuid
 
 from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError, UnsupportedStoreError
-from spark_eos.storage.names import PROBES
+from spark_eos.storage.object_names import PROBES
 from spark_eos.storage.store import Store
 
 __all__ = ["probe"]

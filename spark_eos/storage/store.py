@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from spark_eos.storage.meeting import Meeting
+from spark_eos.storage.group_channel import Meeting
 
 __all__ = ["ROUNDED_S", "Data", "ObjectInfo", "Readable", "Store", "Upload"]
 

@@ -7,9 +7,9 @@ import re
 from urllib.parse import unquote
 
 from spark_eos.errors import ConfigError, UnsupportedStoreError
-from spark_eos.storage.clouds import SCHEMES, parse_location
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.objects.clients import SCHEMES, parse_location
+from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
@@ -45,7 +45,7 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
         return _no_cloud(settings, _folder(url, url))
     scheme, rest = match[1].lower(), match[2]
     if scheme in SCHEMES:
-        from spark_eos.storage.objects import ObjectStore
+        from spark_eos.storage.objects.store import ObjectStore
 
         return ObjectStore(parse_location(url), settings)
     if scheme == "file":

@@ -40,8 +40,8 @@ from spark_eos.errors import (
     OutcomeUnknownError,
     StoreUnavailableError,
 )
-from spark_eos.log import names
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.log import paths
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage.memory import MemoryStore
@@ -354,14 +354,14 @@ def check_log(store: Store) -> State:
     log lists is missing or has another size than it was listed with.
     """
     state = EMPTY
-    while (data := _read(store, names.entry(state.seq + 1))) is not None:
+    while (data := _read(store, paths.entry(state.seq + 1))) is not None:
         seq = state.seq + 1
-        name = names.entry(seq)
+        name = paths.entry(seq)
         try:
             state, _ = apply_checked(state, decode_entry(data, seq, name))
         except InvariantError as error:
             raise AssertionError(f"{name}: {error}") from error
-    sizes = {info.name: info.size for info in store.list(names.DATA)}
+    sizes = {info.name: info.size for info in store.list(paths.DATA)}
     for key, partition in state.partitions.items():
         for row in partition.index.scan(0):
             if row.file is not None and sizes.get(row.file.name) != row.file.size:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import TypeVar
 
-from spark_eos.clients.producer import Producer
+from spark_eos.clients.producer.producer import Producer
 from spark_eos.log.clock import Clock
+from spark_eos.log.components import Parts
 from spark_eos.log.log import Log
-from spark_eos.log.parts import Parts
 
 __all__ = ["log_in_child", "producer_in_child"]
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
-from spark_eos.storage.meeting import Meeting, meeting_on_this_machine
+from spark_eos.storage.group_channel import Meeting, meeting_on_this_machine
 from spark_eos.storage.store import ObjectInfo, Store
 from spark_eos.testing.latency import Latency
 from spark_eos.testing.wrapped_store import WrappedStore

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from spark_eos.storage.meeting import Meeting
-from spark_eos.storage.names import check_name
+from spark_eos.storage.group_channel import Meeting
+from spark_eos.storage.object_names import check_name
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import gathered
 

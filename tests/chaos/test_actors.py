@@ -15,7 +15,7 @@ from spark_eos.errors import StoreFullError
 from spark_eos.log.log import Log
 from spark_eos.testing.chaos.actors import Actor, Frozen
 from spark_eos.testing.chaos.disk import SmallDisk
-from spark_eos.testing.chaos.mischief import Mischief, Scene
+from spark_eos.testing.chaos.nemesis import Mischief, Scene
 from spark_eos.testing.processes import RUN, Process, marked
 
 PROGRAM = """

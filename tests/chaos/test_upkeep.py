@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.rules import sealing
+from spark_eos.testing.chaos.maintenance import done_by, last_pass
 from spark_eos.testing.chaos.readers import Watcher
-from spark_eos.testing.chaos.upkeep import done_by, last_pass
 from tests.maintenance.world import append
 
 
@@ -44,7 +44,7 @@ def test_the_last_pass_leaves_a_sound_log(log):
 
 def test_the_last_pass_tells_what_is_wrong(log):
     append(log, *range(6))
-    lost = next(info.name for info in log.store.list(names.DATA))
+    lost = next(info.name for info in log.store.list(paths.DATA))
     log.store.delete(lost)
     assert any(lost in problem for problem in last_pass(log.url))
 

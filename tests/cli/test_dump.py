@@ -8,7 +8,7 @@ from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli import dump as dump_module
 from spark_eos.cli.dump import dump
 from spark_eos.cli.main import main
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (
     CommitOffsets,
@@ -23,7 +23,7 @@ from spark_eos.protocol.actions import (
     Request,
     SyncGroup,
 )
-from spark_eos.protocol.codec import encode_entry
+from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import MemoryStore
@@ -114,7 +114,7 @@ def test_what_a_rejected_request_names_is_not_looked_for(log):
     # The rules refuse it before it is written: another writer, with other rules, has put it there.
     entry = log.state.seq + 1
     request = Request(bytes(16), 0, (EndTransaction(stamp, commit=False),))
-    log.store.create(names.entry(entry), encode_entry(Entry(entry, (request,))))
+    log.store.create(paths.entry(entry), encode_entry(Entry(entry, (request,))))
     last = [line for line in dump(log, entry) if line["seq"] == entry]
     assert [line["kind"] for line in last] == ["request", "action"]
     assert last[0]["error"].startswith("InvalidTxnStateError: ")

@@ -9,8 +9,8 @@ import pytest
 from spark_eos import Producer, TopicPartition
 from spark_eos.cli.main import main
 from spark_eos.clients.records import ConsumerGroupMetadata
-from spark_eos.log.history import iso
 from spark_eos.log.log import Log
+from spark_eos.log.time_travel import iso
 
 
 @pytest.fixture

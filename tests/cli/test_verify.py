@@ -10,7 +10,7 @@ import pytest
 from spark_eos import Producer
 from spark_eos.cli.main import main
 from spark_eos.cli.verify import Progress
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 
 
@@ -26,7 +26,7 @@ def log(log_url):
 
 
 def files(log):
-    return sorted(info.name for info in log.store.list(names.DATA))
+    return sorted(info.name for info in log.store.list(paths.DATA))
 
 
 def test_a_sound_log(log, capsys):
@@ -74,8 +74,8 @@ def test_a_repair(log_url, capsys):
     log.ensure_topic("t")
     log.ensure_topic("u")
     assert main(("verify", log.url, "--repair")) == 0
-    assert capsys.readouterr().out.startswith(f"repaired: {names.snapshot(2)}: was not there yet\n")
-    assert log.store.size(names.snapshot(2))
+    assert capsys.readouterr().out.startswith(f"repaired: {paths.snapshot(2)}: was not there yet\n")
+    assert log.store.size(paths.snapshot(2))
 
 
 def test_no_log(log_url, capsys):

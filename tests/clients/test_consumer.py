@@ -243,7 +243,7 @@ def test_without_a_group_nothing_is_committed(url, admin):
 def test_offsets_of_an_open_transaction_are_waited_for(url):
     fill(url, b"0", b"1")
     log = Log.shared(url)
-    from spark_eos.clients.identity import initialise
+    from spark_eos.clients.producer.producer_session import initialise
     from spark_eos.protocol.actions import CommitOffsets, EndTransaction, PartitionOffset
 
     stamp = (

@@ -10,8 +10,8 @@ from itertools import chain
 import pytest
 
 from spark_eos import Consumer, OffsetAndMetadata, Producer, TopicPartition
-from spark_eos.clients.heartbeat import HeartbeatThread, heartbeat_name
-from spark_eos.clients.identity import initialise
+from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
+from spark_eos.clients.producer.producer_session import initialise
 from spark_eos.errors import (
     CommitFailedError,
     CommitOutcomeUnknownError,
@@ -23,7 +23,7 @@ from spark_eos.errors import (
     InvalidRequestError,
     UnknownMemberIdError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (
     CommitOffsets,
@@ -33,7 +33,7 @@ from spark_eos.protocol.actions import (
     PartitionOffset,
     SyncGroup,
 )
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.state import Group
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -589,7 +589,7 @@ def test_a_static_member_with_another_subscription_makes_a_new_generation(world)
 
 def all_actions(world):
     for seq in range(world.log.follow().seq + 1):
-        entry = decode_entry(world.log.store.read(names.entry(seq)), seq, "")
+        entry = decode_entry(world.log.store.read(paths.entry(seq)), seq, "")
         for request in entry.requests:
             yield from request.actions
 

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from spark_eos import Admin, Consumer
-from spark_eos.clients.heartbeat import HeartbeatThread, heartbeat_name
+from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError, StorageError, StoreUnavailableError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import LeaveGroup
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.storage.names import check_name
+from spark_eos.storage.object_names import check_name
 from spark_eos.testing import Fault, FaultyStore
 from tests.clients.group_world import Heard, World, beats, held, member_id, settle
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
-from spark_eos.clients import accumulator
-from spark_eos.clients.transactions import ClientState
+from spark_eos.clients.producer import accumulator
+from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.errors import (
     AbortableError,
     EosLogError,
@@ -26,7 +26,7 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.log.clock import Retry
-from spark_eos.log.draft import Ticket
+from spark_eos.log.commit.entry_builder import Ticket
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore

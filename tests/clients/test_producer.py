@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from spark_eos.clients.transactions import ClientState
+from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.errors import (
     AbortableError,
     CommitOutcomeUnknownError,
@@ -745,7 +745,7 @@ def test_two_processes_write_to_one_log(tmp_path):
 
 
 def test_sequence_numbers_wrap(log):
-    from spark_eos.clients.identity import Identity
+    from spark_eos.clients.producer.producer_session import Identity
     from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
     identity = Identity(ProducerStamp(0, 0), log.state)
@@ -756,7 +756,7 @@ def test_sequence_numbers_wrap(log):
 
 
 def test_a_commit_does_not_look_at_every_partition_the_producer_has_written_to(log):
-    from spark_eos.clients.identity import Identity
+    from spark_eos.clients.producer.producer_session import Identity
     from spark_eos.protocol.replace import replace
     from spark_eos.protocol.state import Producer
     from spark_eos.protocol.types import ProducerStamp

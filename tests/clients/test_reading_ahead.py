@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spark_eos import Consumer, TopicPartition
 from spark_eos.errors import ObjectNotFoundError
-from spark_eos.log import ahead
+from spark_eos.log.data import prefetch
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER
@@ -94,7 +94,7 @@ def test_every_file_is_one_request(log, limit):
 def by_batch(monkeypatch):
     """Each batch is a request, and there is one at a time."""
     for name, value in {"GAP_BYTES": -1, "RANGE_BYTES": 1, "AT_ONCE": 1}.items():
-        monkeypatch.setattr(ahead, name, value)
+        monkeypatch.setattr(prefetch, name, value)
 
 
 @pytest.mark.usefixtures("by_batch")
@@ -185,7 +185,7 @@ def test_what_was_read_in_vain_is_forgotten(log):
 
 @pytest.mark.parametrize("size", [1, 1 << 20])
 def test_a_file_that_is_not_there_is_told_where_its_records_would_be(log, monkeypatch, size):
-    monkeypatch.setattr(ahead, "RANGE_BYTES", size)
+    monkeypatch.setattr(prefetch, "RANGE_BYTES", size)
     names = sorted({info.name for info in log.store.list("data/")}, key=lambda name: first_value(log, name))
     log.store.delete(names[2])
     with reader(log, PLACES[:1]) as consumer:

@@ -6,7 +6,7 @@ import pytest
 
 from spark_eos import Consumer, TopicPartition
 from spark_eos.errors import ObjectNotFoundError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
@@ -42,12 +42,12 @@ def begun(log):
 def test_it_plans_anew(log, begun):
     roll(log)
     Vacuum(log, min_age_s=0).run()
-    assert len(listed(log, names.DATA)) < 10
+    assert len(listed(log, paths.DATA)) < 10
     assert polled(begun) == [*range(1, 20)]
 
 
 def test_a_file_that_is_lost_is_an_error(log, begun):
-    for name in listed(log, names.DATA):
+    for name in listed(log, paths.DATA):
         log.store.delete(name)
     for _ in range(2):
         with pytest.raises(ObjectNotFoundError):

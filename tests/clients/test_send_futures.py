@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
-from spark_eos.clients.futures import Outcome, SendFuture
+from spark_eos.clients.producer.futures import Outcome, SendFuture
 from spark_eos.errors import AbortableError, IllegalStateError, RecordTooLargeError
 
 NAMES = (f"memory://send-futures-{number}" for number in itertools.count())

@@ -13,15 +13,15 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.main import main
 from spark_eos.errors import CorruptRecordError, SchemaMismatchError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.maintenance.copying import copy_log
-from spark_eos.protocol import codec
 from spark_eos.protocol.actions import CreateLog, CreateTopic, Entry, Request
-from spark_eos.protocol.codec import encode_entry
-from spark_eos.protocol.schema import known_schemas
+from spark_eos.protocol.encoding import entries
+from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.protocol.encoding.schema import known_schemas
 from spark_eos.storage import open_store
-from spark_eos.storage.names import check_name
+from spark_eos.storage.object_names import check_name
 from spark_eos.testing.object_server import ObjectServer, serving
 
 LONGEST = "x" * 249
@@ -72,10 +72,10 @@ def test_the_longest_names(anywhere, tmp_path, length):
 
 def test_folders_of_topics():
     topic_id = "0" * 36
-    assert names.data_folder("x" * 218, topic_id) == f"data/{'x' * 218}-{topic_id}/"
-    assert names.data_folder(LONGEST, topic_id) == f"data/{'x' * 218}-{topic_id}/"
+    assert paths.data_folder("x" * 218, topic_id) == f"data/{'x' * 218}-{topic_id}/"
+    assert paths.data_folder(LONGEST, topic_id) == f"data/{'x' * 218}-{topic_id}/"
     for topic in ("t", LONGEST):
-        check_name(names.data_file(topic, topic_id, 2**60, "f" * 32, 99_999))
+        check_name(paths.data_file(topic, topic_id, 2**60, "f" * 32, 99_999))
 
 
 def test_files_of_a_deleted_topic_with_a_long_name_go(tmp_path):
@@ -139,10 +139,10 @@ def test_a_topic_of_an_older_log_that_cannot_be_used_is_alone_in_that(tmp_path, 
         *(CreateTopic(name, f"{name}-id", 1, (), body) for name, body in UNUSABLE.items()),
     )
     with monkeypatch.context() as patch:
-        patch.setattr(codec, "newest", lambda: [*known_schemas().items()][3])
+        patch.setattr(entries, "newest", lambda: [*known_schemas().items()][3])
         for seq, action in enumerate(made):
             request = Request(seq.to_bytes(16, "big"), 1000, (action,), "older")
-            store.create(names.entry(seq), encode_entry(Entry(seq, (request,))))
+            store.create(paths.entry(seq), encode_entry(Entry(seq, (request,))))
     Admin(url).create_topic("good")
     with Producer(url) as producer:
         producer.send("good", b"v").result()

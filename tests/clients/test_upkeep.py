@@ -7,7 +7,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
-from spark_eos.log.upkeep import Upkeep
+from spark_eos.log.snapshots.maintenance import Upkeep
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.storage import MemoryStore
 from tests.maintenance.world import another, append, created, left_behind

@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, CorruptRecordError, UnsupportedVersionError
-from spark_eos.log.layout import deserialise_schema, serialise_schema
+from spark_eos.log.data.layout import deserialise_schema, serialise_schema
 from spark_eos.protocol.actions import Entry
-from spark_eos.protocol.codec import decode_entry
-from spark_eos.spark.offsets import SourceOffset, parse_offsets_json
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.spark.source.offsets import SourceOffset, parse_offsets_json
 from tests.corruption.damage import compressed, golden
 
 EXAMPLES = int(os.environ.get("SPARK_EOS_FUZZ_EXAMPLES", "150"))
@@ -194,8 +194,8 @@ def test_lengths_in_files_do_not_take_memory() -> None:
     run_in_little_memory(
         """
         import tempfile
-        from spark_eos.log.layout import Layout
-        from spark_eos.log.segments import read_batch
+        from spark_eos.log.data.layout import Layout
+        from spark_eos.log.data.segments import read_batch
         from spark_eos.protocol.types import BatchRef, FileRef
         from spark_eos.storage import PosixStore
         store = PosixStore(tempfile.mkdtemp())
@@ -220,7 +220,7 @@ def test_record_batches_under_a_good_crc() -> None:
         """
         from spark_eos.log.log import Log
         from tests.corruption.damage import FilesStore
-        from spark_eos.log.segments import decode_batch
+        from spark_eos.log.data.segments import decode_batch
         from spark_eos.log.topics import layout_of
         batches = []
         for files in (golden(), compressed()):

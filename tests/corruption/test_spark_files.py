@@ -13,8 +13,8 @@ import pytest
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
-from spark_eos.spark.offsets import SourceOffset, loads, parse_offsets_json, parse_timestamps_json
+from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.source.offsets import SourceOffset, loads, parse_offsets_json, parse_timestamps_json
 from tests.corruption.damage import FULL, Damage
 
 OFFSET = SourceOffset(

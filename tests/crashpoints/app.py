@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from unittest import mock
 
 from spark_eos import Consumer
-from spark_eos.clients import heartbeat, sender
+from spark_eos.clients.consumer import heartbeat
+from spark_eos.clients.producer import sender
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableError
-from spark_eos.log import ahead
 from spark_eos.log.clock import Retry
+from spark_eos.log.data import prefetch
+from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, end_offset, plan
-from spark_eos.log.read import read
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import MemoryStore
-from spark_eos.testing.at_once import AtOnce
 from spark_eos.testing.crashpoints import CrashStore, Trouble, check_log, crash_points
+from spark_eos.testing.inline_executor import AtOnce
 
 HOURS = 3600.0
 
@@ -243,7 +244,7 @@ def no_threads():
     with (
         mock.patch.object(sender, "threading", _Threads),
         mock.patch.object(heartbeat, "threading", _Threads),
-        mock.patch.object(ahead, "ThreadPoolExecutor", AtOnce),
+        mock.patch.object(prefetch, "ThreadPoolExecutor", AtOnce),
     ):
         yield
 

@@ -16,13 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from spark_eos import Admin
-from spark_eos.clients.heartbeat import heartbeat_name
-from spark_eos.log import names
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.maintain import Maintainer
-from spark_eos.maintenance.verify import Verdict, verify
+from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.rules import sealing
 from tests.maintenance.world import Clock, append, created, left_behind, values
 
@@ -140,10 +140,10 @@ def tidy(url):
     kept = {
         seq
         for seq in range(log.state.seq + 1)
-        if log.store.size(names.entry(seq, log.state.entries_per_folder))
+        if log.store.size(paths.entry(seq, log.state.entries_per_folder))
     }
     assert kept == {0, *range(stored - log.state.snapshot_interval + 1, log.state.seq + 1)}, kept
-    return len([*log.store.list(names.DATA)])
+    return len([*log.store.list(paths.DATA)])
 
 
 def main(folder, job, first, step):

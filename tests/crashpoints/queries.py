@@ -17,15 +17,15 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_eos.errors import ObjectNotFoundError, RetriableError
 from spark_eos.log import log as log_module
-from spark_eos.log import stage
 from spark_eos.log.clock import Retry
-from spark_eos.spark import checkpoint
-from spark_eos.spark.batch import EosLogBatchWriter
+from spark_eos.log.data import task_io
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.sink import EosLogStreamWriter
-from spark_eos.spark.source import EosLogStreamReader
-from spark_eos.spark.task import TaskMessage
+from spark_eos.spark.sink import checkpoint
+from spark_eos.spark.sink.sink import EosLogStreamWriter
+from spark_eos.spark.sink.task import TaskMessage
+from spark_eos.spark.source.batch import EosLogBatchWriter
+from spark_eos.spark.source.source import EosLogStreamReader
 from tests.crashpoints.app import Scenario
 from tests.crashpoints.clients import ENDS, INPUT, fill
 
@@ -54,7 +54,7 @@ def driver(app):
     retry = Retry(deadline_s=30 if app.patient else 0, first_s=0)
     with (
         mock.patch.object(log_module, "shared_store", opens),
-        mock.patch.object(stage, "shared_store", opens),
+        mock.patch.object(task_io, "shared_store", opens),
         mock.patch.object(log_module, "Retry", return_value=retry),
         mock.patch.dict(log_module._SHARED, clear=True),
         mock.patch.object(checkpoint, "_read", text),

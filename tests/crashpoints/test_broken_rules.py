@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Producer
-from spark_eos.clients import transactions
+from spark_eos.clients.producer import transaction_manager
 from spark_eos.errors import CommitOutcomeUnknownError, StoreUnavailableError
-from spark_eos.log.commit import Committer
+from spark_eos.log.commit.loop import Committer
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import EndTransaction
 from spark_eos.protocol.rules import producers
-from spark_eos.spark import sink
-from spark_eos.spark.task import collect
+from spark_eos.spark.sink import sink
+from spark_eos.spark.sink.task import collect
 from spark_eos.testing.crashpoints import CrashPointsError
 from tests.crashpoints.app import Scenario, every_point, no_threads
 from tests.crashpoints.clients import PARTITIONS, SCENARIOS, fill
@@ -49,7 +49,9 @@ def test_a_commit_in_doubt_that_is_reported_as_refused(monkeypatch):
 
 
 def test_an_abort_that_commits(monkeypatch):
-    monkeypatch.setattr(transactions, "EndTransaction", lambda stamp, **_: EndTransaction(stamp, commit=True))
+    monkeypatch.setattr(
+        transaction_manager, "EndTransaction", lambda stamp, **_: EndTransaction(stamp, commit=True)
+    )
     finds(SCENARIOS["streamed, aborted"], "refused, and there")
 
 

@@ -16,7 +16,7 @@ from spark_eos.errors import (
     StorageError,
     StoreUnavailableError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.storage import MemoryStore
@@ -386,7 +386,7 @@ def test_check_log_reads_all_of_it():
 
 def test_check_log_misses_a_file():
     store = written()
-    [name] = [info.name for info in store.list(names.DATA)]
+    [name] = [info.name for info in store.list(paths.DATA)]
     store.overwrite(name, b"short")
     with pytest.raises(AssertionError, match=r"data/t-.*at offset 0 with [0-9]+ bytes, has 5 bytes"):
         check_log(store)
@@ -403,5 +403,5 @@ def test_check_log_names_the_entry_that_breaks_an_invariant(monkeypatch):
 
     store = written()
     monkeypatch.setattr(crashpoints, "apply_checked", broken)
-    with pytest.raises(AssertionError, match=f"{names.entry(2)}: the moon fell down"):
+    with pytest.raises(AssertionError, match=f"{paths.entry(2)}: the moon fell down"):
         check_log(store)

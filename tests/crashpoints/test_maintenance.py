@@ -8,15 +8,15 @@ from itertools import count
 
 import pytest
 
-from spark_eos.clients.heartbeat import heartbeat_name
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import ObjectNotFoundError, SegmentsReplacedError, StagedFileExpiredError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.maintain import Maintainer
-from spark_eos.maintenance.references import data_files, piece_names
-from spark_eos.maintenance.verify import Verdict, verify
+from spark_eos.maintenance.reachability import data_files, piece_names
+from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import DeleteTopic
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
@@ -109,7 +109,7 @@ def test_every_crash_point(factory):
 
     def check(store):
         found = check_whole(store.inner, {"t": [*range(12)], "old": []})
-        data = {name for name in found if name.startswith((names.DATA, "_groups/", "_probe/"))}
+        data = {name for name in found if name.startswith((paths.DATA, "_groups/", "_probe/"))}
         ends.append(data)
         assert data == ends[0], "what is left over in the end is the same"
         assert len(data) < 13

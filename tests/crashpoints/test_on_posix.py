@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.posix.store import PosixStore
 from tests.crashpoints.app import every_point, no_threads
 from tests.crashpoints.clients import SCENARIOS
 from tests.crashpoints.queries import QUERIES

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, OutcomeUnknownError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.maintenance import compaction
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.actions import ReplaceSegments
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.crashpoints import Trouble, check_log, crash_points
 from tests.crashpoints.app import IN_DOUBT, Clock
@@ -52,7 +52,7 @@ def read(store):
 
 def committed_files(store, end):
     """The new files that were ever part of the log."""
-    entries = [decode_entry(store.read(names.entry(seq)), seq, "") for seq in range(end + 1)]
+    entries = [decode_entry(store.read(paths.entry(seq)), seq, "") for seq in range(end + 1)]
     return {
         row.file.name
         for entry in entries

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.state import State

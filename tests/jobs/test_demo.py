@@ -11,7 +11,7 @@ import pytest
 from demo_check import Check, check_topic, expect, partition_of_key
 from demo_process import JobFailedError
 
-from spark_eos.log.murmur import murmur2
+from spark_eos.log.data.murmur import murmur2
 
 PARTITIONS = 4
 TOPICS = ("flights", "departures", "cancelled")

@@ -10,7 +10,7 @@ import pytest
 from maintain import main
 
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 
 JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
-from spark_eos.log import ahead
-from spark_eos.log.ahead import read_ahead
+from spark_eos.log.data import prefetch
+from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.log.data.prefetch import read_ahead
+from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
-from spark_eos.log.read import read
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage import MemoryStore
@@ -105,7 +105,7 @@ def test_where_a_read_is_a_system_call_nothing_is_read_ahead(log, monkeypatch):
 
 @pytest.mark.parametrize(("name", "value"), [("GAP_BYTES", -1), ("RANGE_BYTES", 1)])
 def test_what_does_not_lie_together_is_asked_for_by_itself(log, monkeypatch, name, value):
-    monkeypatch.setattr(ahead, name, value)
+    monkeypatch.setattr(prefetch, name, value)
     fetches = planned(log)
     expected = values(log, log.store, fetches)
     log.store.asked.clear()
@@ -116,10 +116,10 @@ def test_what_does_not_lie_together_is_asked_for_by_itself(log, monkeypatch, nam
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_no_more_is_held_than_there_is_room_for(log, monkeypatch, order):
-    monkeypatch.setattr(ahead, "RANGE_BYTES", 1)
+    monkeypatch.setattr(prefetch, "RANGE_BYTES", 1)
     fetches = planned(log)
     size = fetches[0].batch.length
-    monkeypatch.setattr(ahead, "AHEAD_BYTES", 3 * size)
+    monkeypatch.setattr(prefetch, "AHEAD_BYTES", 3 * size)
     expected = values(log, log.store, fetches)
     log.store.asked.clear()
     taken = 0

@@ -11,11 +11,11 @@ import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError
-from spark_eos.log import names
-from spark_eos.log.anchor import EVERY_S
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
+from spark_eos.log.commit.divergence import EVERY_S
 from spark_eos.log.log import Log
-from spark_eos.maintenance.verify import verify
+from spark_eos.maintenance.verify.verify import verify
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
@@ -136,7 +136,7 @@ def test_a_copy_over_the_living_log_takes_nothing_away(tmp_path):
     log.follow()
     log.upkeep.snapshot()
     assert log.upkeep.retire(log.state, 100)
-    last = url / names.entry(log.upkeep.retired(log.state), log.state.entries_per_folder)
+    last = url / paths.entry(log.upkeep.retired(log.state), log.state.entries_per_folder)
     assert last.stat().st_size == 0
     assert len(values(url)) == 47
     assert sleeper.follow().seq == log.state.seq
@@ -160,7 +160,7 @@ def test_files_that_are_put_back_in_the_middle_of_a_commit(tmp_path):
         armed = False
 
         def create(self, name, data):
-            if self.armed and name.startswith(names.LOG):
+            if self.armed and name.startswith(paths.LOG):
                 self.armed = False
                 put_back(url, copy)
             super().create(name, data)
@@ -186,7 +186,7 @@ def test_files_that_are_put_back_in_the_middle_of_a_commit(tmp_path):
             call()
     found = []
     verify(url, found.append)
-    assert [(one.verdict.value, one.name) for one in found] == [("wrong", names.entry(3))]
+    assert [(one.verdict.value, one.name) for one in found] == [("wrong", paths.entry(3))]
     assert "another history" in found[0].text
 
 
@@ -219,7 +219,7 @@ def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypa
     store_it = log.store.create
 
     def paused(name, data):
-        if name.startswith(names.SNAPSHOTS):
+        if name.startswith(paths.SNAPSHOTS):
             put_back(url, copy)
             Log.open(url).commit(create("n"))
         store_it(name, data)
@@ -227,7 +227,7 @@ def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypa
     monkeypatch.setattr(log.store, "create", paused)
     with pytest.raises(DivergedLogError):
         log.upkeep.snapshot()
-    assert [*log.store.list(names.SNAPSHOTS)] == []
+    assert [*log.store.list(paths.SNAPSHOTS)] == []
     other = Log.open(url)
     assert sorted(other.state.topics) == ["a", "n"]
     found = []
@@ -243,7 +243,7 @@ def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
     for at in range(10):
         log.commit(create(f"b{at}"))
     log.upkeep.snapshot()
-    (stray,) = [url / name for name in (names.snapshot(8),) if (url / name).exists()]
+    (stray,) = [url / name for name in (paths.snapshot(8),) if (url / name).exists()]
     kept = stray.read_bytes()
     put_back(url, copy)
     stray.parent.mkdir(exist_ok=True)
@@ -311,7 +311,7 @@ def far():
 
 def restored(store: FaultyStore, last: int) -> None:
     for seq in range(last + 1, 100):
-        store.inner.delete(names.entry(seq, 100_000))
+        store.inner.delete(paths.entry(seq, 100_000))
 
 
 def for_a_minute(log: Log, clock: FakeClock, name: str) -> None:
@@ -357,7 +357,7 @@ def test_a_bucket_that_was_put_back_under_a_busy_writer_is_found(far, older_s):
         log.commit(create(f"a{at}"))
     last = log.state.seq
     for seq in range(last - older_s + 1, last + 1):
-        store.inner.delete(names.entry(seq, 100_000))
+        store.inner.delete(paths.entry(seq, 100_000))
     with pytest.raises(DivergedLogError):
         for_a_minute(log, clock, "b")
 
@@ -372,7 +372,7 @@ def test_writers_in_a_history_that_is_gone_do_not_make_each_other_sure(far):
     last = one.follow().seq
     two.follow()
     for seq in range(last - 100, last + 1):
-        store.inner.delete(names.entry(seq, 100_000))
+        store.inner.delete(paths.entry(seq, 100_000))
     for log in (one, two):
         with pytest.raises(DivergedLogError):
             for_a_minute(log, clock, f"b{log is one}")
@@ -390,7 +390,7 @@ def test_upkeep_looks_before_it_overwrites(far):
     log.commit(create("x"))
     clock.now += 2
     for seq in range(300, 600):
-        store.inner.delete(names.entry(seq, 100_000))
+        store.inner.delete(paths.entry(seq, 100_000))
     for call in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 1000)):
         with pytest.raises(DivergedLogError):
             call()
@@ -404,7 +404,7 @@ def test_a_missing_entry_is_told_at_once_and_refused(tmp_path, caplog, missing):
     log = Log.create(tmp_path)
     for at in range(8):
         log.commit(create(f"t{at}"))
-    (tmp_path / names.entry(missing, log.state.entries_per_folder)).unlink()
+    (tmp_path / paths.entry(missing, log.state.entries_per_folder)).unlink()
     with (
         caplog.at_level(logging.WARNING),
         pytest.raises(CorruptRecordError, match=f"{missing}.avro is missing"),
@@ -418,7 +418,7 @@ def test_the_last_entry_may_be_missing(tmp_path):
     log = Log.create(tmp_path)
     log.commit(create("a"))
     log.commit(create("b"))
-    (tmp_path / names.entry(2, log.state.entries_per_folder)).unlink()
+    (tmp_path / paths.entry(2, log.state.entries_per_folder)).unlink()
     assert Log.open(tmp_path).state.seq == 1
     with pytest.raises(EosLogError):
         log.commit(create("c"))

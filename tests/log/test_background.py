@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import StoreUnavailableError
-from spark_eos.log import names, snapshots
+from spark_eos.log import paths
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
-from spark_eos.log.snapshots import newest_snapshot
-from spark_eos.protocol import pieces
+from spark_eos.log.snapshots import snapshots
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import AlterLog, AppendBatches
+from spark_eos.protocol.encoding import index_blocks
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
@@ -64,7 +65,7 @@ class Held:
         create = store.create
 
         def held(name, data):
-            if name.startswith(names.SNAPSHOTS):
+            if name.startswith(paths.SNAPSHOTS):
                 self.by = threading.current_thread()
                 self.begun.set()
                 assert self.go_on.wait(PATIENCE_S)
@@ -92,7 +93,7 @@ def test_no_commit_waits_for_a_large_snapshot(log, store, monkeypatch):
 
 
 def test_an_error_in_the_background_is_logged(log, store, caplog):
-    store.inject(StoreUnavailableError("away"), "create", f"{names.SNAPSHOTS}*")
+    store.inject(StoreUnavailableError("away"), "create", f"{paths.SNAPSHOTS}*")
     commit(log)
     done()
     assert "upkeep of the log failed, and will be tried again: away" in caplog.text
@@ -131,13 +132,13 @@ class Encoding:
 
     def __init__(self, monkeypatch):
         self.by = []
-        body = pieces._body
+        body = index_blocks._body
 
         def noted(content):
             self.by.append(threading.current_thread().name)
             return body(content)
 
-        monkeypatch.setattr(pieces, "_body", noted)
+        monkeypatch.setattr(index_blocks, "_body", noted)
 
 
 def rows(log, count):

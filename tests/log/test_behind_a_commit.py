@@ -7,11 +7,11 @@ import logging
 import pytest
 
 from spark_eos.log.clock import Retry
-from spark_eos.log.company import Company
+from spark_eos.log.commit.group import Company
+from spark_eos.log.expiration import Sweeper
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots import Snapshots
-from spark_eos.log.sweep import Sweeper
-from spark_eos.log.upkeep import Retirer, Upkeep
+from spark_eos.log.snapshots.maintenance import Retirer, Upkeep
+from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.protocol.actions import AlterLog
 from spark_eos.storage.memory import MemoryStore
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_sealed_is_never_written(log, monkeypatch):
         raise OverflowError("x")
 
     before = log.state
-    monkeypatch.setattr("spark_eos.log.commit.behind", fail)
+    monkeypatch.setattr("spark_eos.log.commit.loop.behind", fail)
     with pytest.raises(OverflowError):
         log.commit(lambda _: (AlterLog(()),))
     monkeypatch.undo()

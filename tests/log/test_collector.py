@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from spark_eos.log.collector import paused
+from spark_eos.log.gc_pause import paused
 
 
 @pytest.fixture(autouse=True)

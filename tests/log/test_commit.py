@@ -15,11 +15,11 @@ from spark_eos.errors import (
     StoreUnavailableError,
     TopicExistsError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 
@@ -253,7 +253,7 @@ def test_nothing_to_do_rests_on_what_would_survive_a_power_cut(log, store, other
     log.follow()
     log.commit(unless_there)
     log.commit(unless_there)
-    assert store.count("settle") == store.count("settle", names.entry(1)) == 1
+    assert store.count("settle") == store.count("settle", paths.entry(1)) == 1
     log.commit(create("u"))
     log.commit(unless_there)
     assert store.count("settle") == 1, "a create has synced it"
@@ -263,7 +263,7 @@ def test_a_create_that_was_refused_has_synced_what_it_met(log, store, other):
     other.follow()
     other.commit(create("t"))
     log.commit(unless_there)
-    assert store.count("create", names.entry(1)) == 1
+    assert store.count("create", paths.entry(1)) == 1
     assert store.count("settle") == 0
 
 
@@ -274,7 +274,7 @@ def test_an_own_entry_that_was_only_read_is_settled(log, store):
         log.commit(create("a"))
     store.heal()
     log.commit(create("a"), request_id=unknown.value.request_id)
-    assert store.count("settle", names.entry(1)) == 1
+    assert store.count("settle", paths.entry(1)) == 1
 
 
 def test_what_cannot_be_made_durable_is_not_answered(log, store, other):
@@ -533,7 +533,7 @@ def test_many_threads_and_two_handles(store, log, other):
 
 def test_names_of_entries(store, log):
     log.commit(create("a"))
-    assert entries(store) == [names.entry(0), names.entry(1)] == [f"_log/{n:020d}.avro" for n in (0, 1)]
+    assert entries(store) == [paths.entry(0), paths.entry(1)] == [f"_log/{n:020d}.avro" for n in (0, 1)]
 
 
 def _delete(state, name):

@@ -13,16 +13,17 @@ from spark_eos.errors import (
     StoreFullError,
     TopicExistsError,
 )
-from spark_eos.log import company, names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
-from spark_eos.log.doubts import Doubts
+from spark_eos.log.commit import group
+from spark_eos.log.commit.in_doubt import Doubts
+from spark_eos.log.commit.tail import Tail
 from spark_eos.log.log import Log
-from spark_eos.log.tail import Tail
 from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic, Entry, Request
-from spark_eos.protocol.codec import decode_entry, encode_entry
-from spark_eos.protocol.rules.evidence import Evidence
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.rules.fate import Evidence
 from spark_eos.storage import PosixStore
-from spark_eos.storage.meeting import FileMeeting
+from spark_eos.storage.group_channel import FileMeeting
 from spark_eos.testing import FaultyStore
 
 from .fakes import FakeClock, create
@@ -96,7 +97,7 @@ def other(leader, start):
 def entries(process):
     store = process.store.inner
     log = Log.open(store)
-    found = [decode_entry(store.read(names.entry(n, 100_000)), n, "entry") for n in range(log.state.seq + 1)]
+    found = [decode_entry(store.read(paths.entry(n, 100_000)), n, "entry") for n in range(log.state.seq + 1)]
     return found[1:]
 
 
@@ -143,7 +144,7 @@ def test_nobody_loses_patience_with_a_leader_who_loses(leader, other):
     """Whoever is faster does not announce anything; but the leader tries once more, and is heard."""
 
     def in_vain():
-        other.clock.now += 0.9 * company.PATIENCE_S
+        other.clock.now += 0.9 * group.PATIENCE_S
         leader.company.leave()
         leader.lead()
         led = other.company._led + 10_000_000  # The file system's clock may be a slow one.
@@ -183,7 +184,7 @@ def test_nothing_is_taken_along_twice(leader, other):
 
 
 def test_nothing_is_taken_along_by_who_has_forgotten_what_was_written(leader, other, monkeypatch, start):
-    monkeypatch.setattr("spark_eos.log.tail.REMEMBERED", 1)
+    monkeypatch.setattr("spark_eos.log.commit.tail.REMEMBERED", 1)
     forgetful = start(b"c")
     forgotten = [create("x"), lambda s: (DeleteTopic("y", s.topics["y"].topic_id),)]
 
@@ -229,7 +230,7 @@ def found_and_slept(leader, other, meanwhile):
             offered = found.pop()
             taken = decode_entry(offered[8:], int.from_bytes(offered[:8], "big"), "offer").requests
             seq = other.log.state.seq + 1
-            leader.store.inner.create(names.entry(seq, 100_000), encode_entry(Entry(seq, taken)))
+            leader.store.inner.create(paths.entry(seq, 100_000), encode_entry(Entry(seq, taken)))
         create_(name, data)
 
     other.store.create = create_after
@@ -267,7 +268,7 @@ def test_what_others_can_find_is_looked_for_though_a_slot_was_lost(leader, other
     def before(operation, name):
         if operation == "create" and outsider.log.state.seq == 0:
             outsider.log.commit(create("x"))
-        if operation == "read" and name == names.entry(2, 100_000):
+        if operation == "read" and name == paths.entry(2, 100_000):
             reads.append(name)
             if len(reads) == 2:
                 taken = decode_entry(found[0][8:], 1, "offer").requests
@@ -329,7 +330,7 @@ def test_a_leader_that_sleeps_is_waited_for_once(leader, other):
     other.waits = [lambda: None] * 1000
     began = other.clock.now
     other.log.commit(create("x"))
-    assert company.PATIENCE_S < other.clock.now - began < 1.1 * company.PATIENCE_S
+    assert group.PATIENCE_S < other.clock.now - began < 1.1 * group.PATIENCE_S
     began = other.clock.now
     for name in "yz":
         other.join().log.commit(create(name))
@@ -357,7 +358,7 @@ def test_of_a_leader_that_sleeps_the_others_say_nothing(other, start):
     other.waits = [lambda: third.log.commit(create("u"))] + [lambda: None] * 1000
     began = other.clock.now
     other.log.commit(create("x"))
-    assert other.clock.now - began < 1.1 * company.PATIENCE_S
+    assert other.clock.now - began < 1.1 * group.PATIENCE_S
     assert "".join(writers(other)) == "cb"
 
 
@@ -389,7 +390,7 @@ def test_who_was_beaten_reads_no_further_than_to_where_others_announce(leader, s
     late.store.journal.clear()
     late.log.commit(create("c"))
     read = [call.name for call in late.store.journal if call.operation == "read"]
-    looked_at, beaten_by = names.entry(0, 100_000), names.entry(1, 100_000)
+    looked_at, beaten_by = paths.entry(0, 100_000), paths.entry(1, 100_000)
     assert read == [looked_at, beaten_by], "the rest was announced"
     assert writers(leader) == ["a", "a", "a", "c"]
 
@@ -421,7 +422,7 @@ def test_what_does_not_fit_any_more_is_asked_for_again(leader, other):
 
 
 def test_large_requests_go_alone(leader, other, monkeypatch):
-    monkeypatch.setattr(company, "MOST_BYTES", 10)
+    monkeypatch.setattr(group, "MOST_BYTES", 10)
     other.log.commit(create("y"))
     assert writers(leader) == ["b"]
 
@@ -431,7 +432,7 @@ def test_what_others_hand_over_fills_an_entry_only_so_far(leader, other, start, 
     third.waits = [leader.does(create("x"), create("u"))]
     other.waits = [lambda: third.log.commit(create("z"))]
     one = encode_entry(Entry(1, (Request(bytes(16), 0, create("y")(None)),)))
-    monkeypatch.setattr(company, "MOST_BYTES", int(1.5 * len(one)))
+    monkeypatch.setattr(group, "MOST_BYTES", int(1.5 * len(one)))
     other.log.commit(create("y"))
     assert sorted(map(len, writers(leader))) == [2, 2]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spark_eos.log.commit.tail import Tail
 from spark_eos.log.log import Log
-from spark_eos.log.tail import Tail
 from spark_eos.protocol.actions import CommitOffsets, ExpireTransaction, InitProducer, PartitionOffset
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.memory import MemoryStore

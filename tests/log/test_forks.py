@@ -12,7 +12,7 @@ import pytest
 from spark_eos.errors import DivergedLogError, IllegalStateError, NotALogError, StoreUnavailableError
 from spark_eos.log.log import _SHARED_LOCK, Log
 from spark_eos.log.topics import new_topic
-from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.posix.store import PosixStore
 from tests.forking import forks_allowed, in_child
 
 ROWS = pa.table({"value": pa.array([b"x"] * 10, pa.binary())})

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import InvalidRequestError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from spark_eos.log import names
-from spark_eos.log.chronicle import Span, changes, transactions
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
-from spark_eos.log.history import as_of, earliest, entry_at_time, iso, plan_as_of, state_at, time_ms
+from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.history import Span, changes, transactions
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, end_offset, plan
+from spark_eos.log.time_travel import as_of, earliest, entry_at_time, iso, plan_as_of, state_at, time_ms
 from spark_eos.protocol.actions import (
     AdvanceLogStart,
     AlterLog,
@@ -26,8 +26,8 @@ from spark_eos.protocol.actions import (
     ReplaceSegments,
     SourceProgress,
 )
+from spark_eos.protocol.encoding.index_blocks import checksum
 from spark_eos.protocol.index import Kind
-from spark_eos.protocol.pieces import checksum
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
@@ -109,12 +109,12 @@ def test_states_are_found_from_the_nearest_snapshot(whole):
     read = whole.store.read
     whole.store.read = lambda name, *args: reads.append(name) or read(name, *args)
     assert state_at(whole, 22) == found[22]
-    assert reads == [names.snapshot(20), names.entry(21, 7), names.entry(22, 7)]
+    assert reads == [paths.snapshot(20), paths.entry(21, 7), paths.entry(22, 7)]
 
 
 def test_a_damaged_snapshot_is_passed_over(whole):
     found = states(whole, 23)
-    whole.store.overwrite(names.snapshot(20), b"x")
+    whole.store.overwrite(paths.snapshot(20), b"x")
     assert state_at(whole, 22) == found[22]
 
 
@@ -137,7 +137,7 @@ def test_names_that_were_deleted_for_good_are_retired(log):
     states(log, 40)
     oldest = earliest(log)
     for seq in range(1, oldest.seq - 5):
-        log.store.delete(names.entry(seq, 7))
+        log.store.delete(paths.entry(seq, 7))
     assert earliest(log) == oldest
     with pytest.raises(InvalidRequestError, match="is retired"):
         state_at(log, 3)

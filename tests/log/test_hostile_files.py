@@ -13,10 +13,10 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import CorruptRecordError, InvalidRecordError
-from spark_eos.log.layout import Layout
+from spark_eos.log.data.convert import Intake
+from spark_eos.log.data.layout import Layout
+from spark_eos.log.data.segments import decode_batch
 from spark_eos.log.log import Log
-from spark_eos.log.rows import Intake
-from spark_eos.log.segments import decode_batch
 from spark_eos.protocol.types import BatchRef, FileRef
 
 T0 = TopicPartition("t", 0)
@@ -193,7 +193,7 @@ def test_a_time_that_an_earlier_version_took_stops_nobody(tmp_path, monkeypatch)
     rows = pa.table({"id": pa.array([2, 1, 3]), "at": pa.concat_arrays([nothing, TOO_LATE, nothing])})
     Admin(tmp_path).create_topic("t", schema=rows.schema)
     with monkeypatch.context() as patch:
-        patch.setattr("spark_eos.log.rows.outside", lambda _array: None)
+        patch.setattr("spark_eos.log.data.convert.outside", lambda _array: None)
         with Producer(tmp_path) as producer:
             producer.send_arrow("t", rows)
     with Consumer(tmp_path, {"auto.offset.reset": "earliest"}) as consumer:
@@ -233,7 +233,7 @@ KEYS = {
 
 @pytest.mark.parametrize("name", KEYS)
 def test_keys_are_compared_as_bytes(name):
-    from spark_eos.log.read import Records
+    from spark_eos.log.data.records import Records
     from spark_eos.maintenance.cleaner import keys_of
 
     type_, values = KEYS[name]

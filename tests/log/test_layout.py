@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import CorruptRecordError, IllegalStateError, SchemaMismatchError
-from spark_eos.log.layout import (
+from spark_eos.log.data.layout import (
     Layout,
     check_topic_schema,
     deserialise_schema,

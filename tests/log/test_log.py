@@ -16,9 +16,9 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedStoreError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
@@ -82,13 +82,13 @@ def test_a_store_that_cannot_carry_a_log_is_refused():
     store = Overwriting()
     with pytest.raises(UnsupportedStoreError):
         Log.create(store)
-    assert [info.name for info in store.list(names.LOG)] == []
+    assert [info.name for info in store.list(paths.LOG)] == []
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL_AFTER, Fault.LOST, Fault.DUPLICATE])
 def test_creating_with_a_lost_reply(fault):
     store = FaultyStore(MemoryStore())
-    store.inject(fault, "create", names.entry(0))
+    store.inject(fault, "create", paths.entry(0))
     assert Log.create(store).log_id == Log.open(store).log_id
 
 
@@ -96,7 +96,7 @@ def test_who_creates_second_is_told():
     store = FaultyStore(MemoryStore())
 
     def race(operation, name):
-        if (operation, name) == ("create", names.entry(0)):
+        if (operation, name) == ("create", paths.entry(0)):
             store.before = lambda _operation, _name: None
             Log.create(store.inner)
 

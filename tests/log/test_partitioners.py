@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_eos.errors import ConfigError, InvalidRecordError, SchemaMismatchError
-from spark_eos.log.partitioners import (
+from spark_eos.log.data.partitioners import (
     DefaultPartitioner,
     Sticky,
     check_partitions,

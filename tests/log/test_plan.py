@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_eos.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from spark_eos.log.plan import Isolation, end_offset, partition_of, plan
+from spark_eos.log.data.planner import Isolation, end_offset, partition_of, plan
 from spark_eos.protocol.actions import (
     AdvanceLogStart,
     AppendBatches,

@@ -10,8 +10,8 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, InvalidTimestampError
-from spark_eos.log import stage, timestamps
 from spark_eos.log.clock import SYSTEM
+from spark_eos.log.data import task_io, timestamps
 from spark_eos.log.log import Log
 from tests.log.fakes import FakeClock
 
@@ -123,15 +123,15 @@ def test_a_task_whose_clock_is_off(url, monkeypatch):
     """Of the Spark sink: its rows get the time of the log's store, and others are refused before they are written."""
     log = Log.open(url)
     topic = log.topic("t")
-    made = pickle.loads(pickle.dumps(stage.Stage(url, log.state.seq + 1, planned_ms=SYSTEM.now_ms())))
-    monkeypatch.setattr(stage, "SYSTEM", Off(YEARS_S))
+    made = pickle.loads(pickle.dumps(task_io.Stage(url, log.state.seq + 1, planned_ms=SYSTEM.now_ms())))
+    monkeypatch.setattr(task_io, "SYSTEM", Off(YEARS_S))
     with made.writer(topic) as writer:
         writer.append(pa.table({"value": [b"x"]}), 0)
         (file,) = writer.finish()
     assert is_now(file.batches[0].min_timestamp_ms)
     assert is_now(file.batches[0].max_timestamp_ms)
     before = files(url)
-    late = pa.array([stage.SYSTEM.now_ms()]).cast(pa.timestamp("ms", "UTC"))
+    late = pa.array([task_io.SYSTEM.now_ms()]).cast(pa.timestamp("ms", "UTC"))
     with made.writer(topic) as writer:
         with pytest.raises(InvalidTimestampError, match="further ahead of now"):
             writer.append(pa.table({"value": [b"x"], "timestamp": late}), 0)
@@ -142,7 +142,7 @@ def test_a_task_whose_clock_is_off(url, monkeypatch):
 def test_a_task_that_begins_hours_later_believes_its_clock(url):
     log = Log.open(url)
     planned_ms = SYSTEM.now_ms() - 5 * HOUR_MS
-    made = stage.Stage(url, log.state.seq + 1, planned_ms=planned_ms)
+    made = task_io.Stage(url, log.state.seq + 1, planned_ms=planned_ms)
     with made.writer(log.topic("t")) as writer:
         writer.append(pa.table({"value": [b"x"]}), 0)
         (file,) = writer.finish()

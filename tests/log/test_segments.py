@@ -26,9 +26,9 @@ from spark_eos.errors import (
     SchemaMismatchError,
     StoreFullError,
 )
-from spark_eos.log import staging
-from spark_eos.log.layout import Layout, upgrade
-from spark_eos.log.segments import BATCH_OVERHEAD_BYTES, SegmentWriter, decode_batch, read_batch
+from spark_eos.log.data import arrow_file
+from spark_eos.log.data.layout import Layout, upgrade
+from spark_eos.log.data.segments import BATCH_OVERHEAD_BYTES, SegmentWriter, decode_batch, read_batch
 from spark_eos.storage.memory import MemoryStore
 
 NAME = "data/clicks-1/00000000000000000042-x.arrow"
@@ -232,7 +232,7 @@ def test_one_large_append_is_flushed_in_pieces(store):
 
 
 def test_record_batches_are_limited(store, monkeypatch):
-    monkeypatch.setattr(staging, "RECORD_BATCH_BYTES", 1000)
+    monkeypatch.setattr(arrow_file, "RECORD_BATCH_BYTES", 1000)
     rows = pa.table({"value": ["x" * 99] * 100})
     (entry,) = staged = stage(store, (rows, 1), (rows, np.arange(100) % 2))
     assert len(entry.batches) == 2
@@ -336,8 +336,8 @@ def test_what_is_written_is_read(appends, buffer_bytes):
 def test_writing_imports_no_pandas():
     """It costs every new worker of Spark 0.3 s."""
     code = (
-        "import sys, numpy as np, pyarrow as pa; from spark_eos.log.arrays import repeated;"
-        "from spark_eos.log.layout import Layout; from spark_eos.log.segments import SegmentWriter;"
+        "import sys, numpy as np, pyarrow as pa; from spark_eos.log.data.arrow import repeated;"
+        "from spark_eos.log.data.layout import Layout; from spark_eos.log.data.segments import SegmentWriter;"
         "from spark_eos.storage.memory import MemoryStore;"
         "rows = pa.RecordBatch.from_arrays([repeated('k', pa.binary(), 5)], names=['value']);"
         "writer = SegmentWriter(MemoryStore(), 't', 'a', Layout.kafka(), 2, now_ms=0, max_message_bytes=5);"

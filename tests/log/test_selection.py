@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_eos.log import selection
-from spark_eos.log.selection import picked
+from spark_eos.log.data import selection
+from spark_eos.log.data.selection import picked
 
 TYPES = {
     pa.binary(): st.binary(max_size=3),

@@ -18,11 +18,11 @@ from spark_eos.errors import (
     StoreUnavailableError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
-from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import (
     AlterLog,
     AppendBatches,
@@ -106,8 +106,8 @@ def listed(store, prefix):
 def retired(store):
     return sorted(
         info.name
-        for info in store.list(names.LOG)
-        if not info.size and not info.name.startswith(names.SNAPSHOTS)
+        for info in store.list(paths.LOG)
+        if not info.size and not info.name.startswith(paths.SNAPSHOTS)
     )
 
 
@@ -117,18 +117,18 @@ def test_entries_lie_in_folders(log, store):
     assert store.size("_log/00000000000000000006.avro")
     assert store.size("_log/000000000001/00000000000000000007.avro")
     assert store.size("_log/000000000002/00000000000000000014.avro")
-    assert names.entry(99_999_999) == "_log/00000000000099999999.avro", "as in the first logs"
+    assert paths.entry(99_999_999) == "_log/00000000000099999999.avro", "as in the first logs"
 
 
 def test_whoever_creates_the_boundary_stores_a_snapshot(log, store):
     append(log, *range(3))
-    assert listed(store, names.SNAPSHOTS) == []
+    assert listed(store, paths.SNAPSHOTS) == []
     append(log, 3)
-    assert (log.state.seq, listed(store, names.SNAPSHOTS)) == (5, [names.snapshot(5)])
+    assert (log.state.seq, listed(store, paths.SNAPSHOTS)) == (5, [paths.snapshot(5)])
     assert newest_snapshot(store).seq == 5
 
 
-@pytest.mark.parametrize("name", [names.SNAPSHOTS, names.INDEX])
+@pytest.mark.parametrize("name", [paths.SNAPSHOTS, paths.INDEX])
 def test_what_was_refused_and_is_not_there_is_not_taken_for_stored(log, store, name):
     store.inject(ObjectExistsError("conflict"), "create", f"{name}*")
     append(log, *range(20))
@@ -138,9 +138,9 @@ def test_what_was_refused_and_is_not_there_is_not_taken_for_stored(log, store, n
 
 @pytest.mark.parametrize("fault", [Fault.DUPLICATE, Fault.FAIL_AFTER])
 def test_what_met_itself_is_stored(log, store, fault):
-    store.inject(fault, "create", f"{names.SNAPSHOTS}*")
+    store.inject(fault, "create", f"{paths.SNAPSHOTS}*")
     append(log, *range(6))
-    assert [names.snapshot_seq(name) for name in listed(store, names.SNAPSHOTS)] == [5]
+    assert [paths.snapshot_seq(name) for name in listed(store, paths.SNAPSHOTS)] == [5]
     assert values(another(store)) == [*range(6)]
 
 
@@ -152,7 +152,7 @@ def test_what_is_sealed_is_dropped_from_memory_and_read_again(log, store):
     assert values(log) == [*range(40)]
     store.journal.clear()
     assert values(log) == [*range(40)]
-    assert store.count("read", f"{names.INDEX}*") == 0, "a second time from memory"
+    assert store.count("read", f"{paths.INDEX}*") == 0, "a second time from memory"
 
 
 def test_a_log_is_opened_from_its_snapshot(log, store):
@@ -169,15 +169,15 @@ def test_a_log_is_opened_from_its_snapshot(log, store):
 
 def test_few_snapshots_stay(log, store):
     append(log, *range(40))
-    assert len(listed(store, names.SNAPSHOTS)) == 2
+    assert len(listed(store, paths.SNAPSHOTS)) == 2
 
 
 def test_entries_are_retired_behind_the_newest_snapshot_but_one(log, store):
     append(log, *range(40))
     newest = newest_snapshot(store).seq
-    assert names.entry(0, 7) not in retired(store), "it says what log this is"
+    assert paths.entry(0, 7) not in retired(store), "it says what log this is"
     gone = retired(store)
-    assert gone == sorted(names.entry(seq, 7) for seq in range(1, len(gone) + 1))
+    assert gone == sorted(paths.entry(seq, 7) for seq in range(1, len(gone) + 1))
     assert newest - 5 >= len(gone) > 20
     assert values(another(store)) == [*range(40)]
 
@@ -480,7 +480,7 @@ def test_who_met_a_taken_slot_and_slept_does_not_take_it_for_anothers(log, store
     ours = FaultyStore(store.inner)
     sleeper = Log.open(ours, Clock(b"c"), Retry(deadline_s=10))
     action = rows(sleeper, stamp, 0) if known else rows(sleeper)
-    slot = names.entry(log.state.seq + 1, 7)
+    slot = paths.entry(log.state.seq + 1, 7)
 
     tried = []
 
@@ -528,7 +528,7 @@ def test_retired_entries_without_a_snapshot_are_damage(log, store):
     append(log, 0)
     sleeper = another(store)
     append(log, *range(1, 30))
-    for name in listed(store, names.SNAPSHOTS):
+    for name in listed(store, paths.SNAPSHOTS):
         store.inner.delete(name)
     with pytest.raises(CorruptRecordError, match="is retired, but no snapshot stands for it"):
         sleeper.follow()
@@ -538,7 +538,7 @@ def test_retired_entries_without_a_snapshot_are_damage(log, store):
 
 def test_a_damaged_snapshot_is_passed_over(log, store, caplog):
     append(log, *range(21))
-    name = listed(store, names.SNAPSHOTS)[-1]
+    name = listed(store, paths.SNAPSHOTS)[-1]
     data = bytearray(store.inner.read(name).to_pybytes())
     data[-1] ^= 1
     store.inner.overwrite(name, data)
@@ -549,7 +549,7 @@ def test_a_damaged_snapshot_is_passed_over(log, store, caplog):
 
 def test_a_damaged_piece_is_named(log, store):
     append(log, *range(21))
-    name = listed(store, names.INDEX)[0]
+    name = listed(store, paths.INDEX)[0]
     data = bytearray(store.inner.read(name).to_pybytes())
     data[30] ^= 1
     store.inner.overwrite(name, data)
@@ -558,15 +558,15 @@ def test_a_damaged_piece_is_named(log, store):
 
 
 def test_upkeep_never_fails_a_commit(log, store, caplog):
-    store.inject(StoreUnavailableError("away"), "create", f"{names.SNAPSHOTS}*", times=None)
+    store.inject(StoreUnavailableError("away"), "create", f"{paths.SNAPSHOTS}*", times=None)
     with caplog.at_level(logging.WARNING):
         append(log, *range(12))
     assert "upkeep of the log failed" in caplog.text
-    assert listed(store, names.SNAPSHOTS) == []
+    assert listed(store, paths.SNAPSHOTS) == []
     assert values(log) == [*range(12)]
     store.heal()
     append(log, *range(12, 60))
-    assert listed(store, names.SNAPSHOTS)
+    assert listed(store, paths.SNAPSHOTS)
     assert values(another(store)) == [*range(60)]
 
 
@@ -596,15 +596,15 @@ def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, d
 
 
 def test_no_snapshot_before_its_pieces(log, store):
-    store.inject(StoreUnavailableError("away"), "create", f"{names.INDEX}*", times=None)
+    store.inject(StoreUnavailableError("away"), "create", f"{paths.INDEX}*", times=None)
     append(log, *range(12))
-    assert listed(store, names.SNAPSHOTS) == []
+    assert listed(store, paths.SNAPSHOTS) == []
 
 
 def test_the_entry_is_durable_before_the_snapshot_of_it(log, store):
     append(log, *range(4))
     done = [(call.operation, call.name) for call in store.journal]
-    assert done.index(("settle", names.entry(5, 7))) < done.index(("create", names.snapshot(5)))
+    assert done.index(("settle", paths.entry(5, 7))) < done.index(("create", paths.snapshot(5)))
 
 
 def test_who_finds_that_the_last_one_did_not_stores_the_next(log, store):
@@ -614,9 +614,9 @@ def test_who_finds_that_the_last_one_did_not_stores_the_next(log, store):
     reader.follow()
     append(log, *range(5, 10))
     reader.follow()
-    assert listed(store, names.SNAPSHOTS) == []
+    assert listed(store, paths.SNAPSHOTS) == []
     append(reader, 10)
-    assert listed(store, names.SNAPSHOTS) == [names.snapshot(10)]
+    assert listed(store, paths.SNAPSHOTS) == [paths.snapshot(10)]
 
 
 def test_followers_drop_what_others_have_stored(log, store):
@@ -633,13 +633,13 @@ def test_nothing_is_done_without_time_to_do_it(store):
     log = Log.create(store, FakeClock(), snapshot_interval=5)
     log.ensure_topic("t")
     append(log, *range(20))
-    assert listed(store, names.SNAPSHOTS) == retired(store) == []
+    assert listed(store, paths.SNAPSHOTS) == retired(store) == []
 
 
 def test_it_can_be_switched_off(log, store):
     log.does_upkeep = False
     append(log, *range(20))
-    assert listed(store, names.SNAPSHOTS) == retired(store) == []
+    assert listed(store, paths.SNAPSHOTS) == retired(store) == []
 
 
 def test_retired_names_share_an_inode_in_a_folder(tmp_path):
@@ -680,5 +680,5 @@ def test_the_log_is_the_same_with_and_without():
         append(log, *range(33))
         states.append(log.state)
     assert states[0] == states[1]
-    assert listed(stores[0], names.SNAPSHOTS)
-    assert not listed(stores[1], names.SNAPSHOTS)
+    assert listed(stores[0], paths.SNAPSHOTS)
+    assert not listed(stores[1], paths.SNAPSHOTS)

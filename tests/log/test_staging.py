@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import ObjectExistsError, StoreUnavailableError
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from spark_eos.errors import ObjectNotFoundError, StoreUnavailableError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (
     CommitOffsets,
@@ -99,7 +99,7 @@ def test_the_store_is_asked_once_and_then_the_own_clock_goes_on(log, store, cloc
     assert log.sweep() == ()
     clock.now += 1
     assert log.sweep() == (ExpireTransaction(STAMP, TIMEOUT_S * 1000),)
-    assert store.asked == [names.entry(3)]
+    assert store.asked == [paths.entry(3)]
 
 
 def test_every_transaction_has_an_age_of_its_own(log, store):
@@ -119,7 +119,7 @@ def test_the_entry_in_which_an_open_transaction_began_is_not_retired(log, store)
     fill(log)
     log.upkeep.snapshot()
     assert log.upkeep.retire(log.state, 100) == 2
-    assert [store.size(names.entry(seq)) > 0 for seq in range(5)] == [True, False, False, True, True]
+    assert [store.size(paths.entry(seq)) > 0 for seq in range(5)] == [True, False, False, True, True]
     newcomer = Log.open(store)
     assert newcomer.state.producers[0].started_seq == 3
     store.now += TIMEOUT_S
@@ -127,7 +127,7 @@ def test_the_entry_in_which_an_open_transaction_began_is_not_retired(log, store)
     fill(log)
     log.upkeep.snapshot()
     log.upkeep.retire(log.state, 100)
-    assert store.size(names.entry(3)) == 0
+    assert store.size(paths.entry(3)) == 0
 
 
 def test_who_retires_knows_nothing_of_what_began_since(log, store):
@@ -139,8 +139,8 @@ def test_who_retires_knows_nothing_of_what_began_since(log, store):
     fill(log)
     log.upkeep.snapshot()
     log.upkeep.retire(old, 100)
-    assert store.size(names.entry(old.seq)) == 0
-    assert store.size(names.entry(began)) > 0
+    assert store.size(paths.entry(old.seq)) == 0
+    assert store.size(paths.entry(began)) > 0
 
 
 def test_a_retired_or_deleted_entry_tells_nothing(log, store, clock):
@@ -148,9 +148,9 @@ def test_a_retired_or_deleted_entry_tells_nothing(log, store, clock):
     fill(log)
     log.upkeep.snapshot()
     store.now += 10 * TIMEOUT_S
-    store.retire(names.entry(3))
+    store.retire(paths.entry(3))
     assert visit(store) == ()
-    store.delete(names.entry(3))
+    store.delete(paths.entry(3))
     assert visit(store, everything=True) == ()
     clock.now += TIMEOUT_S
     assert log.sweep() == ()

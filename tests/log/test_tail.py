@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from spark_eos.errors import CorruptRecordError, StoreUnavailableError, UnsupportedVersionError
-from spark_eos.log import names
+from spark_eos.log import paths
+from spark_eos.log.commit.tail import Tail
 from spark_eos.log.log import Log
-from spark_eos.log.tail import Tail
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 
@@ -38,7 +38,7 @@ def test_one_read_if_nothing_is_new(store, log):
     tail.follow()  # The first time it looks at its newest entry as well.
     store.journal.clear()
     assert tail.follow().seq == 1
-    assert [call.name for call in store.journal] == [names.entry(2)]
+    assert [call.name for call in store.journal] == [paths.entry(2)]
 
 
 def test_states_stay_as_they_were(log):
@@ -58,7 +58,7 @@ def test_what_the_writer_thinks_is_what_readers_find(store, log):
 def test_a_state_that_is_not_the_next_one_is_not_taken_over(store, log):
     log.commit(create("a"))
     tail = Tail(store)
-    entry = decode_entry(store.read(names.entry(1)), 1, "entry 1")
+    entry = decode_entry(store.read(paths.entry(1)), 1, "entry 1")
     tail.advance(log.state, entry, tail.moment())
     assert tail.state.seq == -1
     assert tail.follow() == log.state
@@ -67,7 +67,7 @@ def test_a_state_that_is_not_the_next_one_is_not_taken_over(store, log):
 def test_a_read_that_fails_changes_nothing(store, log):
     log.commit(create("a"))
     tail = Tail(store)
-    store.inject(Fault.FAIL_BEFORE, "read", names.entry(1))
+    store.inject(Fault.FAIL_BEFORE, "read", paths.entry(1))
     with pytest.raises(StoreUnavailableError):
         tail.follow()
     assert tail.state.seq == 0
@@ -77,24 +77,24 @@ def test_a_read_that_fails_changes_nothing(store, log):
 @pytest.mark.conformance("state/checked")
 def test_a_damaged_entry_is_named(store, log):
     log.commit(create("a"))
-    data = bytearray(store.read(names.entry(1)).to_pybytes())
+    data = bytearray(store.read(paths.entry(1)).to_pybytes())
     data[-1] ^= 1
-    store.overwrite(names.entry(1), data)
-    with pytest.raises(CorruptRecordError, match=names.entry(1)):
+    store.overwrite(paths.entry(1), data)
+    with pytest.raises(CorruptRecordError, match=paths.entry(1)):
         Log.open(store)
 
 
 def test_an_entry_in_the_wrong_slot(store, log):
     log.commit(create("a"))
-    store.create(names.entry(2), store.read(names.entry(1)))
+    store.create(paths.entry(2), store.read(paths.entry(1)))
     with pytest.raises(CorruptRecordError, match="holds entry 1, not entry 2"):
         log.follow()
 
 
 def test_a_newer_format(store, log):
-    data = bytearray(store.read(names.entry(0)).to_pybytes())
+    data = bytearray(store.read(paths.entry(0)).to_pybytes())
     data[6:8] = struct.pack(">H", 99)
-    store.create(names.entry(1), data)
+    store.create(paths.entry(1), data)
     with pytest.raises(UnsupportedVersionError, match=r"99.*upgrade"):
         log.follow()
     with pytest.raises(UnsupportedVersionError):

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from spark_eos.log.clock import Retry
+from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.protocol.actions import AppendBatches, EndTransaction, InitProducer
 from spark_eos.protocol.index import Index
 from spark_eos.protocol.rules import sealing

@@ -20,13 +20,13 @@ from spark_eos.errors import (
     NotALogError,
     RetriableError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance import copying
 from spark_eos.maintenance.copying import MARK, copy_log
 from spark_eos.maintenance.vacuum import Vacuum
-from spark_eos.maintenance.verify import Verdict, verify
+from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.wrapped_store import WrappedStore
@@ -121,7 +121,7 @@ def test_what_a_vacuum_removes_meanwhile_is_copied_as_the_log_has_it_by_then():
     todo = [True]
 
     def disturb(operation, name):
-        if operation == "read" and name.startswith(names.DATA) and todo:
+        if operation == "read" and name.startswith(paths.DATA) and todo:
             todo.clear()
             roll(log)
             append(log, *range(26, 30))
@@ -130,9 +130,9 @@ def test_what_a_vacuum_removes_meanwhile_is_copied_as_the_log_has_it_by_then():
                 Vacuum(log, min_age_s=0).run()
                 append(log, 30 + one)
 
-    before = listed(log, names.DATA)
+    before = listed(log, paths.DATA)
     copy = copied(Watched(log.store, disturb))
-    assert not {*before} <= {*listed(log, names.DATA)}, "files went meanwhile"
+    assert not {*before} <= {*listed(log, paths.DATA)}, "files went meanwhile"
     assert values(copy) == values(log) == [*range(32)]
 
 
@@ -142,13 +142,13 @@ def test_entries_that_are_retired_meanwhile():
     todo = [True]
 
     def disturb(operation, name):
-        if operation == "read" and name.startswith(names.DATA) and todo:
+        if operation == "read" and name.startswith(paths.DATA) and todo:
             todo.clear()
             append(log, *range(26, 60))
 
     first = log.state.seq
     copy = copied(Watched(log.store, disturb))
-    assert not log.store.size(names.entry(first)), "retired"
+    assert not log.store.size(paths.entry(first)), "retired"
     assert copy.state.seq == first
     assert values(copy) == [*range(26)]
 
@@ -183,7 +183,7 @@ def test_stopped_before_any_operation_it_is_no_log_yet_and_the_same_call_goes_on
             half = None
         else:
             assert values(half) == [*range(26)], "what can be opened is complete"
-        if half is not None and names.entry(0) in listed(half, names.LOG):
+        if half is not None and paths.entry(0) in listed(half, paths.LOG):
             with pytest.raises(LogExistsError, match="eoslog verify"):
                 copy_log(log.store, target, lambda _: None)
         else:
@@ -236,8 +236,8 @@ def test_a_copy_that_is_not_sound_is_an_error():
     target = store()
 
     def spoil(operation, name):
-        if name == names.entry(0) and operation == "create":
-            target.delete(listed(Log(target), names.DATA)[0])
+        if name == paths.entry(0) and operation == "create":
+            target.delete(listed(Log(target), paths.DATA)[0])
 
     with pytest.raises(CorruptRecordError, match="is not sound"):
         copy_log(log.store, Watched(target, spoil), lambda _: None)
@@ -268,14 +268,14 @@ def test_verify_says_that_data_was_copied_before_the_log(tmp_path):
 def test_verify_explains_nothing_where_an_older_file_is_missing():
     log = created(MemoryStore(), snapshot_interval=1000)
     append(log, 1, 2, 3)
-    log.store.delete(listed(log, names.DATA)[1])
+    log.store.delete(listed(log, paths.DATA)[1])
     assert [one.verdict for one in findings(log.store)] == [Verdict.WRONG]
 
 
 def test_verify_says_that_the_data_was_not_copied():
     log = created(MemoryStore(), snapshot_interval=1000)
     append(log, 1, 2, 3)
-    for name in listed(log, names.DATA):
+    for name in listed(log, paths.DATA):
         log.store.delete(name)
     assert "data/ was not copied" in findings(log.store)[-1].text
 
@@ -370,7 +370,7 @@ def test_the_command(log_url, tmp_path, capsys):
     log.ensure_topic("t")
     append(log, 1, 2, 3)
     assert main(("copy", log_url, str(tmp_path / "one"))) == 0
-    size = sum(info.size for info in log.store.list(names.DATA))
+    size = sum(info.size for info in log.store.list(paths.DATA))
     assert capsys.readouterr().out == (
         f"log {log.log_id} up to entry 4: 3 records in 3 files of {size} bytes; the copy is verified\n"
     )

@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots import newest_snapshot
-from spark_eos.maintenance.verify import Verdict, verify
-from spark_eos.protocol.frame import Frame
-from spark_eos.protocol.snapshot_schema import schemas
+from spark_eos.log.snapshots.snapshots import newest_snapshot
+from spark_eos.maintenance.verify.verify import Verdict, verify
+from spark_eos.protocol.encoding.frame import Frame
+from spark_eos.protocol.encoding.snapshot_schema import schemas
 from spark_eos.storage import PosixStore
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Admin
-from spark_eos.clients.heartbeat import heartbeat_name
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import ConfigError, NotALogError, StoreUnavailableError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.maintain import STEPS, Maintainer, check_steps, size_text
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
@@ -60,8 +60,8 @@ def maintained(log, **options):
 def retired(log):
     return [
         info.name
-        for info in log.store.list(names.LOG)
-        if not info.size and not info.name.startswith((names.SNAPSHOTS, names.INDEX))
+        for info in log.store.list(paths.LOG)
+        if not info.size and not info.name.startswith((paths.SNAPSHOTS, paths.INDEX))
     ]
 
 
@@ -123,9 +123,9 @@ def test_old_snapshots_that_are_left_over_go(log):
     for number in range(4):
         append(log, *range(5 * number, 5 * number + 5))
         log.upkeep._snapshots.write()
-    assert len(listed(log, names.SNAPSHOTS)) == 4
+    assert len(listed(log, paths.SNAPSHOTS)) == 4
     maintained(log, only=["snapshot"])
-    assert listed(log, names.SNAPSHOTS) == [names.snapshot(15), names.snapshot(20)]
+    assert listed(log, paths.SNAPSHOTS) == [paths.snapshot(15), paths.snapshot(20)]
 
 
 def test_entries_are_retired_by_who_has_stored_no_snapshot_itself(log):
@@ -134,7 +134,7 @@ def test_entries_are_retired_by_who_has_stored_no_snapshot_itself(log):
     assert retired(log) == []
     found = maintained(log, only=["retire"])
     assert found["retire"].text == "retired 35 entries"
-    assert retired(log) == [names.entry(seq) for seq in range(1, 36)]
+    assert retired(log) == [paths.entry(seq) for seq in range(1, 36)]
     assert values(another(log)) == [*range(40)]
 
 
@@ -149,7 +149,7 @@ def test_nothing_is_retired_for_a_snapshot_that_is_not_settled(log):
     store.retire = lambda name: (order.append(("retire", name)), retire(name))
     other = Log.open(store, log.clock)
     [*Maintainer(other, only=["retire"]).run()]
-    assert order[0] == ("settle", names.snapshot(40))
+    assert order[0] == ("settle", paths.snapshot(40))
     assert len(order) == 36
 
 
@@ -157,9 +157,9 @@ def test_nothing_is_retired_for_a_damaged_snapshot(log):
     append(log, *range(14))
     maintained(log, only=["snapshot"])
     append(log, *range(14, 40))
-    log.store.create(names.snapshot(40), b"damaged")
+    log.store.create(paths.snapshot(40), b"damaged")
     maintained(log, only=["retire"])
-    assert retired(log) == [names.entry(seq) for seq in range(1, 11)]
+    assert retired(log) == [paths.entry(seq) for seq in range(1, 11)]
     assert values(another(log)) == [*range(40)]
 
 
@@ -170,7 +170,7 @@ def test_only_what_is_chosen(log):
     assert [*maintained(log, only=["roll", "retention"], more=more)] == ["retention", "roll"]
     assert calls == [("roll", False)]
     assert newest_snapshot(log.store) is None
-    assert len(listed(log, names.DATA)) == 41
+    assert len(listed(log, paths.DATA)) == 41
 
 
 def test_a_dry_run_changes_nothing(log):
@@ -198,7 +198,7 @@ def test_an_error_ends_its_step_and_not_the_pass(log):
     left_behind(log, 100)
     store = FaultyStore(log.store)
     other = Log.open(store, log.clock)
-    store.inject(Fault.FAIL_BEFORE, "create", f"{names.SNAPSHOTS}*")
+    store.inject(Fault.FAIL_BEFORE, "create", f"{paths.SNAPSHOTS}*")
     found = {done.step: done for done in Maintainer(other, min_age_s=0, more=told()[1]).run()}
     assert found["snapshot"].text.startswith("failed: ")
     assert found["snapshot"].error is not None
@@ -215,7 +215,7 @@ def test_who_does_not_wait_deletes_in_a_later_pass(log):
     keeper.clock.now += 60
     (done,) = maintainer.run(wait=False)
     assert done.text.startswith("deleted 1 data file (")
-    assert len(listed(log, names.DATA)) == 4
+    assert len(listed(log, paths.DATA)) == 4
 
 
 def test_writers_are_given_a_day(log):
@@ -260,7 +260,7 @@ def test_the_share_of_writers_settles_what_another_has_stored(log):
     log.upkeep.snapshot()
     append(log, *range(4, 10))
     other.follow()
-    assert store.count("settle", names.snapshot(5)) == 1
+    assert store.count("settle", paths.snapshot(5)) == 1
     assert other.upkeep._snapshots.stored == 5
 
 

@@ -7,7 +7,7 @@ import sys
 
 from spark_eos import Admin
 from spark_eos.errors import ObjectNotFoundError, StagedFileExpiredError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
 
 from .world import append, left_behind, listed, values
@@ -49,9 +49,9 @@ def test_killed_at_random_beside_a_writer(log_url):
     assert number > refused
     fresh = Log.open(log_url)
     assert fresh.state.staging_floor > 0
-    assert not fresh.store.size(names.entry(1)), "retired"
+    assert not fresh.store.size(paths.entry(1)), "retired"
     assert values(fresh) == [*range(number)]
-    assert len(listed(fresh, names.DATA)) < 2 * number, "what was left behind is deleted all the time"
+    assert len(listed(fresh, paths.DATA)) < 2 * number, "what was left behind is deleted all the time"
 
 
 def read(log):

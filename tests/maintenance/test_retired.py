@@ -6,13 +6,14 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import CommitOutcomeUnknownError, ConfigError, NotALogError
-from spark_eos.log import names, tail
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
+from spark_eos.log.commit import tail
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
 from spark_eos.maintenance.maintain import Maintainer
-from spark_eos.maintenance.retired import LEAST_S, RetiredNames
-from spark_eos.maintenance.verify import Verdict, verify
+from spark_eos.maintenance.name_deletion import LEAST_S, RetiredNames
+from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import AppendBatches, InitProducer
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
@@ -82,7 +83,7 @@ class World:
         assert self.names.run() > count // 2
 
     def has(self, seq):
-        name = names.entry(seq, self.log.state.entries_per_folder)
+        name = paths.entry(seq, self.log.state.entries_per_folder)
         return any(info.name == name for info in self.inner.list(name))
 
 
@@ -165,7 +166,7 @@ def test_another_log_in_its_place(world):
     world.go_on()
     world.names.run()
     world.pass_time(LEAST_S)
-    entry = names.entry(0)
+    entry = paths.entry(0)
     other = World("A")
     world.inner.overwrite(entry, other.inner.read(entry))
     with pytest.raises(NotALogError):
@@ -178,7 +179,7 @@ def test_what_is_not_empty_stays(world):
     world.go_on()
     world.names.run()
     world.pass_time(LEAST_S)
-    name = names.entry(9, world.log.state.entries_per_folder)
+    name = paths.entry(9, world.log.state.entries_per_folder)
     world.inner.overwrite(name, b"an entry")
     world.names.run()
     assert [seq for seq in range(1, 20) if world.has(seq)] == [9]
@@ -269,7 +270,7 @@ def test_a_reader_does_not_believe_what_such_a_writer_left(world):
     sleeper.store.before = sleep
     with pytest.raises(CommitOutcomeUnknownError):
         sleeper.commit(lambda _: (action,))  # Rows without a producer leave no trace to know them by.
-    left = names.entry(reader.state.seq + 1)
+    left = paths.entry(reader.state.seq + 1)
     assert world.has(reader.state.seq + 1)
     assert values(reader) == [*range(40)]
     found = []
@@ -326,4 +327,4 @@ def test_who_works_all_the_time_does_not_look_for_snapshots(world, monkeypatch):
     for _ in range(10):
         world.pass_time(9)
         world.log.follow()
-    assert world.log.store.count("list", f"{names.SNAPSHOTS}*") == 0
+    assert world.log.store.count("list", f"{paths.SNAPSHOTS}*") == 0

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer
 from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, ObjectNotFoundError
-from spark_eos.log.plan import Fetch, plan
-from spark_eos.log.staging import compression_of
+from spark_eos.log.data.arrow_file import compression_of
+from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.maintenance import rewrite, rolling
 from spark_eos.maintenance.rewrite import SMALL_BYTES, Form, Rewriter, read_row
 from spark_eos.maintenance.rolling import GROWTH, Roller, plan_roll, rows_after
@@ -275,7 +275,7 @@ def test_a_long_hole_costs_two_batches(world):
 
 
 def records_at(records, offsets):
-    from spark_eos.log.read import Records
+    from spark_eos.log.data.records import Records
 
     return Records(records.table.take(pa.array(offsets)), 0, records.offsets[offsets])
 
@@ -436,8 +436,8 @@ def test_times_are_found_in_rolled_batches(world):
 
 @pytest.mark.parametrize("limits", [{"records": 3}, {"at_least": 4}, {"at_least": 3, "records": 2}, {}])
 def test_tasks_of_spark_share_a_rolled_batch(world, limits):
-    from spark_eos.log.stage import Stage
-    from spark_eos.spark.scan import read_task, split
+    from spark_eos.log.data.task_io import Stage
+    from spark_eos.spark.source.scan import read_task, split
 
     for number in range(12):
         world.transaction(b"%d" % number)
@@ -558,8 +558,8 @@ def test_columns_that_were_added_later():
 
 
 def test_an_offset_column_with_nulls_is_corrupt():
-    from spark_eos.log.layout import SKIPPED, Layout
-    from spark_eos.log.segments import decode_batch
+    from spark_eos.log.data.layout import SKIPPED, Layout
+    from spark_eos.log.data.segments import decode_batch
 
     schema = Layout.kafka().stored(("key", "headers", "timestamp"), offsets=True)
     loose = pa.schema([pa.field(SKIPPED.name, SKIPPED.type), schema.field(1)])

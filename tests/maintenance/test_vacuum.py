@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from spark_eos.clients.heartbeat import heartbeat_name
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import (
     DivergedLogError,
     NotALogError,
@@ -18,9 +18,9 @@ from spark_eos.errors import (
     SegmentsReplacedError,
     StagedFileExpiredError,
 )
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots import newest_snapshot
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance import vacuum as vacuum_module
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import (
@@ -96,7 +96,7 @@ def now(log, **options):
 
 
 def files(log):
-    return listed(log, names.DATA)
+    return listed(log, paths.DATA)
 
 
 def in_use(log):
@@ -130,7 +130,7 @@ def test_a_file_that_is_committed_before_the_floor_rises_stays(log):
     append(log, 0)
     other = another(log)
     late = left_behind(other, 1)
-    is_entry = lambda name: name.startswith(names.LOG)  # noqa: E731
+    is_entry = lambda name: name.startswith(paths.LOG)  # noqa: E731
     log.store.hooks["create"] = (is_entry, lambda: commit(other, late))
     assert "data" not in now(log).run().objects
     assert log.state.staging_floor > 0
@@ -178,7 +178,7 @@ def test_retired_entries_say_nothing_of_the_time(log):
     append(log, *range(10))
     left_behind(log, 100)
     append(log, *range(10, 40))
-    assert not log.store.size(names.entry(20))
+    assert not log.store.size(paths.entry(20))
     assert Vacuum(log).look() == []
     log.clock.now += DAY_S - 3600
     assert Vacuum(log).look() == []
@@ -244,7 +244,7 @@ def test_a_topic_that_was_deleted_goes_whole(log):
     assert all("/kept-" in name for name in files(log))
     assert len(files(log)) == 19
     topic_id = log.topic("kept").topic_id
-    assert all(topic_id in name for name in listed(log, names.INDEX))
+    assert all(topic_id in name for name in listed(log, paths.INDEX))
     assert values(another(log), "kept") == [*range(1, 20)]
 
 
@@ -328,7 +328,7 @@ def test_more_than_fits_takes_rounds(log):
 
 
 def pieces(log):
-    return listed(log, names.INDEX)
+    return listed(log, paths.INDEX)
 
 
 def test_pieces_in_use_stay_at_every_level(log):
@@ -350,7 +350,7 @@ def test_pieces_that_nobody_refers_to_go(log):
     assert done.objects["index"] > 5
     assert values(another(log)) == [*range(55)]
     snapshot = newest_snapshot(log.store)
-    assert {names.piece(piece) for piece in rolled} <= set(pieces(log))
+    assert {paths.piece(piece) for piece in rolled} <= set(pieces(log))
     assert snapshot.seq > 50
 
 
@@ -359,8 +359,8 @@ def test_pieces_of_the_snapshot_before_the_newest_stay(log):
     roll(log)
     append(log, *range(100, 102))
     now(log).run()
-    for name in listed(log, names.SNAPSHOTS):
-        seq = names.snapshot_seq(name)
+    for name in listed(log, paths.SNAPSHOTS):
+        seq = paths.snapshot_seq(name)
         state = vacuum_module.decode_snapshot(log.store.read(name), seq, name)
         assert [*vacuum_module.piece_names(state, another(log).load)]
 
@@ -377,7 +377,7 @@ def test_pieces_that_are_stored_while_they_are_listed_stay(log):
             piece for partition in other.state.partitions.values() for piece in partition.index.pieces
         )
 
-    log.store.hooks["list"] = (lambda prefix: prefix == names.INDEX, go_on)
+    log.store.hooks["list"] = (lambda prefix: prefix == paths.INDEX, go_on)
     now(log).run()
     # It was between the two: pieces are saved, and the snapshot that refers to them is not.
     other.upkeep._snapshots._pieces.save = lambda _: 0
@@ -389,7 +389,7 @@ def test_pieces_that_are_stored_after_the_log_was_followed_stay(log):
     append(log, *range(20))
     other = another(log)
     log.store.hooks["listed"] = (
-        lambda prefix: prefix == names.INDEX,
+        lambda prefix: prefix == paths.INDEX,
         lambda: append(other, *range(20, 60)),
     )
     now(log).run()
@@ -517,7 +517,7 @@ def test_what_deletions_rest_on_is_settled_first(log):
     log.store.settle = settled.append
     log.store.hooks["delete"] = (lambda _: True, lambda: settled.append("delete"))
     now(log).run()
-    assert settled[-2:] == [names.entry(log.state.seq), "delete"]
+    assert settled[-2:] == [paths.entry(log.state.seq), "delete"]
 
 
 def test_entries_of_the_folder_before_are_settled_too():
@@ -528,7 +528,7 @@ def test_entries_of_the_folder_before_are_settled_too():
     settled = []
     log.store.settle = settled.append
     now(log).run()
-    assert settled[-2:] == [names.entry(8, 7), names.entry(6, 7)]
+    assert settled[-2:] == [paths.entry(8, 7), paths.entry(6, 7)]
 
 
 # -- Beside others ---------------------------------------------------------------------------------------

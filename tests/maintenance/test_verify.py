@@ -8,14 +8,13 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import NotALogError, ObjectNotFoundError, UnsupportedVersionError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
-from spark_eos.maintenance import verify_chain
-from spark_eos.maintenance.references import piece_names
+from spark_eos.maintenance.reachability import piece_names
 from spark_eos.maintenance.rolling import Roller
-from spark_eos.maintenance.verify import Verdict, verify
-from spark_eos.protocol import codec
+from spark_eos.maintenance.verify import chain
+from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import (
     AdvanceLogStart,
     AppendBatches,
@@ -32,13 +31,14 @@ from spark_eos.protocol.actions import (
     ReplaceSegments,
     SyncGroup,
 )
-from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.encoding import entries
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.index_blocks import checksum
+from spark_eos.protocol.encoding.schema import known_schemas
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, Measures, Piece
 from spark_eos.protocol.invariants import InvariantError
-from spark_eos.protocol.pieces import checksum
 from spark_eos.protocol.rules import apply_entry, sealing
-from spark_eos.protocol.schema import known_schemas
-from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import Partition
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
@@ -90,7 +90,7 @@ def retired(store):
     """The same with old entries retired."""
     log = created(store)
     append(log, *range(43))
-    assert not store.size(names.entry(20, 7))
+    assert not store.size(paths.entry(20, 7))
     return log
 
 
@@ -140,13 +140,13 @@ def flip(store, name, at=-1):
 
 
 def newest(store):
-    return listed(store, names.SNAPSHOTS)[-1]
+    return listed(store, paths.SNAPSHOTS)[-1]
 
 
 def last_piece(log):
     """The newest piece that a snapshot refers to and that is no part of another."""
     partition = next(iter(decode_snapshot(log.store.read(newest(log.store)), 40, "").partitions.values()))
-    return names.piece(partition.index.pieces[-1])
+    return paths.piece(partition.index.pieces[-1])
 
 
 # -- Nothing is wrong ------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_a_sound_log(store, quick):
     found, summary = look(store, quick=quick, repair=True)
     assert (found, summary.is_sound, summary.last_entry) == ([], True, 44)
     assert (summary.records, summary.files, summary.partitions) == (43, 43, 1)
-    assert summary.bytes == sum(info.size for info in store.list(names.DATA))
+    assert summary.bytes == sum(info.size for info in store.list(paths.DATA))
     assert summary.snapshots == 2
     assert (summary.unreferenced_files, summary.unreferenced_pieces) == (0, 0)
     assert everything(store) == before, "and nothing was changed"
@@ -168,10 +168,10 @@ def test_a_sound_log(store, quick):
 @pytest.mark.usefixtures("retired")
 def test_what_is_counted(store):
     _, summary = look(store)
-    empty = [info.name for info in store.list(names.LOG) if not info.size]
+    empty = [info.name for info in store.list(paths.LOG) if not info.size]
     assert summary.retired == len(empty) > 20
     assert summary.entries + summary.retired == 45
-    assert summary.pieces == len(listed(store, names.INDEX))
+    assert summary.pieces == len(listed(store, paths.INDEX))
 
 
 def test_logs_of_older_versions():
@@ -187,9 +187,9 @@ def test_no_log(store):
 
 @pytest.mark.usefixtures("whole")
 def test_what_a_newer_version_wrote(store):
-    data = bytearray(store.read(names.entry(30, 7)).to_pybytes())
+    data = bytearray(store.read(paths.entry(30, 7)).to_pybytes())
     data[7] = 99
-    store.overwrite(names.entry(30, 7), data)
+    store.overwrite(paths.entry(30, 7), data)
     with pytest.raises(UnsupportedVersionError, match=r"00030\.avro has format version 99"):
         look(store)
 
@@ -197,9 +197,9 @@ def test_what_a_newer_version_wrote(store):
 def test_files_that_nobody_refers_to_are_counted(log, store):
     topic = log.topic("t")
     for name, body in (
-        (names.data_file("t", topic.topic_id, 3, "left"), b"12345"),
+        (paths.data_file("t", topic.topic_id, 3, "left"), b"12345"),
         ("data/other-id/00000000000000000001-x.arrow", b"1"),
-        (f"{names.INDEX}{topic.topic_id}/0/0-x.avro", b"1"),
+        (f"{paths.INDEX}{topic.topic_id}/0/0-x.avro", b"1"),
     ):
         store.create(name, body)
     found, summary = look(store)
@@ -212,7 +212,7 @@ def test_files_that_nobody_refers_to_are_counted(log, store):
 def test_the_last_entries_are_missing(store, lost):
     """Files that were begun when the log was longer say that it was, or that it may have been."""
     for seq in range(44 - lost + 1, 45):
-        store.delete(names.entry(seq, 7))
+        store.delete(paths.entry(seq, 7))
     found, summary = look(store)
     (text,) = [text for verdict, _, text in found if verdict is Verdict.NOTE and "data file" in text]
     assert summary.is_sound
@@ -226,7 +226,7 @@ def test_a_snapshot_that_is_not_there_yet(store):
     log = created(store)
     log.does_upkeep = False
     append(log, *range(10))
-    assert only(store)[:2] == (Verdict.NOTE, names.snapshot(10))
+    assert only(store)[:2] == (Verdict.NOTE, paths.snapshot(10))
     assert only(store, repair=True)[0] is Verdict.REPAIRED
     assert look(store)[0] == []
     assert Log.open(store).state == log.state
@@ -234,7 +234,7 @@ def test_a_snapshot_that_is_not_there_yet(store):
 
 
 def test_rows_before_the_start_have_no_files_any_more(retired, store):
-    files = listed(store, names.DATA)
+    files = listed(store, paths.DATA)
     topic = retired.topic("t")
     retired.commit(lambda _: (AdvanceLogStart((PartitionOffset("t", topic.topic_id, 0, 2),)),))
     assert look(store)[1].is_sound
@@ -257,27 +257,27 @@ def test_offsets_behind_the_end_are_worth_a_note(log, store):
 @pytest.mark.usefixtures("whole")
 @pytest.mark.parametrize("seq", [1, 33, 43, 44])
 def test_a_damaged_entry(store, seq):
-    flip(store, names.entry(seq, 7))
+    flip(store, paths.entry(seq, 7))
     found, _ = look(store, repair=True)
     wrong = [one for one in found if one[0] is Verdict.WRONG]
-    assert [(name, "is damaged" in text) for _, name, text in wrong] == [(names.entry(seq, 7), True)]
+    assert [(name, "is damaged" in text) for _, name, text in wrong] == [(paths.entry(seq, 7), True)]
     assert ("only looked at" in wrong[0][2]) is (seq > 40), "no snapshot stands for it"
 
 
 @pytest.mark.usefixtures("retired")
 def test_an_entry_that_a_snapshot_stands_for(store):
-    flip(store, names.entry(39, 7))
+    flip(store, paths.entry(39, 7))
     verdict, name, text = only(store, repair=True)
-    assert (verdict, name) == (Verdict.WRONG, names.entry(39, 7))
+    assert (verdict, name) == (Verdict.WRONG, paths.entry(39, 7))
     assert "is damaged" in text
 
 
 @pytest.mark.usefixtures("whole")
 @pytest.mark.parametrize("seq", [9, 36, 42])
 def test_a_missing_entry(store, seq):
-    store.delete(names.entry(seq, 7))
+    store.delete(paths.entry(seq, 7))
     verdict, name, text = only(store, repair=True)
-    assert (verdict, name) == (Verdict.WRONG, names.entry(seq, 7))
+    assert (verdict, name) == (Verdict.WRONG, paths.entry(seq, 7))
     assert "is missing" in text
 
 
@@ -285,19 +285,19 @@ def test_a_missing_entry(store, seq):
 @pytest.mark.parametrize("gone", [(41, 42), (42, 43)])
 def test_several_missing_entries(store, gone):
     for seq in gone:
-        store.delete(names.entry(seq, 7))
+        store.delete(paths.entry(seq, 7))
     found, _ = look(store)
-    assert [name for _, name, _ in found] == [names.entry(seq, 7) for seq in gone]
+    assert [name for _, name, _ in found] == [paths.entry(seq, 7) for seq in gone]
 
 
 @pytest.mark.usefixtures("whole")
 def test_what_a_power_cut_leaves(store, monkeypatch):
     """The entry of an earlier version next to a gap: docs/design/0002."""
-    entry = decode_entry(store.read(names.entry(44, 7)), 44, "entry")
+    entry = decode_entry(store.read(paths.entry(44, 7)), 44, "entry")
     with monkeypatch.context() as patch:
-        patch.setattr(codec, "newest", lambda: [*known_schemas().items()][3])
-        store.overwrite(names.entry(44, 7), encode_entry(entry))
-    store.delete(names.entry(43, 7))
+        patch.setattr(entries, "newest", lambda: [*known_schemas().items()][3])
+        store.overwrite(paths.entry(44, 7), encode_entry(entry))
+    store.delete(paths.entry(43, 7))
     found, summary = look(store)
     (note,) = found  # The data of the entry that was lost is there.
     assert note[0] is Verdict.NOTE
@@ -308,59 +308,59 @@ def test_what_a_power_cut_leaves(store, monkeypatch):
 @pytest.mark.usefixtures("whole")
 def test_a_missing_entry_next_to_the_last_one(store):
     """No entry is put behind one that is not durable: it was removed."""
-    store.delete(names.entry(43, 7))
+    store.delete(paths.entry(43, 7))
     verdict, name, text = only(store)
-    assert (verdict, name) == (Verdict.WRONG, names.entry(43, 7))
+    assert (verdict, name) == (Verdict.WRONG, paths.entry(43, 7))
     assert "is missing; what comes behind it cannot be applied" in text
 
 
 @pytest.mark.usefixtures("whole")
 def test_damage_behind_damage(store):
     for seq in (41, 43):
-        flip(store, names.entry(seq, 7))
+        flip(store, paths.entry(seq, 7))
     found, _ = look(store)
-    assert [name for _, name, _ in found] == [names.entry(41, 7), names.entry(43, 7)]
+    assert [name for _, name, _ in found] == [paths.entry(41, 7), paths.entry(43, 7)]
 
 
 @pytest.mark.usefixtures("retired")
 @pytest.mark.parametrize("gone", [True, False])
 def test_the_first_entry(store, gone):
     if gone:
-        store.delete(names.entry(0))
+        store.delete(paths.entry(0))
     else:
-        flip(store, names.entry(0))
+        flip(store, paths.entry(0))
     found, _ = look(store)
-    assert [(verdict, name) for verdict, name, _ in found] == [(Verdict.WRONG, names.entry(0))]
+    assert [(verdict, name) for verdict, name, _ in found] == [(Verdict.WRONG, paths.entry(0))]
 
 
 @pytest.mark.usefixtures("whole")
 def test_an_entry_that_is_empty_before_its_time(store):
-    store.retire(names.entry(20, 7))
+    store.retire(paths.entry(20, 7))
     verdict, name, text = only(store)
-    assert (verdict, name) == (Verdict.WRONG, names.entry(20, 7))
+    assert (verdict, name) == (Verdict.WRONG, paths.entry(20, 7))
     assert "from the oldest on" in text
 
 
 @pytest.mark.usefixtures("retired")
 def test_an_empty_entry_that_no_snapshot_stands_for(store):
-    store.retire(names.entry(42, 7))
+    store.retire(paths.entry(42, 7))
     verdict, name, text = only(store)
-    assert (verdict, name) == (Verdict.WRONG, names.entry(42, 7))
+    assert (verdict, name) == (Verdict.WRONG, paths.entry(42, 7))
     assert "no good snapshot stands for it" in text
 
 
 @pytest.mark.usefixtures("retired")
 def test_a_retired_name_that_is_free_again(store):
-    store.delete(names.entry(20, 7))
+    store.delete(paths.entry(20, 7))
     verdict, name, text = only(store)
-    assert (verdict, name) == (Verdict.WRONG, names.entry(20, 7))
+    assert (verdict, name) == (Verdict.WRONG, paths.entry(20, 7))
     assert "its name is free" in text
 
 
 @pytest.mark.usefixtures("retired")
 def test_the_oldest_names_may_be_deleted_for_good(store):
     for seq in range(1, 21):
-        store.delete(names.entry(seq, 7))
+        store.delete(paths.entry(seq, 7))
     assert look(store)[0] == []
 
 
@@ -368,11 +368,11 @@ def test_the_oldest_names_may_be_deleted_for_good(store):
 def test_what_a_power_cut_brought_back(store):
     append(other := created(MemoryStore()), 0)
     for seq in (15, 16):
-        body = other.store.read(names.entry(1)).to_pybytes()
-        entry = Entry(seq, verify_chain.decode_entry(body, 1, "").requests)
-        store.overwrite(names.entry(seq, 7), encode_entry(entry))
+        body = other.store.read(paths.entry(1)).to_pybytes()
+        entry = Entry(seq, chain.decode_entry(body, 1, "").requests)
+        store.overwrite(paths.entry(seq, 7), encode_entry(entry))
     verdict, name, text = only(store)
-    assert (verdict, name) == (Verdict.NOTE, names.entry(15, 7))
+    assert (verdict, name) == (Verdict.NOTE, paths.entry(15, 7))
     assert "and 1 others are not retired" in text
 
 
@@ -387,10 +387,10 @@ def test_a_step_that_breaks_a_rule(store, monkeypatch):
             raise InvariantError("the moon fell down")
         return apply_entry(state, entry)
 
-    monkeypatch.setattr(verify_chain, "apply_checked", apply_checked)
+    monkeypatch.setattr(chain, "apply_checked", apply_checked)
     assert only(store) == (
         Verdict.WRONG,
-        names.entry(42, 7),
+        paths.entry(42, 7),
         "leads to an impossible state: the moon fell down",
     )
     assert checked[-5:] == [40, 41, 42, 43, 44]
@@ -405,9 +405,9 @@ def test_a_quick_look_checks_from_boundary_to_boundary(store, monkeypatch):
         if before.seq < 42 <= after.seq:
             raise InvariantError("the moon fell down")
 
-    monkeypatch.setattr(verify_chain, "check_later", check_later)
+    monkeypatch.setattr(chain, "check_later", check_later)
     _, name, text = only(store, quick=True)
-    assert (name, text) == (names.entry(44, 7), "leads to an impossible state: the moon fell down")
+    assert (name, text) == (paths.entry(44, 7), "leads to an impossible state: the moon fell down")
     assert all(a in {b, end} for (_, end), (a, b) in pairwise(steps)), "none is left out"
     assert steps[-1] == (40, 44)
 
@@ -484,14 +484,14 @@ def test_a_missing_snapshot_is_written_anew(store):
     before = everything(store)
     store.delete(newest(store))
     assert only(store)[0] is Verdict.NOTE, "the one before it is as good"
-    assert only(store, repair=True)[:2] == (Verdict.REPAIRED, names.snapshot(40))
+    assert only(store, repair=True)[:2] == (Verdict.REPAIRED, paths.snapshot(40))
     assert everything(store) == before
 
 
 @pytest.mark.usefixtures("retired")
 def test_a_damaged_snapshot_whose_entries_are_retired(store):
     before = everything(store)
-    oldest = listed(store, names.SNAPSHOTS)[0]
+    oldest = listed(store, paths.SNAPSHOTS)[0]
     flip(store, oldest)
     found, summary = look(store, repair=True)
     assert [(verdict, name) for verdict, name, _ in found] == [(Verdict.WRONG, oldest)]
@@ -502,12 +502,12 @@ def test_a_damaged_snapshot_whose_entries_are_retired(store):
 
 @pytest.mark.usefixtures("retired")
 def test_no_good_snapshot(store):
-    for name in listed(store, names.SNAPSHOTS):
+    for name in listed(store, paths.SNAPSHOTS):
         flip(store, name)
     found, summary = look(store, repair=True)
-    assert [name for _, name, _ in found][:3] == [*listed(store, names.SNAPSHOTS), names.entry(1)]
+    assert [name for _, name, _ in found][:3] == [*listed(store, paths.SNAPSHOTS), paths.entry(1)]
     assert "no good snapshot stands for it" in found[2][2]
-    assert summary.entries == 45 - sum(not info.size for info in store.list(names.LOG)), "all others decode"
+    assert summary.entries == 45 - sum(not info.size for info in store.list(paths.LOG)), "all others decode"
 
 
 # -- Pieces ----------------------------------------------------------------------------------------------
@@ -519,7 +519,7 @@ def test_every_piece(store, gone):
     """Each one is missed; and written anew, byte for byte, if its entries are there."""
     before = everything(store)
     anew = 0
-    for name in listed(store, names.INDEX):
+    for name in listed(store, paths.INDEX):
         if gone:
             store.delete(name)
         else:
@@ -534,8 +534,8 @@ def test_every_piece(store, gone):
             assert (verdict, at) == (Verdict.WRONG, name)
             store.overwrite(name, before[name])
         assert everything(store) == before
-    retired = not store.size(names.entry(1))
-    assert 0 < anew < len(listed(store, names.INDEX)) if retired else anew == len(listed(store, names.INDEX))
+    retired = not store.size(paths.entry(1))
+    assert 0 < anew < len(listed(store, paths.INDEX)) if retired else anew == len(listed(store, paths.INDEX))
 
 
 def test_pieces_that_were_joined_since(whole, store):
@@ -547,16 +547,16 @@ def test_pieces_that_were_joined_since(whole, store):
     joined = [piece for piece in then.index.pieces if piece not in now.index.pieces]
     assert joined
     for piece in joined:
-        body = store.read(names.piece(piece)).to_pybytes()
-        store.delete(names.piece(piece))
-        assert (Verdict.WRONG, names.piece(piece), "is missing") in look(store)[0]
-        store.create(names.piece(piece), body)
+        body = store.read(paths.piece(piece)).to_pybytes()
+        store.delete(paths.piece(piece))
+        assert (Verdict.WRONG, paths.piece(piece), "is missing") in look(store)[0]
+        store.create(paths.piece(piece), body)
 
 
 @pytest.mark.usefixtures("whole")
 def test_a_piece_with_other_rows(store):
     """Its bytes are whole, but they are not those of this piece."""
-    first, second = listed(store, names.INDEX)[:2]
+    first, second = listed(store, paths.INDEX)[:2]
     before = everything(store)
     store.overwrite(first, before[second])
     assert "holds another piece" in only(store)[2]
@@ -568,9 +568,9 @@ def test_a_piece_with_other_rows(store):
 @pytest.mark.parametrize("field", ["rows", "bytes", "time"])
 def test_sums_that_are_wrong(store, field):
     """What a state says of a piece that it does not hold itself."""
-    name = listed(store, names.SNAPSHOTS)[0]
+    name = listed(store, paths.SNAPSHOTS)[0]
     store.delete(newest(store))
-    seq = names.snapshot_seq(name)
+    seq = paths.snapshot_seq(name)
     state = decode_snapshot(store.read(name), seq, "")
     ((key, partition),) = state.partitions.items()
     *head, rows, size, newest_ms, crc = partition.index.pieces[0].identity
@@ -580,7 +580,7 @@ def test_sums_that_are_wrong(store, field):
     changed = state._replace(partitions=state.partitions.set(key, Partition(0, partition.end, index)))
     store.overwrite(name, encode_snapshot(changed))
     wrong = [one for one in look(store)[0] if one[0] is Verdict.WRONG]
-    assert [(at, "but the log says" in text) for _, at, text in wrong] == [(names.piece(piece), True)]
+    assert [(at, "but the log says" in text) for _, at, text in wrong] == [(paths.piece(piece), True)]
 
 
 # -- Data ------------------------------------------------------------------------------------------------
@@ -588,7 +588,7 @@ def test_sums_that_are_wrong(store, field):
 
 @pytest.mark.usefixtures("log")
 def test_a_missing_file(store):
-    name = listed(store, names.DATA)[7]
+    name = listed(store, paths.DATA)[7]
     store.delete(name)
     for quick in (False, True):
         verdict, at, text = only(store, repair=True, quick=quick)
@@ -597,7 +597,7 @@ def test_a_missing_file(store):
 
 @pytest.mark.usefixtures("log")
 def test_a_file_that_is_cut_off(store):
-    name = listed(store, names.DATA)[7]
+    name = listed(store, paths.DATA)[7]
     data = store.read(name).to_pybytes()
     store.overwrite(name, data[:-1])
     for quick in (False, True):
@@ -608,7 +608,7 @@ def test_a_file_that_is_cut_off(store):
 
 
 def test_a_damaged_batch(log, store):
-    name = listed(store, names.DATA)[42]
+    name = listed(store, paths.DATA)[42]
     row = log.state.partitions[log.topic("t").topic_id, 0].index.tail[-1]
     assert row.file.name == name
     flip(store, name, row.batch.position + 20)
@@ -656,28 +656,28 @@ def test_beside_a_writer_that_retires(store, seq, call):
     """Wherever verification is, a writer adds entries, drops snapshots and retires entries up to far behind it."""
     log = created(store)
     append(log, *range(43))
-    meanwhile = Meanwhile(store, names.entry(seq, 7), lambda: append(log, *range(43, 70)), call)
+    meanwhile = Meanwhile(store, paths.entry(seq, 7), lambda: append(log, *range(43, 70)), call)
     found, summary = look(meanwhile)
     assert [one for one in found if one[0] is Verdict.WRONG] == []
     assert summary.records + summary.retired >= 40
 
 
-@pytest.mark.parametrize("prefix", [names.DATA, names.INDEX, names.SNAPSHOTS])
+@pytest.mark.parametrize("prefix", [paths.DATA, paths.INDEX, paths.SNAPSHOTS])
 def test_beside_a_topic_that_is_deleted_and_vacuumed(log, store, prefix):
     def vanish():
         topic = log.topic("t")
         log.commit(lambda _: (DeleteTopic("t", topic.topic_id),))
-        for name in (*listed(store, names.DATA), *listed(store, names.INDEX)):
+        for name in (*listed(store, paths.DATA), *listed(store, paths.INDEX)):
             store.delete(name)
 
     found, summary = look(Meanwhile(store, prefix, vanish))
-    if prefix == names.SNAPSHOTS:
+    if prefix == paths.SNAPSHOTS:
         return  # A vacuum looks at what snapshots refer to, too.
     assert [one for one in found if one[0] is Verdict.WRONG] == []
     assert summary.is_sound
 
 
-@pytest.mark.parametrize("prefix", [names.DATA, names.INDEX])
+@pytest.mark.parametrize("prefix", [paths.DATA, paths.INDEX])
 def test_beside_segments_that_are_written_anew(retired, store, prefix):
     """All sealed rows go into one file, and the old files and pieces are vacuumed."""
 
@@ -699,7 +699,7 @@ def test_beside_segments_that_are_written_anew(retired, store, prefix):
             store.delete(one.file.name)
         append(retired, *range(43, 60))
         needed = set(piece_names(retired.state, retired.load))
-        for name in listed(store, names.INDEX):
+        for name in listed(store, paths.INDEX):
             if name not in needed:
                 store.delete(name)
 
@@ -711,9 +711,9 @@ def test_beside_segments_that_are_written_anew(retired, store, prefix):
 
 
 def test_a_file_that_is_gone_for_good_beside_a_writer(log, store):
-    name = listed(store, names.DATA)[3]
+    name = listed(store, paths.DATA)[3]
     store.delete(name)
-    meanwhile = Meanwhile(store, names.DATA, lambda: append(log, *range(43, 60)))
+    meanwhile = Meanwhile(store, paths.DATA, lambda: append(log, *range(43, 60)))
     assert [at for _, at, _ in look(meanwhile)[0]] == [name]
 
 
@@ -728,7 +728,7 @@ def test_progress(store):
 
 def test_it_reads_what_is_there_and_nothing_else(store):
     with pytest.raises(ObjectNotFoundError):
-        store.read(names.entry(0))
+        store.read(paths.entry(0))
     with pytest.raises(NotALogError):
         verify(store, print)
     assert listed(store, "") == []

@@ -6,12 +6,21 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_TRANSACTIONS, _SENDER = "spark_eos/clients/transactions.py", "spark_eos/clients/sender.py"
-_ASSIGNED, _FETCHER = "spark_eos/clients/assigned.py", "spark_eos/clients/fetcher.py"
-_OFFSETS, _REBALANCE = "spark_eos/clients/offsets.py", "spark_eos/clients/rebalance.py"
-_CONSUMER = "spark_eos/clients/consumer.py"
-_FUTURES = "spark_eos/clients/futures.py"
-_ACCUMULATOR, _LISTED = "spark_eos/clients/accumulator.py", "spark_eos/clients/listed.py"
+_TRANSACTIONS, _SENDER = (
+    "spark_eos/clients/producer/transaction_manager.py",
+    "spark_eos/clients/producer/sender.py",
+)
+_ASSIGNED, _FETCHER = "spark_eos/clients/consumer/partition_state.py", "spark_eos/clients/consumer/fetcher.py"
+_OFFSETS, _REBALANCE = (
+    "spark_eos/clients/consumer/offset_manager.py",
+    "spark_eos/clients/consumer/coordinator.py",
+)
+_CONSUMER = "spark_eos/clients/consumer/consumer.py"
+_FUTURES = "spark_eos/clients/producer/futures.py"
+_ACCUMULATOR, _LISTED = (
+    "spark_eos/clients/producer/accumulator.py",
+    "spark_eos/clients/producer/record_buffer.py",
+)
 
 _OF_PRODUCER = ("tests/clients/test_producer.py", "-k", "not processes")
 _OF_FUTURES = ("tests/clients/test_send_futures.py",)
@@ -392,7 +401,7 @@ MUTANTS = (
     ),
     Mutant(
         "older-state-after-a-newer-plan",
-        "spark_eos/clients/assigned.py",
+        "spark_eos/clients/consumer/partition_state.py",
         "            state = self._newer = self._log.follow()",
         "            state = self._log.follow()",
         "a consumer whose files were vacuumed while it polled begins again at the start",

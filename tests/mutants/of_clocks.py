@@ -6,14 +6,14 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_TIMES, _KEEPING = "spark_eos/protocol/rules/times.py", "spark_eos/log/timekeeping.py"
+_TIMES, _KEEPING = "spark_eos/protocol/rules/times.py", "spark_eos/log/commit/timekeeping.py"
 
 _TESTS = ("tests/log/test_timekeeping.py",)
 
 MUTANTS = (
     Mutant(
         "records-get-the-time-of-a-wrong-clock",
-        "spark_eos/log/timestamps.py",
+        "spark_eos/log/data/timestamps.py",
         "    times_ms[wrong] = now_ms",
         "    pass",
         "records of a producer that is years off are out of reach of retention",
@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-task-believes-its-clock",
-        "spark_eos/log/stage.py",
+        "spark_eos/log/data/task_io.py",
         "        return now_ms if abs(now_ms - found) <= _NEAR_MS else found",
         "        return now_ms",
         "rows of a Spark task that is years off get its time",
@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-given-time-is-not-bounded",
-        "spark_eos/log/timestamps.py",
+        "spark_eos/log/data/timestamps.py",
         "            if timestamp_ms > self._latest_ms:",
         "            if False:",
         "a record is accepted whose time lies years ahead",

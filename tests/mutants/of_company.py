@@ -6,8 +6,9 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_COMMIT, _COMPANY = "spark_eos/log/commit.py", "spark_eos/log/company.py"
-_DOUBTS, _TAIL, _MEETING = "spark_eos/log/doubts.py", "spark_eos/log/tail.py", "spark_eos/storage/meeting.py"
+_COMMIT, _COMPANY = "spark_eos/log/commit/loop.py", "spark_eos/log/commit/group.py"
+_DOUBTS, _TAIL = "spark_eos/log/commit/in_doubt.py", "spark_eos/log/commit/tail.py"
+_MEETING = "spark_eos/storage/group_channel.py"
 
 _OF_COMPANY = ("tests/log/test_company.py",)
 _OF_MEETING = ("tests/storage/test_meeting.py",)

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_EVIDENCE = "spark_eos/protocol/rules/evidence.py"
-_TAIL, _COMMIT = "spark_eos/log/tail.py", "spark_eos/log/commit.py"
+_EVIDENCE = "spark_eos/protocol/rules/fate.py"
+_TAIL, _COMMIT = "spark_eos/log/commit/tail.py", "spark_eos/log/commit/loop.py"
 
 _OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
 
@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-to-what-is-in",
-        "spark_eos/log/doubts.py",
+        "spark_eos/log/commit/in_doubt.py",
         "            return _evidence(state, sent)",
         "            return Evidence.NOT_APPLIED",
         "who asks again after its entry was retired is told no, though it is in",

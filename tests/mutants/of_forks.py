@@ -8,8 +8,12 @@ __all__ = ["MUTANTS"]
 
 _CLIENTS, _LOG = ("tests/clients/test_forks.py",), ("tests/log/test_forks.py",)
 _STORAGE, _IMPORTS = ("tests/storage/test_forks.py",), ("tests/test_imports.py",)
-_PRODUCER, _CONSUMER = "spark_eos/clients/producer.py", "spark_eos/clients/consumer.py"
-_FORKS, _COMMIT, _PARTS = "spark_eos/storage/forks.py", "spark_eos/log/commit.py", "spark_eos/log/parts.py"
+_PRODUCER, _CONSUMER = "spark_eos/clients/producer/producer.py", "spark_eos/clients/consumer/consumer.py"
+_FORKS, _COMMIT, _PARTS = (
+    "spark_eos/storage/forks.py",
+    "spark_eos/log/commit/loop.py",
+    "spark_eos/log/components.py",
+)
 
 MUTANTS = (
     # -- clients ----------------------------------------------------------------------------------------
@@ -55,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-waits-for-its-parents-thread",
-        "spark_eos/clients/futures.py",
+        "spark_eos/clients/producer/futures.py",
         "        self._asked: list[tuple[int, SendFuture]] = []\n        tell_in_child(self)\n",
         "        self._asked: list[tuple[int, SendFuture]] = []\n",
         "whoever waits for a record in a forked process waits for ever",
@@ -63,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-calls-its-parents-callbacks",
-        "spark_eos/clients/futures.py",
+        "spark_eos/clients/producer/futures.py",
         "        self._done_callbacks: list[Any] = []\n",
         "",
         "a forked process tells the application that a record failed which its parent sends",
@@ -120,7 +124,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-deletes-what-its-parent-stages",
-        "spark_eos/storage/posix_files.py",
+        "spark_eos/storage/posix/files.py",
         "        if self._made_in == generation():  # Else",
         "        if True:  # Else",
         "a forked process deletes the file that its parent is writing",
@@ -128,7 +132,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-abandons-what-its-parent-staged",
-        "spark_eos/log/segments.py",
+        "spark_eos/log/data/segments.py",
         "        if self._is_foreign:\n            return",
         "        if False:\n            return",
         "a forked process deletes the files that its parent has staged",
@@ -137,7 +141,7 @@ MUTANTS = (
     # -- stores -----------------------------------------------------------------------------------------
     Mutant(
         "a-child-writes-into-its-parents-upload",
-        "spark_eos/storage/posix_pieces.py",
+        "spark_eos/storage/posix/direct_io.py",
         "        if self._made_in != generation():\n",
         "        if False:\n",
         "a forked process writes into the memory and the file of its parent's upload",
@@ -145,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-keeps-its-parents-lead",
-        "spark_eos/storage/meeting.py",
+        "spark_eos/storage/group_channel.py",
         "            with suppress(OSError):\n                os.close(lock)\n\n    def take_lead",
         "            with suppress(OSError):\n                pass\n\n    def take_lead",
         "nobody can lead as long as a forked process lives, though the one that led is dead",
@@ -153,7 +157,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-frees-its-parents-lead",
-        "spark_eos/storage/meeting.py",
+        "spark_eos/storage/group_channel.py",
         "                os.close(lock)\n\n    def take_lead",
         "                fcntl.flock(lock, fcntl.LOCK_UN)\n\n    def take_lead",
         "a fork ends the lead of the parent, and two lead",
@@ -186,7 +190,7 @@ MUTANTS = (
     # -- loaded before ----------------------------------------------------------------------------------
     Mutant(
         "the-first-snapshot-parses-schemas",
-        "spark_eos/log/ready.py",
+        "spark_eos/log/warmup.py",
         "    snapshot_schema.schemas()\n",
         "",
         "the schemas of snapshots are parsed in the commit that crosses the first boundary",

@@ -7,9 +7,9 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _SEALING, _SEGMENTS = "spark_eos/protocol/rules/sealing.py", "spark_eos/protocol/rules/segments.py"
-_PIECES, _INDEX = "spark_eos/protocol/pieces.py", "spark_eos/protocol/index.py"
-_SNAPSHOT = "spark_eos/protocol/snapshot.py"
-_SNAPSHOTS, _UPKEEP = "spark_eos/log/snapshots.py", "spark_eos/log/upkeep.py"
+_PIECES, _INDEX = "spark_eos/protocol/encoding/index_blocks.py", "spark_eos/protocol/index.py"
+_SNAPSHOT = "spark_eos/protocol/encoding/snapshots.py"
+_SNAPSHOTS, _UPKEEP = "spark_eos/log/snapshots/snapshots.py", "spark_eos/log/snapshots/maintenance.py"
 
 # Hypothesis takes minutes to make an example small.
 _OF_SEALING = ("tests/protocol/test_sealing.py", "-k", "not any_history")
@@ -20,7 +20,7 @@ MUTANTS = (
     # -- sealing ----------------------------------------------------------------------------------------
     Mutant(
         "runs-over-topics",
-        "spark_eos/protocol/offset_columns.py",
+        "spark_eos/protocol/encoding/offset_columns.py",
         "        if key != (topic_id, expected):",
         "        if key[1] != expected:",
         "partitions of one topic are written down as those of another",
@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "texts-of-sources-made-up",
-        "spark_eos/protocol/offset_columns.py",
+        "spark_eos/protocol/encoding/offset_columns.py",
         "is_text = bool(offsets) and fields[name] == offsets_text(offsets)",
         "is_text = bool(offsets)",
         "a source's position is another text in the log than its writer has, and the restarted query is refused",
@@ -166,7 +166,7 @@ MUTANTS = (
     ),
     Mutant(
         "snapshot-without-aborts",
-        "spark_eos/protocol/snapshot_partitions.py",
+        "spark_eos/protocol/encoding/snapshot_partitions.py",
         '        "aborted": [list(item) for item in sorted(one.aborted)],',
         '        "aborted": [],',
         "who begins from a snapshot sees aborted records",
@@ -274,7 +274,7 @@ MUTANTS = (
     # -- upkeep -----------------------------------------------------------------------------------------
     Mutant(
         "upkeep-of-another-log",
-        "spark_eos/log/upkeep.py",
+        "spark_eos/log/snapshots/maintenance.py",
         "        if not self._is_same():",
         "        if False:",
         "who slept retires entries of the log that was put in the place of its own",
@@ -323,7 +323,7 @@ MUTANTS = (
     # -- settings ---------------------------------------------------------------------------------------
     Mutant(
         "compression-of-a-topic-ignored",
-        "spark_eos/log/stage.py",
+        "spark_eos/log/data/task_io.py",
         "compression=codec_of_topic(topic, compression),",
         "compression=compression,",
         "compression.type of a topic is for rolling alone",
@@ -339,7 +339,7 @@ MUTANTS = (
     ),
     Mutant(
         "retries-without-end",
-        "spark_eos/clients/sender.py",
+        "spark_eos/clients/producer/sender.py",
         ' or attempt >= self._settings["retries"]',
         "",
         "a producer that is to try twice tries for delivery.timeout.ms",

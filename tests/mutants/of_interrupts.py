@@ -6,9 +6,15 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_TRANSACTIONS, _PRODUCER = "spark_eos/clients/transactions.py", "spark_eos/clients/producer.py"
-_ACCUMULATOR, _LISTED = "spark_eos/clients/accumulator.py", "spark_eos/clients/listed.py"
-_CONSUMER, _COMMIT = "spark_eos/clients/consumer.py", "spark_eos/log/commit.py"
+_TRANSACTIONS, _PRODUCER = (
+    "spark_eos/clients/producer/transaction_manager.py",
+    "spark_eos/clients/producer/producer.py",
+)
+_ACCUMULATOR, _LISTED = (
+    "spark_eos/clients/producer/accumulator.py",
+    "spark_eos/clients/producer/record_buffer.py",
+)
+_CONSUMER, _COMMIT = "spark_eos/clients/consumer/consumer.py", "spark_eos/log/commit/loop.py"
 _OF_INTERRUPTS = ("tests/clients/test_interrupts.py",)
 
 MUTANTS = (

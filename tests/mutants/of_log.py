@@ -6,9 +6,10 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_COMMIT, _LOG, _PLAN = "spark_eos/log/commit.py", "spark_eos/log/log.py", "spark_eos/log/plan.py"
-_READ, _SEGMENTS, _TAIL = "spark_eos/log/read.py", "spark_eos/log/segments.py", "spark_eos/log/tail.py"
-_DERIVED, _STAGING = "spark_eos/log/derived.py", "spark_eos/log/staging.py"
+_COMMIT, _LOG, _PLAN = "spark_eos/log/commit/loop.py", "spark_eos/log/log.py", "spark_eos/log/data/planner.py"
+_READ, _SEGMENTS = "spark_eos/log/data/records.py", "spark_eos/log/data/segments.py"
+_TAIL = "spark_eos/log/commit/tail.py"
+_DERIVED, _STAGING = "spark_eos/log/snapshots/derived.py", "spark_eos/log/data/arrow_file.py"
 _OF_REQUESTS = ("tests/spark/test_requests.py",)
 
 _OF_COMMIT = ("tests/log/test_commit.py",)
@@ -21,7 +22,7 @@ MUTANTS = (
     # -- files and values of faulty writers ----------------------------------------------------------------
     Mutant(
         "offsets-of-arrow-believed",
-        "spark_eos/log/segments.py",
+        "spark_eos/log/data/segments.py",
         "            decoded.validate(full=True)\n",
         "            decoded.validate()\n",
         "a file with lying offsets kills its readers",
@@ -29,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "times-of-any-year",
-        "spark_eos/log/rows.py",
+        "spark_eos/log/data/convert.py",
         "            if array is not None and (found := outside(array)) is not None:",
         "            if False:",
         "a time is taken that a consumer cannot show",
@@ -37,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "bad-value-passed-over",
-        "spark_eos/clients/consumer.py",
+        "spark_eos/clients/consumer/consumer.py",
         "            except EosLogError:\n                self._fetcher.give_back()\n                raise\n",
         "            except EosLogError:\n                raise\n",
         "a poll that failed has gone past its records",
@@ -54,7 +55,7 @@ MUTANTS = (
     # -- files that are exchanged under a process ----------------------------------------------------------
     Mutant(
         "entry-before-not-looked-at",
-        "spark_eos/log/commit.py",
+        "spark_eos/log/commit/loop.py",
         "        self._patiently(self._tail.check)\n",
         "",
         "a writer goes on in a history that is gone until it has created an entry there",
@@ -62,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "created-entry-not-looked-at",
-        "spark_eos/log/commit.py",
+        "spark_eos/log/commit/loop.py",
         "                    self._tail.check_created(draft.state, entry.seq)\n",
         "",
         "what was created after the files were exchanged is acknowledged",
@@ -70,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "reader-waits-on-a-history-that-is-gone",
-        "spark_eos/log/tail.py",
+        "spark_eos/log/commit/tail.py",
         "                    self._anchor.check(self._state)\n",
         "",
         "a consumer waits for ever for entries of a history that is gone",
@@ -78,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "exchanged-entry-taken-for-the-same",
-        "spark_eos/log/anchor.py",
+        "spark_eos/log/commit/divergence.py",
         "        if not _leads_to(entry, state):",
         "        if False:",
         "another history with as many entries is taken for the one that was read",
@@ -86,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "far-store-never-asked",
-        "spark_eos/log/anchor.py",
+        "spark_eos/log/commit/divergence.py",
         "        if self._clock.monotonic() < self._sure_until and not at_once:",
         "        if not at_once:",
         "a bucket that was put back is never found out",
@@ -94,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "far-store-asked-each-time",
-        "spark_eos/log/anchor.py",
+        "spark_eos/log/commit/divergence.py",
         "        if self._clock.monotonic() < self._sure_until and not at_once:",
         "        if False:",
         "each commit costs a request more where looking is one",
@@ -102,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "own-entries-prove-their-history",
-        "spark_eos/log/anchor.py",
+        "spark_eos/log/commit/divergence.py",
         "        then = self._pinned or state",
         "        then = state",
         "a busy writer looks at what it has written itself in a history that is gone",
@@ -110,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "others-entries-prove-their-history",
-        "spark_eos/log/anchor.py",
+        "spark_eos/log/commit/divergence.py",
         "        elif self._pinned is None:\n            self._pin(state)",
         "        else:\n            self._pin(state)",
         "writers in a history that is gone make each other sure of it",
@@ -118,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "upkeep-overwrites-what-tells",
-        "spark_eos/log/upkeep.py",
+        "spark_eos/log/snapshots/maintenance.py",
         "        self._check(at_once=True)\n",
         "",
         "entries are retired in a history that is gone, with the one that would tell",
@@ -126,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "upkeep-of-another-history",
-        "spark_eos/log/upkeep.py",
+        "spark_eos/log/snapshots/maintenance.py",
         "        self._check()\n        now",
         "        now",
         "a snapshot of a history that is gone is stored beside another one",
@@ -142,7 +143,7 @@ MUTANTS = (
     ),
     Mutant(
         "built-on-what-is-not-durable",
-        "spark_eos/log/commit.py",
+        "spark_eos/log/commit/loop.py",
         "        self._patiently(lambda: self._settle_entry(draft.state.seq))\n",
         "",
         "an entry is put behind one that a power cut may take back",
@@ -268,7 +269,7 @@ MUTANTS = (
     ),
     Mutant(
         "refused-while-in-doubt",
-        "spark_eos/log/doubts.py",
+        "spark_eos/log/commit/in_doubt.py",
         "sent.slot == _UNSEEN or sent.slot > state.seq else",
         "sent.slot == _UNSEEN or sent.slot > state.seq + 1 else",
         "a caller is told no while an earlier try may still land",
@@ -423,7 +424,7 @@ MUTANTS = (
     ),
     Mutant(
         "lengths-by-their-mean",
-        "spark_eos/log/selection.py",
+        "spark_eos/log/data/selection.py",
         " or (np.diff(ends) != width).any()",
         "",
         "values whose lengths differ are cut as if they were equal",
@@ -431,7 +432,7 @@ MUTANTS = (
     ),
     Mutant(
         "short-keys-go-on",
-        "spark_eos/log/murmur.py",
+        "spark_eos/log/data/murmur.py",
         "state ^= (mixed ^ state) & _all_bits(going)",
         "state = mixed",
         "a short key among longer ones is hashed with bytes of the next one",
@@ -447,7 +448,7 @@ MUTANTS = (
     ),
     Mutant(
         "partitioner-sign",
-        "spark_eos/log/partitioners.py",
+        "spark_eos/log/data/partitioners.py",
         "key_hashes(keys) & np.int32(0x7FFFFFFF)",
         "np.abs(key_hashes(keys))",
         "keys with a negative hash go to another partition than in Kafka",
@@ -472,7 +473,7 @@ MUTANTS = (
     ),
     Mutant(
         "timeout-by-the-wall-clock",
-        "spark_eos/log/sweep.py",
+        "spark_eos/log/expiration.py",
         "waited_ms = int((self._clock.monotonic() - watch.since) * 1000)",
         "waited_ms = self._clock.now_ms() - producer.started_ms",
         "a clock that jumps aborts transactions",
@@ -480,7 +481,7 @@ MUTANTS = (
     ),
     Mutant(
         "time-of-the-transaction-before",
-        "spark_eos/log/sweep.py",
+        "spark_eos/log/expiration.py",
         "self._watched.get(stamp) or _Watch(now) for stamp in opened}",
         "next((w for s, w in self._watched.items() if s.producer_id == stamp.producer_id), _Watch(now))"
         " for stamp in opened}",

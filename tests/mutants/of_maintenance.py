@@ -328,7 +328,7 @@ MUTANTS = (
     # -- readers that were outrun -----------------------------------------------------------------------
     Mutant(
         "consumer-skips-silently",
-        "spark_eos/clients/fetcher.py",
+        "spark_eos/clients/consumer/fetcher.py",
         "            if not self._offsets.resets:",
         "            if False:",
         "a consumer with auto.offset.reset=none goes on behind records that it has not read",
@@ -336,7 +336,7 @@ MUTANTS = (
     ),
     Mutant(
         "stream-skips-silently",
-        "spark_eos/spark/source.py",
+        "spark_eos/spark/source/source.py",
         "        if self._options.fail_on_data_loss:\n            raise _gone(at, start",
         "        if False:\n            raise _gone(at, start",
         "a query goes on behind records that it has not read",
@@ -377,7 +377,7 @@ MUTANTS = (
     ),
     Mutant(
         "verify-blames-the-copy",
-        "spark_eos/maintenance/verify_data.py",
+        "spark_eos/maintenance/verify/data.py",
         "            begun < self._newest.get(topic, 0) for topic, begun in self._missing.items()",
         "            False for _ in self._missing",
         "a file that was lost by itself is put down to the order of a copy",

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_OBJECTS, _REPLIES = "spark_eos/storage/objects.py", "spark_eos/storage/replies.py"
-_CLOUDS, _SETTINGS = "spark_eos/storage/clouds.py", "spark_eos/storage/settings.py"
+_OBJECTS, _REPLIES = "spark_eos/storage/objects/store.py", "spark_eos/storage/objects/responses.py"
+_CLOUDS, _SETTINGS = "spark_eos/storage/objects/clients.py", "spark_eos/storage/settings.py"
 _URLS = "spark_eos/storage/urls.py"
 
 _OF_ERRORS = ("tests/storage/test_object_errors.py", "-k", "not minio and not certificate")

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_RETIRED, _TAIL = "spark_eos/maintenance/retired.py", "spark_eos/log/tail.py"
-_COMMIT, _ROLLING = "spark_eos/log/commit.py", "spark_eos/maintenance/rolling.py"
+_RETIRED, _TAIL = "spark_eos/maintenance/name_deletion.py", "spark_eos/log/commit/tail.py"
+_COMMIT, _ROLLING = "spark_eos/log/commit/loop.py", "spark_eos/maintenance/rolling.py"
 
 _OF_RETIRED = ("tests/maintenance/test_retired.py",)
 # Hypothesis takes minutes to make an example small.

@@ -6,10 +6,12 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_SINK, _SOURCE, _TASK = "spark_eos/spark/sink.py", "spark_eos/spark/source.py", "spark_eos/spark/task.py"
-_OFFSETS, _CHECKPOINT = "spark_eos/spark/offsets.py", "spark_eos/spark/checkpoint.py"
-_PROOF, _CONTINUITY, _TOPICS = (f"spark_eos/spark/{name}.py" for name in ("proof", "continuity", "topics"))
-_PROGRESS, _SCAN = "spark_eos/spark/progress.py", "spark_eos/spark/scan.py"
+_SINK, _TASK = "spark_eos/spark/sink/sink.py", "spark_eos/spark/sink/task.py"
+_SOURCE = "spark_eos/spark/source/source.py"
+_OFFSETS, _CHECKPOINT = "spark_eos/spark/source/offsets.py", "spark_eos/spark/sink/checkpoint.py"
+_PROOF, _CONTINUITY = "spark_eos/spark/sink/proof.py", "spark_eos/spark/sink/continuity.py"
+_TOPICS = "spark_eos/spark/topics.py"
+_PROGRESS, _SCAN = "spark_eos/spark/sink/source_progress.py", "spark_eos/spark/source/scan.py"
 
 # No test that is named here starts Spark.
 _OF_SINK = (
@@ -428,7 +430,7 @@ MUTANTS = (
     ),
     Mutant(
         "limit-forgotten-by-the-smallest",
-        "spark_eos/spark/admission.py",
+        "spark_eos/spark/source/admission.py",
         "math.ceil(share) if share < 1 else math.floor(share)",
         "math.floor(share)",
         "a small partition beside large ones is never read",

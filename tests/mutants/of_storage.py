@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_POSIX, _POSIX_FILES = "spark_eos/storage/posix.py", "spark_eos/storage/posix_files.py"
-_PIECES = "spark_eos/storage/posix_pieces.py"
+_POSIX, _POSIX_FILES = "spark_eos/storage/posix/store.py", "spark_eos/storage/posix/files.py"
+_PIECES = "spark_eos/storage/posix/direct_io.py"
 
 _OF_DURABILITY = ("tests/storage/test_durability.py",)
 _OF_POSIX = ("tests/storage/test_posix.py", "tests/storage/test_posix_errors.py")

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_SWEEP, _UPKEEP = "spark_eos/log/sweep.py", "spark_eos/log/upkeep.py"
+_SWEEP, _UPKEEP = "spark_eos/log/expiration.py", "spark_eos/log/snapshots/maintenance.py"
 
 _OF_SWEEP = ("tests/log/test_store_clock.py",)
 _OF_CALLS = ("tests/clients/test_visitors.py", "-k", "not processes")
@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "times-that-anybody-can-set",
-        "spark_eos/storage/posix.py",
+        "spark_eos/storage/posix/store.py",
         "now_ns - status.st_ctime_ns",
         "now_ns - status.st_mtime_ns",
         "a file whose time was set, or that was written long before it was linked, ends a live transaction",
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "whole-seconds-believed",
-        "spark_eos/storage/objects.py",
+        "spark_eos/storage/objects/store.py",
         ".total_seconds()) - ROUNDED_S, 0.0)",
         ".total_seconds()), 0.0)",
         "a transaction ends up to a second before its time",
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "late-commit-gets-in",
-        "spark_eos/clients/transactions.py",
+        "spark_eos/clients/producer/transaction_manager.py",
         "        if not self._touched or waited_ms < self._timeout_ms:",
         "        if not self._touched or waited_ms >= 0:",
         "whether a late commit gets in depends on who has looked meanwhile",
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "committed-only-waits",
-        "spark_eos/clients/offsets.py",
+        "spark_eos/clients/consumer/offset_manager.py",
         "            state = self._log.end_overdue()",
         "            state = self._log.state",
         "a successor never gets the offsets of one that died",
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "first-poll-only-looks",
-        "spark_eos/clients/consumer.py",
+        "spark_eos/clients/consumer/consumer.py",
         "        self._next_sweep = -math.inf",
         "        self._next_sweep = self._log.clock.monotonic() + _SWEEP_S",
         "a consumer that polls once ends nothing",

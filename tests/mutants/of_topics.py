@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _RULES = "spark_eos/protocol/rules"
-_STARTS, _TOPICS, _OFFSETS = f"{_RULES}/starts.py", f"{_RULES}/topics.py", f"{_RULES}/offsets.py"
+_STARTS, _TOPICS, _OFFSETS = f"{_RULES}/log_start.py", f"{_RULES}/topics.py", f"{_RULES}/offsets.py"
 
 _OF_PRODUCERS = ("tests/protocol/test_producers.py",)
 _OF_TOPICS = ("tests/protocol/test_topics.py",)
@@ -126,7 +126,7 @@ MUTANTS = (
     ),
     Mutant(
         "entry-crc-unchecked",
-        "spark_eos/protocol/frame.py",
+        "spark_eos/protocol/encoding/frame.py",
         "        if google_crc32c.value(body) != crc:",
         "        if not body:",
         "a damaged entry is read",
@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant(
         "entry-of-another-slot",
-        "spark_eos/protocol/codec.py",
+        "spark_eos/protocol/encoding/entries.py",
         "    if entry.seq != seq:",
         "    if entry.seq < 0:",
         "an entry that was copied to another slot is read there",
@@ -159,7 +159,7 @@ MUTANTS = (
     ),
     Mutant(
         "types-unchecked",
-        "spark_eos/protocol/codec.py",
+        "spark_eos/protocol/encoding/entries.py",
         "            check_types(request)",
         "            pass",
         "1.5 is stored as 1: a writer goes on with another state than its readers",
@@ -175,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "marks-of-aborted-transactions-stay",
-        "spark_eos/protocol/rules/starts.py",
+        "spark_eos/protocol/rules/log_start.py",
         "trimmed(moved) if state.rules >= 2 else moved",
         "moved",
         "aborted transactions are remembered for ever though their rows are gone",

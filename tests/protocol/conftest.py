@@ -14,7 +14,7 @@ from spark_eos.protocol.actions import (
     PartitionOffset,
     Request,
 )
-from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.invariants import check_step
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import Rejected, apply_entry

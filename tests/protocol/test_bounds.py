@@ -7,13 +7,13 @@ from immutables import Map
 
 from spark_eos.errors import EosLogError, InvalidRequestError
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.codec import encode_entry
+from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.protocol.encoding.index_blocks import encode_piece, seal_pieces, seal_rows
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.pieces import encode_piece, seal_pieces, seal_rows
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import Accepted, Rejected, apply, apply_entry, sealing
 from spark_eos.protocol.rules.apply import _RULES
-from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
 

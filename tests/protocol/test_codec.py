@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from spark_eos.errors import CorruptRecordError, InvalidRequestError, UnsupportedVersionError
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.schema import BATCH_COLUMNS, WRITTEN, fingerprint
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.schema import BATCH_COLUMNS, WRITTEN, fingerprint
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
 HEADER = 20

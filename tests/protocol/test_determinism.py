@@ -11,7 +11,7 @@ from immutables import Map
 
 from spark_eos.errors import EosLogError
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later, check_step
 from spark_eos.protocol.replace import replace

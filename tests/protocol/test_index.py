@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_eos.errors import CorruptRecordError
+from spark_eos.protocol.encoding.packing import BLOCK_ROWS
 from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
-from spark_eos.protocol.packing import BLOCK_ROWS
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spark_eos.errors import DivergedLogError
-from spark_eos.protocol import codec
 from spark_eos.protocol.actions import CreateLog, CreateTopic, Entry, Request
-from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.encoding import entries
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.schema import known_schemas
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import apply_entry, is_in_history
 from spark_eos.protocol.rules.apply import KEPT_LINEAGES
-from spark_eos.protocol.schema import known_schemas
-from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY, State
 
 
@@ -58,7 +58,7 @@ def test_a_snapshot_and_an_entry_keep_it():
 @pytest.mark.parametrize("version", [3, 4])
 def test_an_entry_of_an_earlier_version_is_judged_by_the_rules_of_its_day(monkeypatch, version):
     with monkeypatch.context() as patch:
-        patch.setattr(codec, "newest", lambda: [*known_schemas().items()][version - 1])
+        patch.setattr(entries, "newest", lambda: [*known_schemas().items()][version - 1])
         earlier = [
             decode_entry(encode_entry(one), one.seq, "entry")
             for one in (CREATED, Entry(1, (request(1, "a"),)))

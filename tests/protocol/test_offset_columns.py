@@ -13,8 +13,8 @@ from spark_eos.protocol.actions import (
     Request,
     SourceProgress,
 )
-from spark_eos.protocol.codec import decode_entry, encode_entry
-from spark_eos.protocol.offset_columns import (
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.offset_columns import (
     offset_columns,
     offsets_text,
     read_offsets,

@@ -11,12 +11,12 @@ from random import Random
 import pytest
 
 from spark_eos.errors import EosLogError, InvalidRequestError
-from spark_eos.log.plan import Isolation, end_offset, plan
+from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.codec import decode_entry, encode_entry
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.invariants import apply_checked
 from spark_eos.protocol.rules import Accepted, Rejected, apply, apply_entry, bounds, sealing
-from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile, TopicPartition
 from spark_eos.testing.requests import RandomRequests

@@ -15,17 +15,17 @@ from spark_eos.errors import (
     StagedFileExpiredError,
     UnsupportedVersionError,
 )
-from spark_eos.log.plan import Isolation, end_offset, plan
+from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.protocol import actions as a
-from spark_eos.protocol import pieces, snapshot_partitions, snapshot_schema
-from spark_eos.protocol.codec import encode_entry
+from spark_eos.protocol.encoding import index_blocks, snapshot_partitions, snapshot_schema
+from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.protocol.encoding.index_blocks import checksum, decode_piece, encode_piece, seal_rows
+from spark_eos.protocol.encoding.schema import fingerprint
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexRow, Kind
 from spark_eos.protocol.invariants import apply_checked, check_state
-from spark_eos.protocol.pieces import checksum, decode_piece, encode_piece, seal_rows
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import apply_entry, sealing
-from spark_eos.protocol.schema import fingerprint
-from spark_eos.protocol.snapshot import decode_snapshot, encode_snapshot
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, TopicPartition
 from tests.protocol.test_determinism import requests
@@ -221,7 +221,7 @@ ROWS = (
 
 
 def test_schemas_that_were_written_never_change():
-    assert [fingerprint(schema).hex() for schema in pieces.WRITTEN] == ["d639e769e927bb81"]
+    assert [fingerprint(schema).hex() for schema in index_blocks.WRITTEN] == ["d639e769e927bb81"]
     assert [fingerprint(schema).hex() for schema in snapshot_schema.WRITTEN] == [
         "fb888bbbb2e8eef1",
         "38b66d9231cb2085",

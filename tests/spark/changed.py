@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.log.upkeep import Upkeep
+from spark_eos.log.snapshots.maintenance import Upkeep
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
 from tests.spark.changes import Change, Engine
 

@@ -21,12 +21,12 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import EosLogError
-from spark_eos.log.staging import compression_of
-from spark_eos.spark.batch import EosLogBatchReader, EosLogBatchWriter
+from spark_eos.log.data.arrow_file import compression_of
 from spark_eos.spark.options import parse_any_source, parse_sink, parse_source
 from spark_eos.spark.schema import arrow_schema
-from spark_eos.spark.sink import EosLogStreamWriter
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.sink.sink import EosLogStreamWriter
+from spark_eos.spark.source.batch import EosLogBatchReader, EosLogBatchWriter
+from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import source_schema
 

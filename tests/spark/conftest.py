@@ -19,16 +19,16 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_eos.errors import EosLogError
 from spark_eos.log import log as log_module
+from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, end_offset, plan
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
-from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
-from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.options import parse_sink
-from spark_eos.spark.progress import plans
-from spark_eos.spark.proof import PlanNotes
-from spark_eos.spark.sink import EosLogStreamWriter
+from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.sink.proof import PlanNotes
+from spark_eos.spark.sink.sink import EosLogStreamWriter
+from spark_eos.spark.sink.source_progress import plans
+from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.spark.start import start_query
 from spark_eos.storage import NO_SETTINGS, open_store
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spark_eos.errors import ConfigError, InvalidRequestError, OffsetOutOfRangeError
-from spark_eos.log.history import iso
-from spark_eos.spark.batch import EosLogBatchReader
+from spark_eos.log.time_travel import iso
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.target import truncation
+from spark_eos.spark.sink.sink_target import truncation
+from spark_eos.spark.source.batch import EosLogBatchReader
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from spark_eos.log.upkeep import Upkeep
+from spark_eos.log.snapshots.maintenance import Upkeep
 from spark_eos.spark import optionkeys
 from tests.spark.changed import CHANGES
 from tests.spark.changes import PAGE, Driven, OnSpark, render

@@ -11,8 +11,8 @@ from spark_eos.errors import (
     StorePermissionError,
     UnsupportedVersionError,
 )
-from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
-from spark_eos.spark.checkpoint_files import ArrowFiles
+from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.sink.checkpoint_files import ArrowFiles
 from spark_eos.storage import Settings
 from spark_eos.testing.object_server import ObjectServer, serving
 

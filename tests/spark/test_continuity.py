@@ -17,7 +17,7 @@ from spark_eos.errors import (
 )
 from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset
 from spark_eos.spark.options import parse_any_source, parse_source
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.topics import source_schema
 
 ALL = ReadAllAvailable()

@@ -9,12 +9,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin
 from spark_eos.errors import ConfigError, ObjectNotFoundError, OffsetOutOfRangeError
-from spark_eos.log.upkeep import Upkeep
+from spark_eos.log.snapshots.maintenance import Upkeep
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.source.source import EosLogStreamReader
 
 ALL = ReadAllAvailable()
 

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, StorePermissionError
 from spark_eos.log.log import Log
-from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.options import parse_sink, parse_source
+from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.start import start_query
 from spark_eos.storage import Settings, open_store, split_settings
 from spark_eos.testing.fault_proxy import FaultPlan, FaultProxy

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.offsets import SourceOffset, parse_offsets_json, parse_timestamps_json
+from spark_eos.spark.source.offsets import SourceOffset, parse_offsets_json, parse_timestamps_json
 
 A0, A2, A10 = (TopicPartition("a", number) for number in (0, 2, 10))
 OFFSET = SourceOffset("L", {"a": "id-a"}, {A10: 5, A2: 7}, {A2: 1}, "g")

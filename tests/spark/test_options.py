@@ -8,9 +8,9 @@ import pytest
 
 from spark_eos.errors import ConfigError
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.offsets import Start
 from spark_eos.spark.optionkeys import SPELLINGS
 from spark_eos.spark.options import SinkOptions, SourceOptions, parse_any_source, parse_sink, parse_source
+from spark_eos.spark.source.offsets import Start
 
 BASE = {"path": "/log", "subscribe": "flights"}
 AT = TopicPartition("flights", 0)

@@ -15,8 +15,8 @@ from spark_eos.errors import (
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import DeleteTopic
 from spark_eos.protocol.index import Kind
-from spark_eos.spark.batch import EosLogBatchWriter
 from spark_eos.spark.options import parse_sink
+from spark_eos.spark.source.batch import EosLogBatchWriter
 from spark_eos.testing import Fault, FaultyStore
 
 from .conftest import ROWS

@@ -12,13 +12,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos.errors import CheckpointMismatchError, StorageError
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark import proof
 from spark_eos.spark.datasource import EosLogDataSource
-from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.options import parse_source
-from spark_eos.spark.proof import Part, Plan, PlanNotes, Read, require_proof
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.sink import proof
+from spark_eos.spark.sink.proof import Part, Plan, PlanNotes, Read, require_proof
+from spark_eos.spark.source.offsets import SourceOffset
+from spark_eos.spark.source.source import EosLogStreamReader
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 FINISH = SourceOffset("L", {"a": "id-a"}, {A0: 10, A1: 4}, {A0: 1, A1: 4})

@@ -14,11 +14,11 @@ from spark_eos.errors import CheckpointMismatchError
 from spark_eos.log import log as log_module
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterLog
-from spark_eos.spark import sink
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.sink import EosLogStreamWriter
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.sink import sink
+from spark_eos.spark.sink.sink import EosLogStreamWriter
+from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.storage import NO_SETTINGS, urls
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.remote_store import RemoteStore, Request

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_eos.log.arrays import numbers, repeated
-from spark_eos.log.plan import Fetch
-from spark_eos.log.stage import Stage
+from spark_eos.log.data.arrow import numbers, repeated
+from spark_eos.log.data.planner import Fetch
+from spark_eos.log.data.task_io import Stage
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import BatchRef, FileRef
-from spark_eos.spark import scan
-from spark_eos.spark.scan import ScanTask, split
+from spark_eos.spark.source import scan
+from spark_eos.spark.source.scan import ScanTask, split
 
 MB = 1 << 20
 
@@ -112,7 +112,7 @@ def test_workers_freeze_what_they_have_imported_and_nobody_else_does() -> None:
 
 def test_reading_imports_no_pandas() -> None:
     code = (
-        "import sys, pyarrow as pa; from spark_eos.log.arrays import numbers, repeated; import numpy as np;"
+        "import sys, pyarrow as pa; from spark_eos.log.data.arrow import numbers, repeated; import numpy as np;"
         "numbers(np.arange(3), pa.int64()); repeated('t', pa.string(), 3); repeated(0, pa.int32(), 3);"
         "print('pandas' in sys.modules)"
     )

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import types as t
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
-from spark_eos.log.layout import normalise_schema
+from spark_eos.log.data.layout import normalise_schema
 from spark_eos.spark.schema import (
     HEADERS,
     METADATA,

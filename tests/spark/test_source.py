@@ -18,7 +18,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.source.source import EosLogStreamReader
 
 ALL = ReadAllAvailable()
 

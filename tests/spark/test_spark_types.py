@@ -14,9 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from spark_eos.clients.admin import Admin
-from spark_eos.clients.producer import Producer
+from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import SchemaMismatchError
-from spark_eos.log.layout import SPARK_FIELD, evolve_check, normalise_schema
+from spark_eos.log.data.layout import SPARK_FIELD, evolve_check, normalise_schema
 from spark_eos.log.log import Log
 from spark_eos.spark.schema import topic_schema, typed_schema
 from spark_eos.spark.types import check_types, same_types

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import InvalidRecordError, StoreFullError
+from spark_eos.log.data.task_io import stage_rows
 from spark_eos.log.log import Log
-from spark_eos.log.stage import stage_rows
-from spark_eos.spark.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.options import parse_sink
-from spark_eos.spark.progress import source_progress
-from spark_eos.spark.task import TaskWriter
+from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.sink.source_progress import source_progress
+from spark_eos.spark.sink.task import TaskWriter
 from spark_eos.testing import FaultyStore
 
 

@@ -9,10 +9,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin, Producer
 from spark_eos.log.log import Log
-from spark_eos.spark.batch import EosLogBatchReader
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.source.batch import EosLogBatchReader
+from spark_eos.spark.source.source import EosLogStreamReader
 
 
 @pytest.fixture

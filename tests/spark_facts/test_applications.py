@@ -61,7 +61,7 @@ def test_the_folders_of_an_application_are_known_to_its_driver_processes(here, e
     """The environment variable `SPARK_LOCAL_DIRS` is set and the same in all Python processes of a driver: the one that
     answers for a source, the one that makes writers, and the one that commits.
 
-    Rests on it: `spark_eos/spark/proof.py`.
+    Rests on it: `spark_eos/spark/sink/proof.py`.
     """
     for recording in (here, elsewhere):
         (value,) = folders(recording, *IN_DRIVER)
@@ -71,7 +71,7 @@ def test_the_folders_of_an_application_are_known_to_its_driver_processes(here, e
 def test_the_folders_of_an_application_are_its_own(here, elsewhere):
     """`SPARK_LOCAL_DIRS` differs between two applications.
 
-    Rests on it: `spark_eos/spark/proof.py`.
+    Rests on it: `spark_eos/spark/sink/proof.py`.
     """
     assert folders(here, *IN_DRIVER).isdisjoint(folders(elsewhere, *IN_DRIVER))
 
@@ -80,7 +80,7 @@ def test_tasks_know_the_folders_of_their_executor(here, elsewhere):
     """In tasks `SPARK_LOCAL_DIRS` names the folders of the executor. In local mode these are those of the
     driver; on a cluster each executor has its own.
 
-    Rests on it: `spark_eos/spark/proof.py`.
+    Rests on it: `spark_eos/spark/sink/proof.py`.
     """
     assert folders(here, *IN_TASKS) == folders(here, *IN_DRIVER)
     assert folders(elsewhere, *IN_TASKS).isdisjoint(folders(elsewhere, *IN_DRIVER))

@@ -47,7 +47,7 @@ def written(queries):
 def test_a_write_gets_batches_of_at_most_10000_rows(written):
     """Arrow batches for `write` have at most 10,000 rows.
 
-    Rests on it: `spark_eos/log/segments.py`.
+    Rests on it: `spark_eos/log/data/segments.py`.
     """
     assert [call["rows"] for call in written.recording.calls("write", who="large")] == [
         [10_000, 10_000, 5_000]
@@ -57,7 +57,7 @@ def test_a_write_gets_batches_of_at_most_10000_rows(written):
 def test_times_are_written_in_the_time_zone_of_the_session(written):
     """Timestamps for `write` carry the session's time zone. Text and bytes are never Arrow's large types.
 
-    Rests on it: `spark_eos/log/rows.py`, `spark_eos/spark/schema.py`.
+    Rests on it: `spark_eos/log/data/convert.py`, `spark_eos/spark/schema.py`.
     """
     (call,) = written.recording.calls("write", who="large")
     assert call["types"] == {
@@ -71,7 +71,7 @@ def test_times_are_written_in_the_time_zone_of_the_session(written):
 def test_messages_are_in_the_order_of_the_tasks(written):
     """`commit` gets the messages in the order of the tasks, whichever ended first.
 
-    Rests on it: `spark_eos/spark/task.py`.
+    Rests on it: `spark_eos/spark/sink/task.py`.
     """
     ended = [call["task"] for call in written.recording.calls("written", who="small")]
     assert ended == [1, 0]
@@ -83,7 +83,7 @@ def test_a_batch_write_knows_append_and_overwrite(written):
     """The writer's `overwrite` tells append and overwrite apart. The other modes, the default one among them, are
     refused, and so is `partitionBy`.
 
-    Rests on it: `spark_eos/spark/batch.py`.
+    Rests on it: `spark_eos/spark/source/batch.py`.
     """
     made = [(call["who"], call["overwrite"]) for call in written.recording.calls("Writer")]
     assert set(made) == {("large", False), ("small", True)}
@@ -106,7 +106,7 @@ def test_the_options_of_a_batch_write_are_in_lower_case_too(written):
 def test_a_task_has_to_return_a_message(queries):
     """`write` that returns None is an error of the task.
 
-    Rests on it: `spark_eos/spark/task.py`.
+    Rests on it: `spark_eos/spark/sink/task.py`.
     """
     made = queries("no message")
     made.recording.put("writer", "no message")
@@ -130,7 +130,7 @@ def test_the_first_batch_of_a_read_has_to_be_of_the_very_schema(queries, columns
     """The first Arrow batch that `read` returns has to have the declared columns in their order, with their types and
     nullability; timestamps in the zone "UTC" by that name, also where another name means the same.
 
-    Rests on it: `spark_eos/spark/schema.py`, `spark_eos/spark/scan.py`.
+    Rests on it: `spark_eos/spark/schema.py`, `spark_eos/spark/source/scan.py`.
     """
     made = queries("wrong")
     with pytest.raises(PySparkException, match="SCHEMA_MISMATCH"):
@@ -150,7 +150,7 @@ def test_a_read_of_the_very_schema_is_taken(queries):
 def test_a_plan_without_partitions_is_read_once_without_one(queries):
     """Where `partitions` of a batch read returns nothing, `read` is called once, with `InputPartition(None)`.
 
-    Rests on it: `spark_eos/spark/scan.py`.
+    Rests on it: `spark_eos/spark/source/scan.py`.
     """
     made = queries("nothing")
     assert made.batch(returns="nothing").count() == 0
@@ -161,7 +161,7 @@ def test_a_dataframe_is_planned_once(queries):
     """`partitions` of a batch read is called for the first action of a DataFrame; further actions on it read the same
     partitions again.
 
-    Rests on it: `spark_eos/spark/batch.py`.
+    Rests on it: `spark_eos/spark/source/batch.py`.
     """
     made = queries("planned")
     frame = made.batch()
@@ -173,7 +173,7 @@ def test_a_dataframe_is_planned_once(queries):
 def test_a_read_is_always_asked_for_all_columns(queries):
     """Where a query needs one column, the reader is still made with all and has to return all.
 
-    Rests on it: `spark_eos/spark/scan.py`.
+    Rests on it: `spark_eos/spark/source/scan.py`.
     """
     made = queries("columns")
     frame = made.batch(columns="id bigint, text string", returns="two columns").select("text")
@@ -184,7 +184,7 @@ def test_a_read_is_always_asked_for_all_columns(queries):
 def test_a_batch_read_behind_a_filter_that_nothing_passes_is_not_planned(queries):
     """A filter that is constantly false takes a batch read out of the plan.
 
-    Rests on it: `spark_eos/spark/batch.py`.
+    Rests on it: `spark_eos/spark/source/batch.py`.
     """
     made = queries("nothing passes")
     assert made.batch().where("1 = 0").count() == 0
@@ -195,7 +195,7 @@ def test_a_reader_that_takes_filters_is_an_error_while_the_setting_is_off(querie
     """A reader with `pushFilters` fails while `spark.sql.python.filterPushdown.enabled` is false, which is the
     default.
 
-    Rests on it: `spark_eos/spark/batch.py`.
+    Rests on it: `spark_eos/spark/source/batch.py`.
     """
     made = queries("off")
     assert made.spark.conf.get(PUSHDOWN) == "false"
@@ -208,7 +208,7 @@ def test_filters_are_handed_to_batch_reads_while_the_setting_is_on(queries, sett
     column with a constant, `IN`, `IS NOT NULL`, prefixes of text, and their negations, those joined by AND one by one;
     nothing that has an OR or computes with the column.
 
-    Rests on it: `spark_eos/spark/batch.py`.
+    Rests on it: `spark_eos/spark/source/batch.py`.
     """
     made = queries("on")
     setting(PUSHDOWN, "true")
@@ -231,7 +231,7 @@ def test_a_reader_that_takes_no_filters_works_under_either_setting(queries, sett
     """A batch reader without `pushFilters` is used under both values of `spark.sql.python.filterPushdown.enabled`;
     Spark filters the rows itself.
 
-    Rests on it: `spark_eos/spark/batch.py`.
+    Rests on it: `spark_eos/spark/source/batch.py`.
     """
     made = queries("neither")
     for value in ("false", "true"):

@@ -89,7 +89,7 @@ def test_initial_offset_is_asked_twice_in_batch_0_and_the_second_answer_is_plann
     """`initialOffset` is called before the first `latestOffset`, and again when batch 0 is planned, after
     `offsets/0` was written. `partitions` is given the later answer as its start.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     first = of_driver(life.runs[0])
     assert called(first, "initialOffset", "latestOffset", "partitions") == [
@@ -109,7 +109,7 @@ def test_initial_offset_is_asked_again_after_a_restart_until_batch_0_is_done(lif
     """Nothing in the checkpoint says where batch 0 began: a restart calls `initialOffset` again and plans batch 0
     from that answer. Once batch 0 is done it is not called any more.
 
-    Rests on it: `spark_eos/spark/source.py`, `spark_eos/spark/offsets.py`.
+    Rests on it: `spark_eos/spark/source/source.py`, `spark_eos/spark/source/offsets.py`.
     """
     _, second, third = life.runs
     assert one(second, "initialOffset")["answer"] == 2
@@ -122,7 +122,8 @@ def test_a_restart_replays_the_same_batch_and_plans_it_without_asking_for_the_la
     """After a crash the same query id and batch id are run again, to the end that is in `offsets/<batch>`, under
     another run id. `partitions` comes before any `latestOffset`.
 
-    Rests on it: `spark_eos/spark/source.py`, `spark_eos/spark/sink.py`, `spark_eos/protocol/rules/microbatch.py`.
+    Rests on it: `spark_eos/spark/source/source.py`, `spark_eos/spark/sink/sink.py`,
+    `spark_eos/protocol/rules/microbatch.py`.
     """
     first, second, _ = life.runs
     assert called(of_driver(second), "latestOffset", "partitions")[0] == "partitions"
@@ -140,7 +141,7 @@ def test_offsets_are_compared_as_text(queries):
     """Another order of the keys in the answer of `latestOffset` is news: the query runs batch after batch without
     rows.
 
-    Rests on it: `spark_eos/spark/offsets.py`.
+    Rests on it: `spark_eos/spark/source/offsets.py`.
     """
     made = queries("keys")
     query = made.start(made.stream(keys="in turn"), trigger={"processingTime": "0 seconds"})
@@ -159,7 +160,7 @@ def test_a_batch_writes_its_offsets_before_it_runs_and_is_done_after_the_commit(
     """`offsets/<batch>` is there in every `partitions`, `write` and `commit` of the batch; `commits/<batch>` only
     after the sink's `commit`.
 
-    Rests on it: `spark_eos/spark/checkpoint.py`, `spark_eos/spark/progress.py`.
+    Rests on it: `spark_eos/spark/sink/checkpoint.py`, `spark_eos/spark/sink/source_progress.py`.
     """
     for run in life.runs[:2]:
         for commit in (call for call in run if call["call"] == "commit"):
@@ -174,7 +175,7 @@ def test_the_offsets_of_a_batch_are_text_of_version_1_with_one_line_for_each_sou
     """`offsets/<batch>` is `v1`, a line of JSON about the query, and for each source, in the order of the plan, the
     very text that `latestOffset` gave (`-`: a source that has had nothing yet).
 
-    Rests on it: `spark_eos/spark/checkpoint.py`.
+    Rests on it: `spark_eos/spark/sink/checkpoint.py`.
     """
     version, about, offset = (life.checkpoint / "offsets" / "1").read_text().split("\n")
     assert version == "v1"
@@ -187,7 +188,7 @@ def test_the_offsets_of_a_batch_are_text_of_version_1_with_one_line_for_each_sou
 def test_files_of_a_checkpoint_have_sums_beside_them(life):
     """Beside `offsets/<batch>` lies `.<batch>.crc`: `crc\\0`, the size of a piece, and the CRC-32 of each piece.
 
-    Rests on it: `spark_eos/spark/checkpoint.py`.
+    Rests on it: `spark_eos/spark/sink/checkpoint.py`.
     """
     data = (life.checkpoint / "offsets" / "1").read_bytes()
     sums = (life.checkpoint / "offsets" / ".1.crc").read_bytes()
@@ -200,7 +201,7 @@ def test_files_of_a_checkpoint_have_sums_beside_them(life):
 def test_the_id_of_a_query_is_in_its_checkpoint(life):
     """`metadata` in the checkpoint is JSON whose `id` is the query's id.
 
-    Rests on it: `spark_eos/spark/checkpoint.py`.
+    Rests on it: `spark_eos/spark/sink/checkpoint.py`.
     """
     assert json.loads((life.checkpoint / "metadata").read_text())["id"] == life.runs[0][-1]["query_id"]
 
@@ -209,7 +210,7 @@ def test_the_reader_hears_of_a_batch_during_the_next_one_and_never_of_the_last(l
     """`commit(end)` of the reader for a batch comes after `offsets/<batch + 1>` was written. In an AvailableNow run it
     never comes for the last batch, also not when the query is started again and finds nothing new.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     heard = [call for run in life.runs for call in run if call["call"] == "commit offsets"]
     assert [(call["end"]["at"], max(call["begun"]), max(call["done"])) for call in heard] == [
@@ -221,7 +222,7 @@ def test_the_reader_hears_of_a_batch_during_the_next_one_and_never_of_the_last(l
 def test_the_reader_is_not_told_that_a_query_ends(life):
     """`stop()` of the reader is called neither at a good end nor after an error of the sink.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     assert "stop" not in called(life.recording.calls())
 
@@ -233,7 +234,7 @@ def test_latest_offset_is_given_the_default_limit_of_the_reader(life):
     """`latestOffset(start, limit)` gets the end of the last batch and the reader's own `getDefaultReadLimit()`, which
     is asked once for each run.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     asked = [call for call in life.runs[1] if call["call"] == "latestOffset"]
     assert [call["start"]["at"] for call in asked] == [10, 20, 30]
@@ -245,7 +246,7 @@ def test_available_now_is_announced_before_anything_is_asked(life):
     """An AvailableNow run calls `prepareForTriggerAvailableNow` once, before `initialOffset`, `latestOffset` and
     `partitions`. It goes on until `latestOffset` has nothing new.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     for run in life.runs:
         assert called(of_driver(run))[1] == "prepareForTriggerAvailableNow"
@@ -257,7 +258,7 @@ def test_available_now_is_announced_before_anything_is_asked(life):
 def test_trigger_once_asks_for_everything(counted):
     """`trigger(once=True)` passes `ReadAllAvailable`, whatever the default limit of the reader is.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     asked = one(counted.recording.calls(), "latestOffset")
     assert asked["limit"] == ["ReadAllAvailable", {}]
@@ -269,7 +270,7 @@ def test_trigger_once_asks_for_everything(counted):
 def test_the_end_for_the_progress_is_asked_after_each_latest_offset(life):
     """`reportLatestOffset` follows each `latestOffset`.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     asked = called(of_driver(life.runs[1]), "latestOffset", "reportLatestOffset")
     assert asked == ["latestOffset", "reportLatestOffset"] * 3
@@ -282,7 +283,7 @@ def test_a_source_without_news_is_not_planned(union):
     """Where only other sources of a query have something new, a source is asked for its latest offset, and told of the
     last batch, but `partitions` is not called and no task reads it.
 
-    Rests on it: `spark_eos/spark/progress.py`, `spark_eos/spark/proof.py`.
+    Rests on it: `spark_eos/spark/sink/source_progress.py`, `spark_eos/spark/sink/proof.py`.
     """
     second = [call for call in union.runs[1] if call.get("who") == "b"]
     assert called(second, "latestOffset", "commit offsets", "partitions", "read") == [
@@ -295,7 +296,7 @@ def test_a_source_without_news_is_not_planned(union):
 def test_a_stream_behind_a_filter_that_nothing_passes_is_read_all_the_same(union):
     """A filter that is constantly false takes no stream out of the plan (it takes a batch read out of it).
 
-    Rests on it: `spark_eos/spark/progress.py`, `spark_eos/spark/proof.py`.
+    Rests on it: `spark_eos/spark/sink/source_progress.py`, `spark_eos/spark/sink/proof.py`.
     """
     filtered = [call for call in union.recording.calls(who="c") if call["call"] in {"partitions", "read"}]
     assert called(filtered) == ["partitions", "read", "read"] * 2
@@ -305,7 +306,7 @@ def test_a_stream_cut_to_no_rows_is_not_planned_though_its_offsets_go_on(union):
     """`limit(0)` takes a stream out of the plan: `partitions` is never called and no task reads it, but its offsets go
     on in the checkpoint with each batch.
 
-    Rests on it: `spark_eos/spark/progress.py`, `spark_eos/spark/proof.py`.
+    Rests on it: `spark_eos/spark/sink/source_progress.py`, `spark_eos/spark/sink/proof.py`.
     """
     assert {"partitions", "read"}.isdisjoint(called(union.recording.calls(who="d")))
     lines = [(union.checkpoint / "offsets" / batch).read_text().split("\n")[5] for batch in "01"]
@@ -318,7 +319,7 @@ def test_a_stream_cut_to_no_rows_is_not_planned_though_its_offsets_go_on(union):
 def test_one_copy_of_the_reader_answers_for_a_run(life):
     """All questions of a run go to one reader in one Python process of its own; the next run has another process.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     asked = {"initialOffset", "latestOffset", "partitions", "commit offsets"}
     copies = [{(c["copy"], c["pid"]) for c in run if c["call"] in asked} for run in life.runs]
@@ -330,7 +331,7 @@ def test_tasks_read_with_another_copy_of_the_reader_that_may_be_as_old_as_the_da
     """Tasks are given a copy of a second reader, made by `streamReader` in another process when the first batch of a
     DataFrame is planned: one for all batches, and for later runs of the same DataFrame as well.
 
-    Rests on it: `spark_eos/spark/source.py`, `spark_eos/spark/scan.py`.
+    Rests on it: `spark_eos/spark/source/source.py`, `spark_eos/spark/source/scan.py`.
     """
     second = life.runs[1]
     assert len({call["copy"] for call in second if call["call"] == "read"}) == 1
@@ -347,7 +348,7 @@ def test_every_batch_has_a_new_writer_and_another_one_commits_it(life):
     """`streamWriter` is called for each batch, in one process, and again for each `commit` and `abort`, in another
     process; what tasks write with is a copy of the former.
 
-    Rests on it: `spark_eos/spark/sink.py`, `spark_eos/spark/datasource.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`, `spark_eos/spark/datasource.py`.
     """
     for run in life.runs[:2]:
         made = {call["copy"]: call["pid"] for call in run if call["call"] == "StreamWriter"}
@@ -364,7 +365,7 @@ def test_the_writers_of_all_batches_are_made_in_one_process_and_commit_in_one(li
     """The process in which `streamWriter` is called for the batches stays; so does the process that commits, as long
     as no commit fails.
 
-    Rests on it: `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`.
     """
     second = life.runs[1]
     assert len({call["pid"] for call in second if call["call"] == "commit"}) == 1
@@ -375,7 +376,7 @@ def test_tasks_know_the_query_the_batch_and_the_run(life):
     """In `read` and `write` the local properties `sql.streaming.queryId`, `streaming.sql.batchId` and
     `spark.jobGroup.id` are the query's id, the batch and the run's id.
 
-    Rests on it: `spark_eos/spark/task.py`.
+    Rests on it: `spark_eos/spark/sink/task.py`.
     """
     for run in life.runs[:2]:
         ended, batch = run[-1], 0
@@ -396,7 +397,7 @@ def test_a_failed_commit_is_followed_by_abort_with_the_same_messages_in_another_
     """After `commit` raised, `abort` is called for the same batch with the same messages, in another process than
     `commit`.
 
-    Rests on it: `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`.
     """
     first = life.runs[0]
     commit, abort = one(first, "commit"), one(first, "abort")
@@ -409,7 +410,7 @@ def test_a_failed_task_has_no_message_when_the_write_is_aborted(queries):
     """After a task failed `commit` is not called; `abort` gets None in its place, and in that of every other
     task that had not ended by then.
 
-    Rests on it: `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`.
     """
     made = queries("failed")
     made.recording.put("end-a", 10)
@@ -424,7 +425,7 @@ def test_a_failed_task_has_no_message_when_the_write_is_aborted(queries):
 def test_a_task_without_rows_writes_too(life):
     """`write` is called in tasks that have no row, with no batches; its message counts as all others.
 
-    Rests on it: `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`.
     """
     assert one(life.runs[0], "write", task=1)["rows"] == []
 
@@ -433,7 +434,7 @@ def test_a_plan_without_tasks_still_writes_once(queries):
     """Where `partitions` of a stream returns nothing, one task still calls `write`, without rows, and the batch is
     committed with its offsets.
 
-    Rests on it: `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`.
     """
     made = queries("without")
     made.recording.put("end-a", 5)
@@ -446,7 +447,7 @@ def test_a_plan_without_tasks_still_writes_once(queries):
 def test_complete_mode_is_overwrite(counted, life):
     """The sink's `overwrite` is true in complete mode and false in append mode.
 
-    Rests on it: `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`.
     """
     assert {call["overwrite"] for call in counted.recording.calls("StreamWriter")} == {True}
     assert {call["overwrite"] for call in life.recording.calls("StreamWriter")} == {False}
@@ -455,7 +456,7 @@ def test_complete_mode_is_overwrite(counted, life):
 def test_update_mode_is_refused(queries):
     """A query in update mode ends with an error before any writer is made.
 
-    Rests on it: `spark_eos/spark/sink.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`.
     """
     made = queries("update")
     made.recording.put("end-a", 5)
@@ -479,7 +480,7 @@ def test_the_sink_sees_the_checkpoint_as_an_option_of_the_query_only(life, count
     """`checkpointLocation` and the query's name are options of the sink (in lower case), but a checkpoint from the
     setting `spark.sql.streaming.checkpointLocation` is not.
 
-    Rests on it: `spark_eos/spark/sink.py`, `spark_eos/spark/options.py`.
+    Rests on it: `spark_eos/spark/sink/sink.py`, `spark_eos/spark/options.py`.
     """
     with_option = life.recording.calls("StreamWriter")[0]["options"]
     assert with_option["checkpointlocation"] == str(life.checkpoint)
@@ -491,7 +492,7 @@ def test_the_sink_sees_the_checkpoint_as_an_option_of_the_query_only(life, count
 def test_a_stream_is_given_neither_columns_nor_filters():
     """The interfaces of streams have no call that hands over filters, columns or metrics.
 
-    Rests on it: `spark_eos/spark/source.py`.
+    Rests on it: `spark_eos/spark/source/source.py`.
     """
     calls = {
         name

@@ -9,9 +9,9 @@ import pytest
 
 from spark_eos.errors import ConfigError, UnsupportedStoreError
 from spark_eos.storage import NO_SETTINGS, Settings, open_store, shared_store, split_settings
-from spark_eos.storage.aws_profile import read_profile
-from spark_eos.storage.clouds import connect, parse_location
-from spark_eos.storage.objects import ObjectStore
+from spark_eos.storage.objects.aws_profile import read_profile
+from spark_eos.storage.objects.clients import connect, parse_location
+from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.storage.settings import SETTINGS
 
 SECRET = "kept-from-everybody"

@@ -31,11 +31,12 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.log.clock import Retry
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.actions import AppendBatches, CreateTopic
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
-from spark_eos.storage import PosixStore, posix, posix_files, posix_pieces
+from spark_eos.storage import PosixStore
+from spark_eos.storage.posix import direct_io, files, store
 from spark_eos.testing.disk import Disk, PowerCut
 from tests.log.fakes import FakeClock
 
@@ -114,8 +115,8 @@ def _no_real_sync() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uploads have several: those that are written behind are by another thread."""
-    monkeypatch.setattr(posix_pieces, "PIECE_BYTES", 1000)
-    monkeypatch.setattr(posix_pieces, "_spare", [])
+    monkeypatch.setattr(direct_io, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(direct_io, "_spare", [])
 
 
 @pytest.fixture
@@ -179,34 +180,34 @@ class LinksBeforeItSyncs(PosixStore):
         with self._folder_of(path) as folder:
             self._link(temp, path, folder)
             temp.seal()
-            posix_files.sync(folder)
+            files.sync(folder)
 
 
 class SyncsTheFolderFirst(PosixStore):
     def _publish(self, temp: Any, path: str) -> None:
         temp.seal()
         with self._folder_of(path) as folder:
-            posix_files.sync(folder)
+            files.sync(folder)
             self._link(temp, path, folder)
 
 
 def without_sync_of_files(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(posix_files.TemporaryFile, "seal", posix_files.TemporaryFile.close)
+    patch.setattr(files.TemporaryFile, "seal", files.TemporaryFile.close)
     return PosixStore
 
 
 def without_sync_of_the_link(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(posix, "sync", lambda _: None)
+    patch.setattr(store, "sync", lambda _: None)
     return PosixStore
 
 
 def without_sync_of_made_folders(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(posix, "sync_folder", lambda _: None)
+    patch.setattr(store, "sync_folder", lambda _: None)
     return PosixStore
 
 
 def without_sync_above_the_root(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(posix, "make_root", lambda root: os.makedirs(root, exist_ok=True))
+    patch.setattr(store, "make_root", lambda root: os.makedirs(root, exist_ok=True))
     return PosixStore
 
 
@@ -322,7 +323,7 @@ def test_an_interrupted_sync_leaves_a_doubt_too(
     with disk.recording():
         store, _ = two_stores(disk)
         with monkeypatch.context() as patch:
-            patch.setattr(posix, "sync", interrupt)
+            patch.setattr(store, "sync", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 store.create("_log/1", b"1")
         store.read("_log/1")

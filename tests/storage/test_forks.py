@@ -10,13 +10,13 @@ import pytest
 
 from spark_eos.errors import IllegalStateError
 from spark_eos.storage import forks
-from spark_eos.storage.meeting import FileMeeting
-from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.group_channel import FileMeeting
+from spark_eos.storage.posix.store import PosixStore
 from tests.forking import in_child
 
 LEADS = """
 import os, signal, sys
-from spark_eos.storage.meeting import FileMeeting
+from spark_eos.storage.group_channel import FileMeeting
 meeting = FileMeeting(sys.argv[1])
 assert meeting.take_lead()
 child = os.fork()

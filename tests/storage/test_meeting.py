@@ -10,11 +10,11 @@ import time
 import pytest
 
 from spark_eos.storage import MemoryStore, PosixStore
-from spark_eos.storage.meeting import ANNOUNCED, FRESH_S, FileMeeting, meeting_on_this_machine
+from spark_eos.storage.group_channel import ANNOUNCED, FRESH_S, FileMeeting, meeting_on_this_machine
 
 HOLD = """
 import sys
-from spark_eos.storage.meeting import FileMeeting
+from spark_eos.storage.group_channel import FileMeeting
 meeting = FileMeeting(sys.argv[1])
 print(meeting.take_lead(), flush=True)
 sys.stdin.read()

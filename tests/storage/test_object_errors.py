@@ -29,9 +29,10 @@ from spark_eos.errors import (
     UnsupportedStoreError,
 )
 from spark_eos.log.log import Log
-from spark_eos.storage import Settings, clouds, objects, open_store, probe
-from spark_eos.storage.clouds import parse_location
-from spark_eos.storage.objects import ObjectStore
+from spark_eos.storage import Settings, open_store, probe
+from spark_eos.storage.objects import clients, store
+from spark_eos.storage.objects.clients import parse_location
+from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.testing.cloud_servers import MINIO, installed, minio, shared_access, temporary
 from spark_eos.testing.object_server import ObjectServer, serving
 
@@ -78,7 +79,7 @@ def _heard(monkeypatch):
         waits.append(seconds)
         time.sleep(seconds)
 
-    monkeypatch.setattr(objects, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(store, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
 
 
 @contextmanager
@@ -300,7 +301,7 @@ def test_an_upload_whose_last_reply_was_lost_is_found(server):
 
 
 def test_a_list_goes_on_where_it_was_interrupted(server, monkeypatch):
-    monkeypatch.setattr(objects, "_LIST_PAGE", 2)
+    monkeypatch.setattr(store, "_LIST_PAGE", 2)
     server.page = 2
     for number in range(7):
         server.buckets["bucket"][f"log/{number}"] = b"1"
@@ -350,7 +351,7 @@ def say_nothing(connection, over):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_nobody_listens(verb, monkeypatch):
-    monkeypatch.setattr(clouds, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(clients, "PATIENCE_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     with failing(StoreUnavailableError, "s3://bucket/log", verb, "refused", "Nothing was done"):

@@ -8,8 +8,8 @@ import pytest
 
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
 from spark_eos.storage import Settings
-from spark_eos.storage.clouds import parse_location
-from spark_eos.storage.objects import ObjectStore
+from spark_eos.storage.objects.clients import parse_location
+from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.testing.object_server import ObjectServer, serving
 from spark_eos.testing.upload_contract import contents
 

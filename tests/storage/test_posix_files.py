@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from spark_eos.storage import posix_files
+from spark_eos.storage.posix import files
 
 
 def test_the_disk_begins_with_the_bytes_of_a_large_file_early(tmp_path, monkeypatch):
     begun = []
-    monkeypatch.setattr(posix_files, "WRITEBACK_BYTES", 10)
-    monkeypatch.setattr(
-        posix_files, "begin_writeback", lambda _, offset, length: begun.append((offset, length))
-    )
-    with posix_files.TemporaryFile(str(tmp_path)) as file:
+    monkeypatch.setattr(files, "WRITEBACK_BYTES", 10)
+    monkeypatch.setattr(files, "begin_writeback", lambda _, offset, length: begun.append((offset, length)))
+    with files.TemporaryFile(str(tmp_path)) as file:
         for size in (4, 4, 4, 25, 3):
             file.write(memoryview(bytes(size)))
         assert begun == [(0, 12), (12, 25)]
 
 
 def test_that_it_cannot_be_asked_to_is_no_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(posix_files, "WRITEBACK_BYTES", 1)
+    monkeypatch.setattr(files, "WRITEBACK_BYTES", 1)
     for call in (None, lambda *_: -1):
-        monkeypatch.setattr(posix_files, "_SYNC_FILE_RANGE", call)
-        with posix_files.TemporaryFile(str(tmp_path)) as file:
+        monkeypatch.setattr(files, "_SYNC_FILE_RANGE", call)
+        with files.TemporaryFile(str(tmp_path)) as file:
             file.write(memoryview(b"some"))
             file.seal()

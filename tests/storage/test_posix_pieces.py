@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from spark_eos.errors import StoreFullError
-from spark_eos.storage import posix_files, posix_pieces
-from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.posix import direct_io, files
+from spark_eos.storage.posix.store import PosixStore
 
 PIECE = 8192
 """Two pages, so that tests are quick."""
@@ -30,9 +30,9 @@ def writes(monkeypatch):
         return write.real(descriptor, view, direct)
 
     write.real = lambda descriptor, view, _: real(descriptor, view)
-    monkeypatch.setattr(posix_files.os, "write", write)
-    monkeypatch.setattr(posix_pieces, "PIECE_BYTES", PIECE)
-    monkeypatch.setattr(posix_pieces, "_spare", [])  # Pieces of another size.
+    monkeypatch.setattr(files.os, "write", write)
+    monkeypatch.setattr(direct_io, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(direct_io, "_spare", [])  # Pieces of another size.
     write.seen = seen
     return write
 
@@ -97,15 +97,15 @@ def test_the_memory_of_a_file_that_failed_is_not_used_again(tmp_path, writes, be
     with pytest.raises(StoreFullError), store.upload("b", write_behind=behind) as file:
         file.write(bytes(MB))
     writes.real = real
-    assert posix_pieces._spare == []
+    assert direct_io._spare == []
     upload(store, 10)
-    assert len(posix_pieces._spare) == 1
+    assert len(direct_io._spare) == 1
 
 
 SIZE = 5_000_000
 FORKS = """
 import os, sys
-from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.posix.store import PosixStore
 
 store, SIZE = PosixStore(sys.argv[1]), 5_000_000
 with store.upload("first", write_behind=True) as file:  # Leaves two pieces.

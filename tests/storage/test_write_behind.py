@@ -17,8 +17,8 @@ import pytest
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.errors import StoreFullError, StoreUnavailableError
 from spark_eos.log.log import Log
-from spark_eos.storage import posix_files, posix_pieces
-from spark_eos.storage.posix import PosixStore
+from spark_eos.storage.posix import direct_io, files
+from spark_eos.storage.posix.store import PosixStore
 
 PIECE = 64 << 10
 """As large as it must be for `UploadFile` to hand on what it is given at once."""
@@ -59,9 +59,9 @@ class Writes:
 @pytest.fixture
 def writes(monkeypatch):
     made = Writes(os.write)
-    monkeypatch.setattr(posix_files.os, "write", made)
-    monkeypatch.setattr(posix_pieces, "PIECE_BYTES", PIECE)
-    monkeypatch.setattr(posix_pieces, "_spare", [])  # Pieces of another size.
+    monkeypatch.setattr(files.os, "write", made)
+    monkeypatch.setattr(direct_io, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(direct_io, "_spare", [])  # Pieces of another size.
     yield made
     made.go.set()
 
@@ -111,7 +111,7 @@ def test_after_the_end_nothing_is_left(store, writes, size):
     assert bytes(store.read("a")) == BODY[:size]
     assert writers() == []
     assert descriptors() == before
-    assert len(posix_pieces._spare) == 2
+    assert len(direct_io._spare) == 2
     assert writes.reached.is_set()
 
 
@@ -125,7 +125,7 @@ def test_an_error_of_the_thread_is_that_of_the_upload(store, writes, pieces):
     assert [found.name for found in store.list("")] == ["first"]
     assert writers() == []
     assert descriptors() == before
-    assert posix_pieces._spare == []
+    assert direct_io._spare == []
 
 
 def test_an_error_is_told_before_more_is_taken(store, writes):
@@ -173,7 +173,7 @@ def test_an_error_that_only_a_close_tells(store, writes, monkeypatch, discarded)
     raised = KeyboardInterrupt if discarded else StoreUnavailableError
     with pytest.raises(raised), store.upload("a", write_behind=True) as file:
         write(file)
-        monkeypatch.setattr(posix_files.os, "close", close)
+        monkeypatch.setattr(files.os, "close", close)
         if discarded:
             raise KeyboardInterrupt
     monkeypatch.undo()
@@ -205,7 +205,7 @@ def test_bytes_of_a_discarded_upload_get_into_no_other(store, writes, monkeypatc
         writes.go.set()
         real(60)
         file.write(b"b" * PIECE)
-        assert posix_pieces._spare == []
+        assert direct_io._spare == []
     assert bytes(store.read("b")) == b"b" * 2 * PIECE
 
 
@@ -271,7 +271,7 @@ def test_clients_write_behind(tmp_path, writes):
 
 def test_tasks_do_not(tmp_path, writes):
     """Spark's processes work while the task waits for the disk: it was slower with a thread (docs/speed.md)."""
-    from spark_eos.log.stage import Stage
+    from spark_eos.log.data.task_io import Stage
 
     log = Log.create(str(tmp_path / "log"))
     topic = log.ensure_topic("t")

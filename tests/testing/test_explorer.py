@@ -10,29 +10,29 @@ from dataclasses import replace
 
 import pytest
 
-from spark_eos.clients.assigned import Assigned
-from spark_eos.clients.producer import Producer
-from spark_eos.clients.transactions import Transactions
+from spark_eos.clients.consumer.partition_state import Assigned
+from spark_eos.clients.producer.producer import Producer
+from spark_eos.clients.producer.transaction_manager import Transactions
 from spark_eos.errors import ObjectExistsError, RetriableError
-from spark_eos.log.commit import Committer
-from spark_eos.log.company import Company
-from spark_eos.log.doubts import Doubts
-from spark_eos.log.snapshots import Snapshots
-from spark_eos.log.sweep import Sweeper
-from spark_eos.log.tail import Tail
-from spark_eos.log.upkeep import Retirer, Upkeep
+from spark_eos.log.commit.group import Company
+from spark_eos.log.commit.in_doubt import Doubts
+from spark_eos.log.commit.loop import Committer
+from spark_eos.log.commit.tail import Tail
+from spark_eos.log.expiration import Sweeper
+from spark_eos.log.snapshots.maintenance import Retirer, Upkeep
+from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.maintenance.rewrite import Rewriter
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import CommitOffsets, CreateTopic, PartitionOffset
 from spark_eos.protocol.rules import appends, apply, expiry, groups, microbatch, producers, segments, sources
-from spark_eos.testing.explorer import positions
+from spark_eos.testing.explorer import state_fingerprint
 from spark_eos.testing.explorer.__main__ import main
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, FrozenClock, Role
-from spark_eos.testing.explorer.bodies import GROUP, plain, transactional
-from spark_eos.testing.explorer.positions import NondeterministicActorError
+from spark_eos.testing.explorer.actor_programs import GROUP, plain, transactional
 from spark_eos.testing.explorer.scenarios import SCENARIOS, Scenario
+from spark_eos.testing.explorer.scheduler import SharedNameError, World
 from spark_eos.testing.explorer.search import explore, replay
-from spark_eos.testing.explorer.world import SharedNameError, World
+from spark_eos.testing.explorer.state_fingerprint import NondeterministicActorError
 
 
 def plant(monkeypatch, function, *changes):
@@ -639,7 +639,7 @@ def test_who_is_killed_comes_back_while_he_has_lives():
 
 
 def test_an_actor_is_run_again_where_it_stands_no_longer(monkeypatch):
-    monkeypatch.setattr(positions, "_LIVES", 1)
+    monkeypatch.setattr(state_fingerprint, "_LIVES", 1)
     few = explore(SMALL)
     monkeypatch.undo()
     many = explore(SMALL)

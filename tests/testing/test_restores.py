@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spark_eos.log.anchor import Anchor
+from spark_eos.log.commit.divergence import Anchor
 from spark_eos.testing.simulator.restores import restored
 
 

@@ -20,8 +20,8 @@ from spark_eos.errors import (
     StorageError,
     StoreUnavailableError,
 )
-from spark_eos.log import plan as planning
-from spark_eos.log.commit import Committer
+from spark_eos.log.commit.loop import Committer
+from spark_eos.log.data import planner as planning
 from spark_eos.protocol.rules import expiry, groups, sources
 from spark_eos.protocol.rules import producers as producing
 from spark_eos.protocol.state import Partition

@@ -8,8 +8,8 @@ from collections import defaultdict
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from spark_eos.testing.simulator import context as stages
 from spark_eos.testing.simulator import driver
-from spark_eos.testing.simulator import stage as stages
 from spark_eos.testing.simulator.driver import Run
 from spark_eos.testing.simulator.scenario import Plan, simulate
 from spark_eos.testing.simulator.spark_calls import FAILED, UnknownCallError, check, transitions

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from immutables import Map
 
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
-from spark_eos.clients.offset_resets import Reset, at_time, chosen_offset, offsets_at
+from spark_eos.clients.consumer.offset_resets import Reset, at_time, chosen_offset, offsets_at
 from spark_eos.errors import ConfigError, GroupIdNotFoundError, GroupNotEmptyError
-from spark_eos.log.plan import partition_of
+from spark_eos.log.data.planner import partition_of
 from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, LeaveGroup, PartitionOffset
 from spark_eos.protocol.state import Group, Member, State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition

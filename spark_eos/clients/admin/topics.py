@@ -10,9 +10,9 @@ import pyarrow as pa
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import new_id
-from spark_eos.log.layout import evolve_check, serialise_schema
-from spark_eos.log.plan import partition_of
-from spark_eos.log.schema_limits import check_size
+from spark_eos.log.data.layout import evolve_check, serialise_schema
+from spark_eos.log.data.planner import partition_of
+from spark_eos.log.data.schema_limits import check_size
 from spark_eos.log.topics import (
     TOPIC_CONFIGS,
     check_config,

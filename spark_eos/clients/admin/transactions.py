@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.errors import InvalidRequestError
+from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
-from spark_eos.log.plan import partition_of
 from spark_eos.protocol.actions import Action, InitProducer
 from spark_eos.protocol.state import Partition, PartitionKey, SequenceRange, State, TransactionState
 from spark_eos.protocol.state import Producer as ProducerState

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from spark_eos.testing.chaos.campaign import Campaign, Options
-from spark_eos.testing.chaos.mischief import DEEDS
+from spark_eos.testing.chaos.nemesis import DEEDS
 from spark_eos.testing.chaos.table import by_kind, workload_table
 from spark_eos.testing.chaos.workloads import WORKLOADS, chosen
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spark_eos.testing.chaos.notes import CONCURRENT, NotesReader
+from spark_eos.testing.chaos.journal import CONCURRENT, NotesReader
 from spark_eos.testing.processes import Process, send
 
 __all__ = ["FENCED", "Actor", "Frozen", "Run", "Tally"]

@@ -13,16 +13,16 @@ from pathlib import Path
 
 from spark_eos.log.log import Log
 from spark_eos.testing.chaos.actors import Actor
+from spark_eos.testing.chaos.checker import NO_ROWS
 from spark_eos.testing.chaos.checkpoints import LostCheckpoints
 from spark_eos.testing.chaos.cluster import Cluster
 from spark_eos.testing.chaos.commands import MAINTAINER, Commands
-from spark_eos.testing.chaos.comparison import Comparison, struck
 from spark_eos.testing.chaos.disk import SmallDisk
-from spark_eos.testing.chaos.mischief import Mischief, Scene
+from spark_eos.testing.chaos.final_read import Comparison, struck
+from spark_eos.testing.chaos.maintenance import DELETE_DELAY_MS, INTERVAL, done_by, last_pass
+from spark_eos.testing.chaos.nemesis import Mischief, Scene
 from spark_eos.testing.chaos.readers import Visible, Watcher, consumed, partition, places
 from spark_eos.testing.chaos.table import Line
-from spark_eos.testing.chaos.upkeep import DELETE_DELAY_MS, INTERVAL, done_by, last_pass
-from spark_eos.testing.chaos.verdict import NO_ROWS
 from spark_eos.testing.chaos.workloads import DRIVERS, INPUTS, LOGS, Query, Workload
 from spark_eos.testing.history import merge, read_history
 from spark_eos.testing.processes import RUN, marked, send
@@ -48,7 +48,7 @@ class Options:
     pause_s: float = 4.0
     """Between two deeds, on average."""
     deeds: tuple[str, ...] = ()
-    """Only these of `spark_eos.testing.chaos.mischief.DEEDS`."""
+    """Only these of `spark_eos.testing.chaos.nemesis.DEEDS`."""
 
 
 @dataclass

@@ -10,8 +10,8 @@ from spark_eos.testing.chaos import programs
 from spark_eos.testing.chaos.actors import FENCED, Actor
 from spark_eos.testing.chaos.checkpoints import REFUSED, LostCheckpoints
 from spark_eos.testing.chaos.cluster import Cluster
-from spark_eos.testing.chaos.notes import CONCURRENT
-from spark_eos.testing.chaos.upkeep import MIN_AGE_S
+from spark_eos.testing.chaos.journal import CONCURRENT
+from spark_eos.testing.chaos.maintenance import MIN_AGE_S
 from spark_eos.testing.chaos.workloads import DRIVERS, INPUTS, Query, Workload
 
 __all__ = ["MAINTAINER", "Commands"]

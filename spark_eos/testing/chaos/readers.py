@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from spark_eos import Consumer, TopicPartition
+from spark_eos.log.data.planner import Isolation, plan
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, plan
 from spark_eos.protocol.state import Partition, State
-from spark_eos.testing.chaos.verdict import holes, torn
+from spark_eos.testing.chaos.checker import holes, torn
 from spark_eos.testing.chaos.workloads import INPUTS, Query
 from spark_eos.testing.history import Event, Poll, Recorder
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spark_eos.testing.chaos.verdict import NO_ROWS, Rows
+from spark_eos.testing.chaos.checker import NO_ROWS, Rows
 
 __all__ = ["Line", "Struck", "by_kind", "total", "workload_table"]
 

@@ -17,10 +17,11 @@ from unittest import mock
 import greenlet
 
 from spark_eos.errors import CommitOutcomeUnknownError, RetriableError
-from spark_eos.log import commit, names, tail
-from spark_eos.log.commit import Committed, Propose
+from spark_eos.log import paths
+from spark_eos.log.commit import loop, tail
+from spark_eos.log.commit.loop import Committed, Propose
+from spark_eos.log.expiration import Sweeper
 from spark_eos.log.log import Log
-from spark_eos.log.sweep import Sweeper
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Store
 from spark_eos.testing.explorer.store import Asking, Call, digest
@@ -104,7 +105,7 @@ class Actor:
             else:
                 # The lock of the tail is only ever taken by who has the turn: it is no place to give way.
                 with (
-                    mock.patch.object(commit, "threading", _Threading("commit", yields=True)),
+                    mock.patch.object(loop, "threading", _Threading("commit", yields=True)),
                     mock.patch.object(tail, "threading", _Threading("tail", yields=False)),
                 ):
                     self._log = ExploredLog(self)
@@ -271,7 +272,7 @@ class ExploredLog(Log):
     def __init__(self, actor: Actor) -> None:
         super().__init__(actor.store, actor.clock, state=actor.state)
         self._actor = actor
-        name = names.entry(max(self.state.seq, 0), self.state.entries_per_folder)
+        name = paths.entry(max(self.state.seq, 0), self.state.entries_per_folder)
         # The entry behind which the exploration begins was read: it is no step to look at it again.
         self._tail._anchor.has_read(self.state, self.store.identity(name))  # noqa: SLF001
         self._parts.sweeper = Sweeper(self.commit, self.store, self.clock, self.time)

@@ -1,6 +1,6 @@
 """Applications that break a rule, begin anew, share their log between threads, or read and write as a group.
 
-Like `spark_eos.testing.explorer.bodies`, they note what they were told, and what they concluded from it.
+Like `spark_eos.testing.explorer.actor_programs`, they note what they were told, and what they concluded from it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from spark_eos.clients.producer import Producer
+from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.errors import (
     AbortableError,
@@ -25,7 +25,7 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Member, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, Actor, Body
-from spark_eos.testing.explorer.bodies import GROUP, ID, TOPIC, producer_of, request
+from spark_eos.testing.explorer.actor_programs import GROUP, ID, TOPIC, producer_of, request
 
 __all__ = ["SEEN", "asking", "asking_unless", "copier", "heir", "impatient", "recovering", "wanting"]
 

@@ -7,10 +7,10 @@ from contextlib import suppress
 import greenlet
 
 from spark_eos.errors import EosLogError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.protocol.actions import CreateTopic
 from spark_eos.testing.explorer.actor import Actor, Body, FrozenClock, Thread
-from spark_eos.testing.explorer.bodies import request
+from spark_eos.testing.explorer.actor_programs import request
 from spark_eos.testing.forks import log_in_child
 
 __all__ = ["child"]
@@ -22,7 +22,7 @@ def child(topic: str) -> Body:
     def body(actor: Actor) -> None:
         log = actor.open()
         with suppress(EosLogError):
-            log.store.size(names.entry(0))  # The parent may be anywhere when this is answered.
+            log.store.size(paths.entry(0))  # The parent may be anywhere when this is answered.
         thread = greenlet.getcurrent()
         assert isinstance(thread, Thread)
         thread.who = f"{thread.who}-child"

@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_eos.errors import EosLogError
-from spark_eos.log import names
-from spark_eos.log.plan import Isolation, end_offset, plan
-from spark_eos.log.read import read
+from spark_eos.log import paths
+from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.records import read
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.codec import decode_entry
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.encoding.index_blocks import checksum
 from spark_eos.protocol.invariants import InvariantError, apply_checked
-from spark_eos.protocol.pieces import checksum
 from spark_eos.protocol.rules import Accepted, apply
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED
-from spark_eos.testing.explorer.positions import Position
+from spark_eos.testing.explorer.state_fingerprint import Position
 from spark_eos.testing.explorer.store import ExploredStore, Object
 
 __all__ = ["ROWS", "Chain", "Chains", "contradictions"]
@@ -67,7 +67,7 @@ class Chain:
         )
         problems = list(self.problems)
         try:
-            entry = decode_entry(data.body, seq, names.entry(seq))
+            entry = decode_entry(data.body, seq, paths.entry(seq))
             new.state, outcomes = apply_checked(self.state, entry)
         except (EosLogError, InvariantError) as error:
             new.problems = (*problems, f"entry {seq}: {error}")
@@ -120,8 +120,8 @@ class Chains:
         """The chain of these objects."""
         chain = self._empty
         seq = 0
-        while (data := objects.get(names.entry(seq))) is not None:
-            chain = self.after(chain, names.entry(seq), data)
+        while (data := objects.get(paths.entry(seq))) is not None:
+            chain = self.after(chain, paths.entry(seq), data)
             seq += 1
         return chain
 
@@ -132,7 +132,7 @@ class Chains:
         key = (id(chain), name, data.digest)
         if (known := self._known.get(key)) is None:
             following = chain.state.seq + 1
-            if name == names.entry(following):
+            if name == paths.entry(following):
                 known = chain.after(data)
             else:
                 known = Chain(chain.state, problems=(f"slot {following} was left empty",))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from spark_eos.clients.consumer import Consumer
+from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableError
+from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
-from spark_eos.log.plan import Isolation, end_offset, plan
-from spark_eos.log.read import read
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.actions import CreateTopic
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.explorer.actor import COMMITTED, Actor, Body
-from spark_eos.testing.explorer.bodies import TOPIC, append, appended, staged
+from spark_eos.testing.explorer.actor_programs import TOPIC, append, appended, staged
 from spark_eos.testing.explorer.history import ROWS
 
 __all__ = [

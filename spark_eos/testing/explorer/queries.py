@@ -20,7 +20,7 @@ from spark_eos.protocol.actions import Action, PartitionOffset, SourceProgress
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
 from spark_eos.protocol.state import State
 from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, Actor, Body
-from spark_eos.testing.explorer.bodies import GROUP, ID, SOURCE, TOPIC, staged
+from spark_eos.testing.explorer.actor_programs import GROUP, ID, SOURCE, TOPIC, staged
 
 __all__ = ["run"]
 

@@ -11,12 +11,12 @@ from spark_eos.clients.admin import Admin
 from spark_eos.log.log import Log
 from spark_eos.protocol.rules import sealing
 from spark_eos.testing.explorer.actor import FrozenClock, Role
-from spark_eos.testing.explorer.bodies import TOPIC
+from spark_eos.testing.explorer.actor_programs import TOPIC
+from spark_eos.testing.explorer.group_channel import impatient
 from spark_eos.testing.explorer.history import Chain
-from spark_eos.testing.explorer.meeting import impatient
-from spark_eos.testing.explorer.positions import Position
+from spark_eos.testing.explorer.scheduler import Start, World
+from spark_eos.testing.explorer.state_fingerprint import Position
 from spark_eos.testing.explorer.store import ExploredStore
-from spark_eos.testing.explorer.world import Start, World
 
 __all__ = ["UNSEALED", "Check", "Scenario"]
 

@@ -16,17 +16,7 @@ from spark_eos.testing.explorer.actor import (
     UNKNOWN,
     Role,
 )
-from spark_eos.testing.explorer.applications import (
-    SEEN,
-    asking,
-    asking_unless,
-    copier,
-    heir,
-    impatient,
-    recovering,
-    wanting,
-)
-from spark_eos.testing.explorer.bodies import (
+from spark_eos.testing.explorer.actor_programs import (
     GROUP,
     ID,
     SOURCE,
@@ -42,6 +32,16 @@ from spark_eos.testing.explorer.bodies import (
     transactional,
     visitor,
 )
+from spark_eos.testing.explorer.applications import (
+    SEEN,
+    asking,
+    asking_unless,
+    copier,
+    heir,
+    impatient,
+    recovering,
+    wanting,
+)
 from spark_eos.testing.explorer.children import child
 from spark_eos.testing.explorer.history import Chain
 from spark_eos.testing.explorer.maintenance import (
@@ -55,9 +55,9 @@ from spark_eos.testing.explorer.maintenance import (
     rows_of,
     who_planned,
 )
-from spark_eos.testing.explorer.positions import Position
 from spark_eos.testing.explorer.queries import run
 from spark_eos.testing.explorer.scenario import Scenario
+from spark_eos.testing.explorer.state_fingerprint import Position
 
 __all__ = ["SCENARIOS", "Scenario"]
 

@@ -1,6 +1,6 @@
 """Every interleaving of a few actors, with misfortunes anywhere.
 
-Depth first over all choices (`spark_eos.testing.explorer.world`), those with the fewest misfortunes first. A
+Depth first over all choices (`spark_eos.testing.explorer.scheduler`), those with the fewest misfortunes first. A
 moment that was reached before, by whatever way, is not entered again.
 
 *What is left out.* Where some actor's steps can neither change what others do nor be changed by it (`World.alone`),
@@ -11,7 +11,7 @@ the way. Such steps do not change the log, and those in which somebody is told o
 step makes somebody's list of answers longer, so there are no circles, and nobody is put off for ever.
 
 *What is remembered.* Real code runs once for every position of an actor, not for every moment
-(`spark_eos.testing.explorer.positions`). A violation is told anew, by running all of it in one go.
+(`spark_eos.testing.explorer.state_fingerprint`). A violation is told anew, by running all of it in one go.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spark_eos.testing.explorer.history import contradictions
-from spark_eos.testing.explorer.keeping import badly_kept
 from spark_eos.testing.explorer.scenarios import Scenario
-from spark_eos.testing.explorer.world import Moment, Step, World
+from spark_eos.testing.explorer.scheduler import Moment, Step, World
+from spark_eos.testing.explorer.snapshot_checks import badly_kept
 
 __all__ = ["Counterexample", "Report", "explore", "replay"]
 

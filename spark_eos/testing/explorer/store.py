@@ -12,7 +12,7 @@ import greenlet
 import pyarrow as pa
 
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
-from spark_eos.storage.meeting import Meeting
+from spark_eos.storage.group_channel import Meeting
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import gathered
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spark_eos.clients.admin import Admin
-from spark_eos.clients.consumer import Consumer
-from spark_eos.clients.producer import Producer
+from spark_eos.clients.consumer.consumer import Consumer
+from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import EosLogError
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.rolling import TAIL_ROWS
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.testing.simulator.stage import AUTO, INPUT, RAW, SHARED, GivenUp, Stage
+from spark_eos.testing.simulator.context import AUTO, INPUT, RAW, SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
 __all__ = ["administrator", "feeder", "maintainer", "sweeper", "visitor"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_eos.clients.producer import Producer
+from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import IllegalStateError
 from spark_eos.log.log import Log
 from spark_eos.testing.forks import log_in_child, producer_in_child
 from spark_eos.testing.simulator.clock import SimulatedClock
+from spark_eos.testing.simulator.context import INPUT, Stage
 from spark_eos.testing.simulator.producers import idempotent
-from spark_eos.testing.simulator.stage import INPUT, Stage
 from spark_eos.testing.simulator.world import Process
 
 __all__ = ["child"]

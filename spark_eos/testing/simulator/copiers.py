@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from spark_eos.clients.consumer import Consumer
-from spark_eos.clients.producer import Producer
+from spark_eos.clients.consumer.consumer import Consumer
+from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerRecord
 from spark_eos.errors import (
     AbortableError,
@@ -19,9 +19,9 @@ from spark_eos.errors import (
 )
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Send
+from spark_eos.testing.simulator.context import INPUT, OUTPUT, GivenUp, Stage
 from spark_eos.testing.simulator.followers import beat
 from spark_eos.testing.simulator.producers import commit
-from spark_eos.testing.simulator.stage import INPUT, OUTPUT, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
 __all__ = ["copier"]

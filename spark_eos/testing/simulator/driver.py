@@ -16,21 +16,21 @@ from uuid import UUID
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_eos.errors import ObjectNotFoundError, RetriableError
-from spark_eos.log import tail
-from spark_eos.log.plan import Fetch
-from spark_eos.log.read import Records, read
-from spark_eos.log.segments import SegmentWriter
-from spark_eos.log.stage import stage_rows
+from spark_eos.log.commit import tail
+from spark_eos.log.data.planner import Fetch
+from spark_eos.log.data.records import Records, read
+from spark_eos.log.data.segments import SegmentWriter
+from spark_eos.log.data.task_io import stage_rows
 from spark_eos.protocol.state import State, Topic
-from spark_eos.spark.offsets import SourceOffset
 from spark_eos.spark.options import parse_sink, parse_source
-from spark_eos.spark.scan import ScanTask
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.sink import EosLogStreamWriter
-from spark_eos.spark.source import EosLogStreamReader
+from spark_eos.spark.sink.sink import EosLogStreamWriter
+from spark_eos.spark.source.offsets import SourceOffset
+from spark_eos.spark.source.scan import ScanTask
+from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.testing.simulator.clock import SimulatedClock
+from spark_eos.testing.simulator.context import DELETE_DELAY_MS, INPUT, OUTPUT, Began, Done, Stage
 from spark_eos.testing.simulator.spark_calls import Call
-from spark_eos.testing.simulator.stage import DELETE_DELAY_MS, INPUT, OUTPUT, Began, Done, Stage
 from spark_eos.testing.simulator.world import Process
 
 __all__ = ["LOCATION", "URL", "Files", "QueryFailed", "Run", "TaskContext"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from spark_eos.clients.consumer import Consumer
+from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.errors import CommitFailedError, EosLogError, FatalError, InvalidRequestError, RetriableError
-from spark_eos.testing.simulator.stage import AUTO, RAW, SHARED, GivenUp, Stage
+from spark_eos.testing.simulator.context import AUTO, RAW, SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
 __all__ = ["beat", "follower", "onlooker"]

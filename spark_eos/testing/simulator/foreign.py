@@ -8,8 +8,8 @@ from uuid import UUID
 
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.state import State
-from spark_eos.testing.simulator.forgers import Actions, play
-from spark_eos.testing.simulator.stage import INPUT, GivenUp, Stage
+from spark_eos.testing.simulator.context import INPUT, GivenUp, Stage
+from spark_eos.testing.simulator.rogue_clients import Actions, play
 from spark_eos.testing.simulator.world import Process
 
 __all__ = ["foreign_query"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from spark_eos.clients.producer import Producer
+from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import (
     AbortableError,
     CommitOutcomeUnknownError,
@@ -16,7 +16,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.testing.history import Send, Token
-from spark_eos.testing.simulator.stage import SHARED, GivenUp, Stage
+from spark_eos.testing.simulator.context import SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
 __all__ = ["commit", "idempotent", "transactional"]

@@ -14,20 +14,21 @@ from unittest import mock
 
 import greenlet
 
-from spark_eos.clients import heartbeat, sender
+from spark_eos.clients.consumer import heartbeat
+from spark_eos.clients.producer import sender
 from spark_eos.errors import (
     CheckpointMismatchError,
     ProducerFencedError,
     RetriableError,
     StagedFileExpiredError,
 )
-from spark_eos.log import ahead
+from spark_eos.log.data import prefetch
 from spark_eos.log.log import Log
-from spark_eos.spark import checkpoint, proof, task
-from spark_eos.testing.at_once import AtOnce
+from spark_eos.spark.sink import checkpoint, proof, task
+from spark_eos.testing.inline_executor import AtOnce
+from spark_eos.testing.simulator.context import GivenUp, Stage
 from spark_eos.testing.simulator.driver import LOCATION, Files, QueryFailed, Run, TaskContext
 from spark_eos.testing.simulator.memory import remembering
-from spark_eos.testing.simulator.stage import GivenUp, Stage
 from spark_eos.testing.simulator.world import Process, World
 
 __all__ = ["query", "surroundings"]
@@ -70,7 +71,7 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
         mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
         mock.patch.object(sender, "threading", _Threading),
         mock.patch.object(heartbeat, "threading", _Threading),
-        mock.patch.object(ahead, "ThreadPoolExecutor", AtOnce),
+        mock.patch.object(prefetch, "ThreadPoolExecutor", AtOnce),
         remembering() if memory else nullcontext(),
     ):
         yield

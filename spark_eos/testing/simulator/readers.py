@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spark_eos.clients.consumer import Consumer
+from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.records import ConsumerRecord
 from spark_eos.errors import RetriableError
-from spark_eos.log.plan import Isolation, end_offset, partition_of
+from spark_eos.log.data.planner import Isolation, end_offset, partition_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Isolation as Level
 from spark_eos.testing.history import Poll
-from spark_eos.testing.simulator.stage import SHARED, Stage
+from spark_eos.testing.simulator.context import SHARED, Stage
 from spark_eos.testing.simulator.world import Process
 
 __all__ = ["reader"]

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError
-from spark_eos.log import names
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry, new_id
 from spark_eos.log.log import Log
 from spark_eos.log.topics import new_topic
-from spark_eos.maintenance.verify import verify
-from spark_eos.maintenance.verify_report import Finding, Verdict
+from spark_eos.maintenance.verify.report import Finding, Verdict
+from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.state import State
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.store import SimulatedStore
@@ -172,7 +172,7 @@ def _restore(world: World, store: _Folder, found: Restored, chance: random.Rando
 
     def puts_back() -> None:
         found.put_back_s = world.now
-        found.lost = sum(name.startswith(names.LOG) for name in store.files.keys() - copy.keys())
+        found.lost = sum(name.startswith(paths.LOG) for name in store.files.keys() - copy.keys())
         store.put_back(copy)
         world.note("PUT BACK")
 
@@ -201,7 +201,7 @@ def _judge(process: Process, store: _Folder, found: Restored) -> None:
                 f"at {began:.3f} s a process went on from entry {state.seq} of another history"
             )
     # A process that was frozen at its create may leave an entry far beyond the end: `eoslog verify` names it.
-    beyond = {names.entry(log.state.seq + at, log.state.entries_per_folder) for at in range(1, 1000)}
+    beyond = {paths.entry(log.state.seq + at, log.state.entries_per_folder) for at in range(1, 1000)}
     for name in beyond & store.files.keys():
         store.inner.delete(name)
         found.strays += 1
@@ -216,6 +216,6 @@ def _opened(process: Process, store: _Folder, found: Restored) -> Log:
         try:
             return Log.open(store, SimulatedClock(process))
         except CorruptRecordError as error:
-            stray = max(name for name in store.files if name.startswith(names.LOG) and name in str(error))
+            stray = max(name for name in store.files if name.startswith(paths.LOG) and name in str(error))
             store.inner.delete(stray)
             found.strays += 1

@@ -12,29 +12,37 @@ from typing import NamedTuple
 from unittest import mock
 
 from spark_eos.clients.admin import Admin
-from spark_eos.clients.producer import Producer
-from spark_eos.log import tail
+from spark_eos.clients.producer.producer import Producer
+from spark_eos.log.commit import tail
 from spark_eos.log.log import Log
-from spark_eos.maintenance import retired
+from spark_eos.maintenance import name_deletion
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
 from spark_eos.testing.simulator.administrator import administrator, feeder, maintainer, sweeper, visitor
 from spark_eos.testing.simulator.children import child
 from spark_eos.testing.simulator.clock import SimulatedClock
+from spark_eos.testing.simulator.context import (
+    COPIERS,
+    DELETE_DELAY_MS,
+    INPUT,
+    PARTITIONS,
+    RAW,
+    GivenUp,
+    Stage,
+)
 from spark_eos.testing.simulator.copiers import copier
 from spark_eos.testing.simulator.driver import Files
+from spark_eos.testing.simulator.final_checks import judge
 from spark_eos.testing.simulator.followers import follower, onlooker
 from spark_eos.testing.simulator.foreign import foreign_query
-from spark_eos.testing.simulator.forgers import forger, usurper
-from spark_eos.testing.simulator.judge import judge
+from spark_eos.testing.simulator.log_checker import Referee
+from spark_eos.testing.simulator.outcomes import listening
 from spark_eos.testing.simulator.producers import idempotent, transactional
 from spark_eos.testing.simulator.queries import query, surroundings
 from spark_eos.testing.simulator.readers import reader
-from spark_eos.testing.simulator.referee import Referee
-from spark_eos.testing.simulator.stage import COPIERS, DELETE_DELAY_MS, INPUT, PARTITIONS, RAW, GivenUp, Stage
+from spark_eos.testing.simulator.rogue_clients import forger, usurper
 from spark_eos.testing.simulator.store import SimulatedObjectStore, SimulatedStore
-from spark_eos.testing.simulator.told import listening
 from spark_eos.testing.simulator.world import Process, Weather, World
 
 __all__ = ["Outcome", "Plan", "simulate"]
@@ -194,7 +202,7 @@ def simulate(plan: Plan) -> Outcome:
             stack.enter_context(mock.patch.multiple(sealing, PIECE_ROWS=3, FAN_OUT=2))
         if plan.forget:
             stack.enter_context(mock.patch.object(tail, "AWAY_S", FORGET_S / 4))
-            stack.enter_context(mock.patch.object(retired, "LEAST_S", FORGET_S))
+            stack.enter_context(mock.patch.object(name_deletion, "LEAST_S", FORGET_S))
         stack.enter_context(listening(world, stage.told.append))
         world.calm = True
         world.start("setup", lambda process: _set_up(process, run))

@@ -15,12 +15,12 @@ from spark_eos.errors import (
     RetriableError,
     StoreUnavailableError,
 )
-from spark_eos.log import names
-from spark_eos.storage.meeting import Meeting
+from spark_eos.log import paths
+from spark_eos.storage.group_channel import Meeting
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo
 from spark_eos.testing.simulator.clock import EPOCH_MS
-from spark_eos.testing.simulator.meeting import Place, SimulatedMeeting
+from spark_eos.testing.simulator.group_channel import Place, SimulatedMeeting
 from spark_eos.testing.simulator.world import Killed, World
 from spark_eos.testing.wrapped_store import WrappedStore
 
@@ -51,14 +51,14 @@ class SimulatedStore(WrappedStore):
         def effect() -> None:
             self.inner.create(name, data)
             # Who slept may fill a slot again whose name was deleted; that is no entry.
-            if name.startswith(names.LOG) and name not in self.written:
+            if name.startswith(paths.LOG) and name not in self.written:
                 self.landed[name], self.written[name] = self._world.now, data
 
         self._call("create", name, effect)
 
     def delete(self, name: str) -> None:
         def effect() -> None:
-            if name.startswith(names.DATA):
+            if name.startswith(paths.DATA):
                 with suppress(EosLogError):
                     self.archive.create(name, self.inner.read(name))
             self.inner.delete(name)

@@ -18,7 +18,7 @@ from spark_eos.errors import (
     IllegalStateError,
     RetriableError,
 )
-from spark_eos.testing.chaos.notes import Notes
+from spark_eos.testing.chaos.journal import Notes
 from spark_eos.testing.chaos.programs.producer import patiently
 
 ABORTED, STREAMED = 0.1, 0.25

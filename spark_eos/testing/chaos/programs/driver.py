@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_eos.testing.chaos.notes import Notes, error_name
+from spark_eos.testing.chaos.journal import Notes, error_name
 
 ENDED = 3
 """Exit status after one of the errors in ``ends``."""

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from spark_eos.cli.main import main
-from spark_eos.testing.chaos.notes import Notes
+from spark_eos.testing.chaos.journal import Notes
 
 if __name__ == "__main__":
     told, *arguments = sys.argv[1:]

@@ -21,7 +21,7 @@ from spark_eos.errors import (
     FatalError,
     RetriableError,
 )
-from spark_eos.testing.chaos.notes import Notes, synced
+from spark_eos.testing.chaos.journal import Notes, synced
 from spark_eos.testing.history import Recorder, Send, Token
 
 ABORTED, STREAMED = 0.25, 0.3

@@ -1,0 +1,1 @@
+"""The consumer, and its part in a group."""

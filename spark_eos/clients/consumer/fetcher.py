@@ -1,0 +1,119 @@
+"""Rows of a consumer's partitions, which take turns."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
+
+from spark_eos.clients.consumer.offset_manager import Offsets
+from spark_eos.clients.consumer.partition_state import Assigned, OutOfRange
+from spark_eos.clients.consumer.prefetcher import Outlook
+from spark_eos.errors import EosLogError, OffsetOutOfRangeError
+from spark_eos.log.data.planner import partition_of
+from spark_eos.log.data.records import Records
+from spark_eos.log.log import Log
+from spark_eos.log.topics import layout_of
+from spark_eos.protocol.state import State
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["NO_LIMIT", "Fetcher"]
+
+NO_LIMIT = 2**62
+"""In place of a number of rows: one stored batch of each partition at most."""
+
+
+class Fetcher:
+    """Takes rows from the partitions in ``assigned``, the one that waited longest first."""
+
+    def __init__(self, log: Log, offsets: Offsets, assigned: OrderedDict[TopicPartition, Assigned]) -> None:
+        self._log = log
+        self._offsets = offsets
+        self._assigned = assigned
+        self._stood: list[tuple[Assigned, int | None]] = []
+        """Where partitions stood when rows were taken from them, since `begin`."""
+        self._outlook = Outlook(log.store)
+
+    def begin(self) -> None:
+        """Who asked has got all that was taken before."""
+        self._stood = []
+
+    def give_back(self) -> None:
+        """Who asked gets nothing of what was taken since `begin`: it is taken again."""
+        for assigned, position in reversed(self._stood):
+            assigned.seek(position)
+
+    def turns(self, state: State, limit: int, *, alike: bool = False) -> Iterable[tuple[Assigned, Records]]:
+        """Rows of one partition after the other, until there are ``limit``; the next call starts behind.
+
+        An error is raised only if nothing was found before: what was taken is never lost.
+        """
+        found: list[tuple[Assigned, Records]] = []
+        layout = None
+        self._look(state, limit)
+        for at in list(self._assigned):
+            assigned = self._assigned[at]
+            if assigned.paused or limit <= 0:
+                continue
+            if alike and layout is not None and layout_of(assigned.topic).physical != layout:
+                continue
+            while limit > 0:
+                try:
+                    taken = self._take(assigned, state, limit)
+                except (EosLogError, OSError):
+                    if found:
+                        return found
+                    raise
+                if taken is None:
+                    break
+                layout = layout_of(assigned.topic).physical
+                found.append((assigned, taken))
+                limit -= taken.num_rows
+                self._assigned.move_to_end(at)
+                if limit > NO_LIMIT // 2:
+                    break
+        return found
+
+    def close(self) -> None:
+        """Forget what was read ahead."""
+        self._outlook.close()
+
+    def _look(self, state: State, limit: int) -> None:
+        """Where reading takes its time: plan all partitions before the first of them is read."""
+        if self._log.store.is_local:
+            return
+        reading = [assigned for assigned in self._assigned.values() if not assigned.paused]
+        for assigned in reading:
+            # What is wrong is said when the partition's turn has come.
+            with suppress(EosLogError, OSError, OutOfRange):
+                if self._is_placed(assigned, state):
+                    assigned.prepare(state)
+        self._outlook.look(reading, 1 if limit > NO_LIMIT // 2 else limit)
+
+    def _take(self, assigned: Assigned, state: State, limit: int) -> Records | None:
+        if not self._is_placed(assigned, state):
+            return None
+        self._stood.append((assigned, assigned.position))
+        try:
+            return assigned.take(state, limit, self._outlook.read)
+        except OutOfRange:
+            state = self._log.follow()
+            partition = partition_of(state, assigned.at)
+            if not self._offsets.resets:
+                raise OffsetOutOfRangeError(
+                    f"offset {assigned.position} of {assigned.at} is out of range: it has {partition.start} to "
+                    f"{partition.end}. Seek, or set auto.offset.reset"
+                ) from None
+            offset = self._offsets.reset_offset(assigned.at, state)
+            self._stood[-1] = (assigned, offset)
+            assigned.seek(offset)
+            return assigned.take(state, limit, self._outlook.read)
+
+    def _is_placed(self, assigned: Assigned, state: State) -> bool:
+        """Whether it has a position; False: where to start is part of an open transaction, wait for its end."""
+        if assigned.position is None:
+            assigned.check_topic(state)
+            if self._offsets.is_pending(state, assigned.at):
+                return False
+            self._offsets.start(assigned, state)
+        return True

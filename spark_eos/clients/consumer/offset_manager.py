@@ -1,0 +1,155 @@
+"""What a consumer's group has committed, and where reading starts if it has nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spark_eos.clients.config import BY_DURATION
+from spark_eos.clients.consumer.group import GroupMember
+from spark_eos.clients.consumer.partition_state import Assigned
+from spark_eos.clients.durations import parse_duration_ms
+from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
+from spark_eos.log.data.planner import Isolation, end_offset, partition_of
+from spark_eos.log.log import Log
+from spark_eos.log.poll_backoff import Idle
+from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
+from spark_eos.protocol.rules.offsets import is_pending
+from spark_eos.protocol.state import State
+from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Offsets"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Offsets:
+    """Committed offsets of one consumer. ``member`` is set while it subscribes: it commits in its name.
+
+    ``assigned`` are the consumer's own partitions: it adds and removes them.
+    """
+
+    def __init__(
+        self, log: Log, settings: Mapping[str, Any], assigned: Mapping[TopicPartition, Assigned]
+    ) -> None:
+        self.member: GroupMember | None = None
+        self._log = log
+        self._settings = settings
+        self._assigned = assigned
+        self._group: str | None = settings["group.id"]
+        self._isolation = Isolation(settings["isolation.level"])
+        self._committed: dict[TopicPartition, int] = {}
+        self._interval_s: float = settings["auto.commit.interval.ms"] / 1000
+        self._next_commit = log.clock.monotonic() + self._interval_s
+
+    def committed(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group committed. Raises `UnstableOffsetCommitError` after ``default.api.timeout.ms``."""
+        wanted = list(wanted)
+        state = self.settled(wanted)
+        return {at: self._known(state, at) for at in wanted}
+
+    def settled(self, wanted: Iterable[TopicPartition]) -> State:
+        """A state in which no open transaction carries an offset that a reader of stable ones waits for."""
+        wanted = list(wanted)
+        clock = self._log.clock
+        deadline = clock.monotonic() + self._settings["default.api.timeout.ms"] / 1000
+        idle = Idle(self._log.store)
+        while True:
+            self._log.follow()
+            state = self._log.end_overdue()
+            pending = [at for at in wanted if self.is_pending(state, at)]
+            if not pending:
+                return state
+            if clock.monotonic() >= deadline:
+                raise UnstableOffsetCommitError(
+                    f"an open transaction carries an offset of group {self._group!r} for {pending[0]}: wait for its "
+                    "end"
+                )
+            clock.sleep(idle.wait_s())
+
+    def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+        """Commit offsets, or the positions of all partitions. Raises `CommitFailedError`."""
+        group = self._group
+        assert group is not None
+        if offsets is None:
+            offsets = {at: one.position for at, one in self._assigned.items() if one.position is not None}
+        wanted = []
+        for at, value in offsets.items():
+            offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+            known = self._assigned.get(at)
+            topic = self._log.topic(at[0]) if known is None else known.topic
+            wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata))
+        if wanted:
+            member = None if self.member is None else self.member.membership
+            action = CommitOffsets(group, tuple(wanted), member=member)
+            self._log.commit(lambda _state: (action,), writer=self._settings["client.id"] or group)
+            self._committed.update({TopicPartition(at.topic, at.partition): at.offset for at in wanted})
+
+    def auto_commit(self, *, now: bool = False) -> None:
+        """Commit positions that moved, if ``enable.auto.commit`` is on and it is time. A failure is logged."""
+        if not self._settings["enable.auto.commit"]:
+            return
+        clock = self._log.clock
+        if not now and clock.monotonic() < self._next_commit:
+            return
+        self._next_commit = clock.monotonic() + self._interval_s
+        moved = {
+            at: one.position
+            for at, one in self._assigned.items()
+            if one.position is not None and self._committed.get(at) != one.position
+        }
+        try:
+            if moved:
+                self.commit(moved)
+        except EosLogError as error:
+            # As in Kafka: reading goes on, and the next commit covers these offsets too. If others have the
+            # partitions by now, the poll that asked for it finds out.
+            _LOG.warning("offsets of group %r were not committed: %s", self._group, error)
+
+    def start(self, assigned: Assigned, state: State) -> None:
+        """Where reading begins: at what the group committed, else as ``auto.offset.reset`` says."""
+        if self._group is not None:
+            committed = self._known(state, assigned.at)
+            if committed is not None:
+                self._committed[assigned.at] = committed.offset
+                assigned.seek(committed.offset)
+                return
+        if not self.resets:
+            raise NoOffsetForPartitionError(
+                f"group {self._group!r} has no committed offset for {assigned.at}, and auto.offset.reset is "
+                "none: seek, or set it to earliest or latest"
+            )
+        assigned.seek(self.reset_offset(assigned.at, state))
+
+    @property
+    def resets(self) -> bool:
+        """Whether ``auto.offset.reset`` says where to go on."""
+        return bool(self._settings["auto.offset.reset"] != "none")
+
+    def reset_offset(self, at: TopicPartition, state: State) -> int:
+        """Where ``auto.offset.reset`` puts a position: start, end, or so long ago (KIP-1106)."""
+        partition = partition_of(state, at)
+        reset: str = self._settings["auto.offset.reset"]
+        if reset == "earliest":
+            return partition.start
+        if reset.startswith(BY_DURATION):
+            ago_ms = parse_duration_ms("auto.offset.reset", reset.removeprefix(BY_DURATION))
+            found = self._log.offset_for_time(at, self._log.clock.now_ms() - ago_ms, self._isolation)
+            if found is not None:
+                return found[0]
+        return end_offset(partition, self._isolation)
+
+    def forget(self, at: TopicPartition) -> None:
+        """The partition is not the consumer's any more: what it last committed there says nothing."""
+        self._committed.pop(at, None)
+
+    def is_pending(self, state: State, at: TopicPartition) -> bool:
+        """Whether a reader of stable offsets has to wait for the end of a transaction (KIP-447)."""
+        stable = self._isolation is Isolation.READ_COMMITTED and self._group is not None
+        return stable and is_pending(state, self._group or "", at.topic, at.partition)
+
+    def _known(self, state: State, at: TopicPartition) -> OffsetAndMetadata | None:
+        partition_of(state, at)
+        known = state.offset_of(self._group or "", at.topic, at.partition)
+        return None if known is None else known.public

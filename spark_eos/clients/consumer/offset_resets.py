@@ -1,0 +1,102 @@
+"""Where ``kafka-consumer-groups.sh --reset-offsets`` puts a group: one way to choose, offsets in range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
+
+from spark_eos.clients.durations import parse_duration_ms
+from spark_eos.errors import ConfigError, InvalidRequestError
+from spark_eos.log.data.planner import Isolation, partition_of
+from spark_eos.log.log import Log
+from spark_eos.protocol.state import State
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["Reset", "at_time", "chosen_offset", "offsets_at"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class Reset(NamedTuple):
+    """The way to choose new offsets: exactly one field is set."""
+
+    to_earliest: bool = False
+    to_latest: bool = False
+    to_current: bool = False
+    to_offset: int | None = None
+    shift_by: int | None = None
+    to_datetime: int | datetime | None = None
+    by_duration: str | timedelta | None = None
+
+    def check(self) -> Reset:
+        """Raise `ConfigError` unless exactly one way is named."""
+        named = [
+            name
+            for name, value in zip(self._fields, self, strict=True)
+            if value is not None and value is not False
+        ]
+        if len(named) != 1:
+            raise ConfigError(
+                f"reset_group_offsets takes exactly one of {', '.join(self._fields)}; given: "
+                f"{', '.join(named) or 'none'}"
+            )
+        return self
+
+
+def at_time(reset: Reset, now_ms: int) -> int | None:
+    """The time (milliseconds since the epoch) that ``reset`` asks for, or None if it is not about time."""
+    if reset.by_duration is not None:
+        return now_ms - _duration_ms(reset.by_duration)
+    if isinstance(reset.to_datetime, datetime):
+        if reset.to_datetime.tzinfo is None:
+            raise ConfigError(f"to_datetime={reset.to_datetime}: say in which time zone (tzinfo)")
+        return (reset.to_datetime - _EPOCH) // timedelta(milliseconds=1)
+    return reset.to_datetime
+
+
+def chosen_offset(
+    reset: Reset, state: State, group: str, at: TopicPartition, found: Mapping[TopicPartition, int]
+) -> int:
+    """The new offset of one partition, inside its range. ``found`` has the offsets for the time asked for.
+
+    Raises `InvalidRequestError` where there is nothing to shift.
+    """
+    partition = partition_of(state, at)
+    # Not the end, which Kafka's tool takes: records of an open transaction lie before it, and a group that is
+    # put behind them would never see them.
+    latest = partition.last_stable_offset
+    known = state.offset_of(group, *at)
+    if reset.to_earliest:
+        offset = partition.start
+    elif reset.to_offset is not None:
+        offset = reset.to_offset
+    elif reset.to_current:
+        offset = latest if known is None else known.offset
+    elif reset.shift_by is not None:
+        if known is None:
+            raise InvalidRequestError(
+                f"group {group!r} has committed nothing for {at}: there is no offset to shift. Nothing was changed"
+            )
+        offset = known.offset + reset.shift_by
+    else:
+        offset = found.get(at, latest)
+    return min(max(offset, partition.start), partition.end)
+
+
+def offsets_at(log: Log, partitions: list[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+    """The first committed record at or after a time (milliseconds since the epoch), where there is one."""
+    found = {}
+    for at in partitions:
+        record = log.offset_for_time(at, time_ms, Isolation.READ_COMMITTED)
+        if record is not None:
+            found[at] = record[0]
+    return found
+
+
+def _duration_ms(duration: str | timedelta) -> int:
+    if isinstance(duration, str):
+        return parse_duration_ms("by_duration", duration)
+    if duration < timedelta():
+        raise ConfigError(f"by_duration={duration}: a duration cannot be negative")
+    return duration // timedelta(milliseconds=1)

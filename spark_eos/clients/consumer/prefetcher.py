@@ -1,0 +1,67 @@
+"""What a consumer will read next: on its way while the consumer is busy with what it has."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+
+from spark_eos.clients.consumer.partition_state import Assigned
+from spark_eos.log.data.planner import Fetch
+from spark_eos.log.data.prefetch import read_ahead
+from spark_eos.log.data.records import Records, read
+from spark_eos.protocol.state import Topic
+from spark_eos.storage import Readable, Store
+
+__all__ = ["Outlook"]
+
+
+class Outlook:
+    """Reads the batches of a consumer's partitions; over a network, ahead, as `spark_eos.log.data.prefetch` does it.
+
+    What was planned for all partitions is looked over at once, and again when all of it was read, or when a
+    partition has come, gone, been paused or sought in: what was read for it in vain is forgotten then.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ahead = ExitStack()
+        self._reader: Readable = store
+        self._left: set[tuple[str, int]] = set()
+        self._seen: dict[Assigned, int] = {}
+
+    def look(self, partitions: Collection[Assigned], limit: int) -> None:
+        """These are read next, in this order, ``limit`` rows of each at a time and at least one batch."""
+        if self._store.is_local:
+            return
+        seen = {assigned: assigned.seeks for assigned in partitions}
+        if self._left and seen == self._seen:
+            return
+        self.close()
+        fetches = [*_in_turns(partitions, limit)]
+        self._seen, self._left = seen, {(fetch.file.name, fetch.batch.position) for fetch in fetches}
+        self._reader = self._ahead.enter_context(read_ahead(self._store, fetches))
+
+    def read(self, topic: Topic, fetch: Fetch) -> Records:
+        """The rows of a planned fetch. See `spark_eos.log.data.records.read`."""
+        self._left.discard((fetch.file.name, fetch.batch.position))
+        return read(self._reader, topic, fetch)
+
+    def close(self) -> None:
+        """Wait for nothing that is under way."""
+        self._reader = self._store
+        self._left.clear()
+        self._ahead.close()
+
+
+def _in_turns(partitions: Collection[Assigned], limit: int) -> Iterator[Fetch]:
+    """What is planned, in the order in which a consumer comes to it."""
+    waiting = deque(iter(assigned.planned) for assigned in partitions)
+    while waiting:
+        planned, rows = waiting.popleft(), 0
+        for fetch in planned:
+            yield fetch
+            rows += fetch.records
+            if rows >= limit:
+                waiting.append(planned)
+                break

@@ -1,0 +1,385 @@
+"""Records on their way out: gathered by topic, staged in files, and matched with their offsets afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_eos.clients.producer.futures import Outcome, SendFuture
+from spark_eos.clients.producer.record_buffer import Listed
+from spark_eos.clients.records import RecordMetadata
+from spark_eos.errors import (
+    AbortableError,
+    EosLogError,
+    IllegalStateError,
+    RetriableError,
+    StorageError,
+    StoreUnavailableError,
+)
+from spark_eos.log.data.partitioners import Partitioner, Partitions, explicit
+from spark_eos.log.data.segments import SegmentWriter
+from spark_eos.log.data.timestamps import TimestampBounds
+from spark_eos.log.log import Log
+from spark_eos.log.topics import layout_of, max_message_bytes
+from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.state import Topic
+from spark_eos.protocol.types import StagedFile
+
+__all__ = ["Accumulator", "TopicBuffer"]
+
+CHUNK_BYTES = 1 << 20
+"""Records gathered in lists before they become Arrow columns."""
+
+NO_OFFSET = -1
+
+_Numbers = npt.NDArray[np.int64]
+
+
+class _Chunk(NamedTuple):
+    """Rows that were handed to a writer at once."""
+
+    targets: Partitions
+    size: int
+    timestamps: _Numbers | None
+    """Of each row, in milliseconds; None if one future tells of all rows."""
+    outcome: Outcome
+    rows: pa.RecordBatch | pa.Table | None
+    """Kept only where they may have to be staged again."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where the rows of a chunk went: worked out when somebody asks, which most who send never do.
+
+    ``bases`` are the first offsets of the request by partition, `NO_OFFSET` where it has none; ``before`` is how many
+    rows of each partition came in earlier chunks.
+    """
+
+    topic: str
+    targets: Partitions
+    timestamps: _Numbers
+    bases: _Numbers
+    before: _Numbers
+
+    def of(self, row: int) -> RecordMetadata:
+        targets = self.targets
+        partition = targets if isinstance(targets, int) else targets.item(row)
+        base = self.bases.item(partition)
+        offset = NO_OFFSET if base < 0 else base + self.before.item(partition) + self._rank(row)
+        return RecordMetadata(self.topic, partition, offset, self.timestamps.item(row))
+
+    def _rank(self, row: int) -> int:
+        """How many rows of the chunk come before this one in its partition."""
+        return row if isinstance(self.targets, int) else int(self._ranks[row])
+
+    @property
+    def _ranks(self) -> _Numbers:
+        """Worked out once. No `cached_property`: its lock (before Python 3.12) may be taken in a forked process."""
+        known = vars(self).get("ranks")
+        if known is None:
+            known = vars(self)["ranks"] = self._worked_out()
+        return cast("_Numbers", known)
+
+    def _worked_out(self) -> _Numbers:
+        targets = self.targets
+        assert not isinstance(targets, int)
+        counts = np.bincount(targets, minlength=len(self.bases))
+        starts = np.cumsum(counts) - counts
+        order = np.argsort(targets, kind="stable")
+        ranks = np.empty(len(targets), np.int64)
+        ranks[order] = np.arange(len(targets)) - starts[targets[order]]
+        return ranks
+
+
+class TopicBuffer:
+    """The records of one topic that go into the log together. Not for several threads at once.
+
+    With ``keep`` all of them stay in memory until the end, so that staging can be tried again after an
+    error of the store; without, whatever outgrows ``buffer_bytes`` waits in files. ``request_bytes`` bounds
+    a record that comes alone. ``is_stuck`` is as in `Outcome`.
+
+    Every call may be interrupted (Ctrl-C) anywhere: then rows may be half handed on, and either they are staged
+    again, or `finish` refuses.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topic: Topic,
+        partitioner: Partitioner,
+        *,
+        compression: str | None,
+        buffer_bytes: int,
+        request_bytes: int,
+        keep: bool,
+        is_stuck: Callable[[], bool],
+    ) -> None:
+        self.topic = topic
+        self.record_bytes = (
+            -1 if topic.schemas else min(request_bytes, max_message_bytes(topic) or request_bytes)
+        )
+        """The largest key and value together of a record that comes alone; -1: of this topic none can."""
+        self._log = log
+        self.times = self._bounds()
+        """What timestamps the topic allows. Checked before a record is added: it must not spoil those that wait."""
+        self._partitioner = partitioner
+        self._compression = compression
+        self._buffer_bytes = buffer_bytes
+        self._keep = keep
+        self._broken = False
+        self._is_stuck = is_stuck
+        self.chunk_bytes = sys.maxsize if keep else min(CHUNK_BYTES, buffer_bytes)
+        self.listed = self._no_records()
+        """Records that were sent one by one: `hand_on` once they take ``chunk_bytes``."""
+        self._writer: SegmentWriter | None = None
+        self._files: list[StagedFile] = []
+        self._chunks: list[_Chunk] = []
+
+    @property
+    def records(self) -> int:
+        """How many were added."""
+        return len(self.listed) + sum(chunk.size for chunk in self._chunks)
+
+    def add_arrow(self, rows: pa.Table | pa.RecordBatch, partition: int | None) -> SendFuture:
+        """Many records at once, of which one future tells."""
+        self.hand_on()
+        named = None
+        if "partition" in rows.schema.names and (
+            not self.topic.schemas or "partition" not in layout_of(self.topic).physical.names
+        ):
+            named = rows.column("partition")
+            rows = rows.drop_columns(["partition"])
+        self._check_times(rows)
+        targets = self._route(rows, named) if partition is None else partition
+        outcome = Outcome(self._is_stuck)
+        self._take(rows, targets, None, outcome)
+        return SendFuture(outcome, 0)
+
+    def grow(self, topic: Topic) -> None:
+        """The topic has more partitions now: a writer for them takes over."""
+        self._seal()
+        self.topic = topic
+        self.times = self._bounds()
+
+    def finish(self) -> tuple[StagedFile, ...]:
+        """All that was added, durable. More may be added, and finished, afterwards.
+
+        With ``keep`` it may be called again after an error. Raises `AbortableError` if rows may be missing.
+        """
+        if self._broken:
+            if not self._keep:
+                raise AbortableError(
+                    f"a call that handed on rows for topic {self.topic.name!r} was interrupted or failed: some "
+                    "are missing"
+                )
+            self._stage_again()
+        self._seal()
+        return tuple(self._files)
+
+    def _bounds(self) -> TimestampBounds:
+        return TimestampBounds(self.topic, lambda: self._log.time.record_ms(self._log.state))
+
+    def _check_times(self, rows: pa.Table | pa.RecordBatch) -> None:
+        name = layout_of(self.topic).timestamp_column
+        if name in rows.schema.names and pa.types.is_timestamp(rows.schema.field(name).type):
+            self.times.check_column(rows.column(name))
+
+    def _stage_again(self) -> None:
+        self.discard()
+        try:
+            self._broken = False
+            for chunk in self._chunks:
+                assert chunk.rows is not None
+                self._append(chunk.rows, chunk.targets)
+        except BaseException:
+            self._broken = True
+            raise
+
+    def discard(self) -> None:
+        """Delete what was staged: only if it is certainly in no entry."""
+        self._drop_writer()
+        self._log.discard(tuple(self._files))
+        self._files.clear()
+
+    def _tear(self) -> None:
+        """Rows may be in the writer in part: it does not count, and all is staged again, or `finish` refuses."""
+        self._broken = True
+        self._drop_writer()
+
+    def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.abandon()
+            except IllegalStateError:  # It had finished, and that was interrupted: for `discard`.
+                self._files.extend(writer.finish())
+
+    def resolve(self, appended: Sequence[Appended]) -> None:
+        """Tell everybody who waits where the records went."""
+        first: dict[int, int] = {}
+        stamps: dict[int, int] = {}
+        for batch in appended:
+            first.setdefault(batch.partition, batch.base_offset)
+            stamps[batch.partition] = batch.timestamp_ms
+        bases = np.full(self.topic.partitions, NO_OFFSET, np.int64)
+        for partition, offset in first.items():
+            bases[partition] = offset
+        before = np.zeros(self.topic.partitions, np.int64)
+        for chunk in self._chunks:
+            counts = _counts(chunk, len(before))
+            if chunk.timestamps is None:
+                answer = [
+                    RecordMetadata(
+                        self.topic.name,
+                        part,
+                        int(bases[part] + before[part]) if bases[part] >= 0 else NO_OFFSET,
+                        stamps.get(part, -1),
+                        int(counts[part]),
+                    )
+                    for part in np.flatnonzero(counts).tolist()
+                ]
+                chunk.outcome.settle(lambda _row, answer=answer: answer)  # type: ignore[misc]
+            else:
+                places = _Places(self.topic.name, chunk.targets, chunk.timestamps, bases, before)
+                chunk.outcome.settle(places.of)
+            before = before + counts  # Not in place: the places have it.
+
+    def fail(self, error: BaseException) -> None:
+        """Tell everybody who waits that the records did not go in, or that nobody knows."""
+        for outcome in [*(chunk.outcome for chunk in self._chunks), self.listed.outcome]:
+            outcome.fail(error)
+
+    def _no_records(self) -> Listed:
+        return Listed(self._is_stuck, self._log.clock.now_ns)
+
+    def hand_on(self) -> None:
+        """Turn the lists into columns and hand them to the writer."""
+        listed = self.listed
+        if not listed:
+            return
+        rows = listed.rows(*self._log.time.stamp_records(self._log.state))
+        targets = self._route(rows, listed.partitions())
+        timestamps = rows.column("timestamp").cast(pa.int64()).to_numpy()
+        try:
+            self.listed = self._no_records()
+            self._take(rows, targets, timestamps, listed.outcome)
+        except BaseException:
+            if not self._has_taken(listed.outcome):
+                self.listed = listed
+            raise
+
+    def _take(
+        self,
+        rows: pa.RecordBatch | pa.Table,
+        targets: Partitions,
+        timestamps: _Numbers | None,
+        outcome: Outcome,
+    ) -> None:
+        """Rows to the writer, and what is to be told of them: both, or it is known that they may not match."""
+        kept = rows if self._keep else None
+        try:
+            self._append(rows, targets)
+            self._chunks.append(_Chunk(targets, rows.num_rows, timestamps, outcome, kept))
+        except EosLogError:
+            raise  # Refused, and the writer is as it was; or it has ended, and refuses all that follows.
+        except BaseException:
+            if not self._has_taken(outcome):
+                self._tear()
+            raise
+
+    def _has_taken(self, outcome: Outcome) -> bool:
+        return bool(self._chunks) and self._chunks[-1].outcome is outcome
+
+    def _route(self, rows: pa.RecordBatch | pa.Table, named: pa.Array | None) -> Partitions:
+        """The partition that a row names, else the partitioner's."""
+        count = self.topic.partitions
+        if named is None or named.null_count == len(named):
+            return self._partitioner(rows, count)
+        wanted = explicit(named, count)
+        if not named.null_count:
+            return wanted
+        chosen = self._partitioner(rows, count)
+        return np.where(wanted >= 0, wanted, np.asarray(chosen, np.int32)).astype(np.int32)
+
+    def _append(self, rows: pa.RecordBatch | pa.Table, targets: Partitions) -> None:
+        if self._writer is None:
+            self._writer = self._log.stage(
+                self.topic, compression=self._compression, buffer_bytes=self._buffer_bytes
+            )
+        try:
+            self._writer.append(rows, targets)
+        except (RetriableError, StorageError):
+            if not self._keep:
+                raise
+            self._broken = True  # The rows are kept: they are staged again, or fail, at the end.
+            self._writer = None
+
+    def _seal(self) -> None:
+        self.hand_on()
+        try:
+            if self._writer is not None:
+                staged = self._writer.finish()
+                self._files, self._writer = [*self._files, *staged], None
+        except EosLogError:
+            self._broken, self._writer = True, None  # It has discarded its rows.
+            raise
+        except BaseException:
+            self._tear()
+            raise
+        if self._broken:
+            raise StoreUnavailableError(
+                f"the rows for topic {self.topic.name!r} could not be staged; try again"
+            )
+
+
+class Accumulator:
+    """The buffers of everything that goes into one request, by topic."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[str, TopicBuffer] = {}
+        self.bytes = 0
+        """What waits for the sender, in bytes, as `Producer` counts them; 0 in a transaction."""
+
+    def __bool__(self) -> bool:
+        return any(buffer.records for buffer in self.buffers.values())
+
+    def finish(self) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
+        """Make everything durable: (topic, topic id) of each topic, and the files."""
+        files = tuple(file for buffer in self.buffers.values() for file in buffer.finish())
+        topics = tuple(
+            (name, buffer.topic.topic_id) for name, buffer in self.buffers.items() if buffer.records
+        )
+        return topics, files
+
+    def resolve(self, appended: Sequence[Appended]) -> None:
+        """Hand out the offsets."""
+        by_topic: dict[str, list[Appended]] = {}
+        for batch in appended:
+            by_topic.setdefault(batch.topic, []).append(batch)
+        for name, buffer in self.buffers.items():
+            buffer.resolve(by_topic.get(name, ()))
+
+    def fail(self, error: BaseException) -> None:
+        """Hand out the error."""
+        for buffer in self.buffers.values():
+            buffer.fail(error)
+
+    def discard(self) -> None:
+        """Delete what was staged: only if it is certainly in no entry."""
+        for buffer in self.buffers.values():
+            buffer.discard()
+
+
+def _counts(chunk: _Chunk, partitions: int) -> _Numbers:
+    """How many rows of a chunk go to each partition."""
+    if not isinstance(chunk.targets, int):
+        return np.bincount(chunk.targets, minlength=partitions)
+    counts = np.zeros(partitions, np.int64)
+    counts[chunk.targets] = chunk.size
+    return counts

@@ -1,0 +1,68 @@
+"""Who a producer is in the log: its id and epoch, and the sequence numbers it has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_eos.log.commit.loop import Committed
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Action, InitProducer
+from spark_eos.protocol.rules.producers import next_sequence
+from spark_eos.protocol.state import PartitionKey, State
+from spark_eos.protocol.types import BatchRef, ProducerStamp, StagedFile
+
+__all__ = ["Identity", "initialise"]
+
+_SEQUENCES = 2**31
+
+
+class Identity:
+    """A producer id at an epoch, and the next sequence number of each partition it wrote to.
+
+    The numbers are fixed when a request is made, not when it is tried, so that one that is tried twice is
+    recognised as the same.
+    """
+
+    def __init__(self, stamp: ProducerStamp, state: State) -> None:
+        self.stamp = stamp
+        self._known: Mapping[PartitionKey, tuple[int, ...]] = {}
+        self.learn(state)
+
+    def learn(self, state: State) -> None:
+        """Take the numbers over from a state in which all requests of this producer are decided.
+
+        They are looked at only where they are needed: a producer may have written to 100,000 partitions.
+        """
+        producer = state.producers.get(self.stamp.producer_id)
+        if producer is not None and producer.epoch == self.stamp.epoch:
+            self._known = producer.sequences
+
+    def number(self, files: tuple[StagedFile, ...], topic_ids: Mapping[str, str]) -> tuple[StagedFile, ...]:
+        """The files, with the sequence numbers that come next."""
+        taken: dict[PartitionKey, int] = {}
+        numbered = []
+        for staged in files:
+            batches = []
+            for batch in staged.batches:
+                key = (topic_ids[staged.topic], batch.partition)
+                first = taken.get(key)
+                if first is None:
+                    first = next_sequence(self._known.get(key, ()), self.stamp.epoch)
+                taken[key] = (first + batch.count) % _SEQUENCES
+                batches.append(BatchRef(*batch[:-1], first))
+            numbered.append(staged._replace(batches=tuple(batches)))
+        return tuple(numbered)
+
+
+def initialise(
+    log: Log, transactional_id: str | None, timeout_ms: int, *, writer: str, request_id: bytes
+) -> Committed:
+    """A new producer id, or the next epoch of the one of ``transactional_id``: older epochs are fenced."""
+
+    def propose(state: State) -> tuple[Action, ...]:
+        known = None if transactional_id is None else state.producer_of(transactional_id)
+        if known is None:
+            return (InitProducer(state.next_producer_id, 0, transactional_id, timeout_ms),)
+        return (InitProducer(known.producer_id, known.epoch + 1, transactional_id, timeout_ms),)
+
+    return log.commit(propose, writer=writer, request_id=request_id)

@@ -1,0 +1,391 @@
+"""The states of a transactional producer, and its requests: Kafka's client state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, NoReturn
+
+from spark_eos.clients.producer.accumulator import Accumulator
+from spark_eos.clients.producer.producer_session import Identity, initialise
+from spark_eos.errors import (
+    AbortableError,
+    CommitFailedError,
+    CommitOutcomeUnknownError,
+    EosLogError,
+    IllegalStateError,
+    ProducerFencedError,
+    RetriableError,
+    StorageError,
+)
+from spark_eos.log.commit.loop import Committed
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import (
+    Action,
+    AppendBatches,
+    CommitOffsets,
+    EndTransaction,
+    ExpireTransaction,
+    Membership,
+    PartitionOffset,
+)
+from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.rules.expiry import is_open
+from spark_eos.protocol.rules.groups import check_committer
+from spark_eos.protocol.state import State, TransactionState
+from spark_eos.protocol.types import ProducerStamp
+from spark_eos.storage.forks import OfOneProcess
+
+__all__ = ["ClientState", "Transactions"]
+
+
+class ClientState(Enum):
+    """Where a transactional producer stands (Kafka's names)."""
+
+    UNINITIALIZED = "call init_transactions first"
+    INITIALIZING = "repeat init_transactions: its outcome is not known"
+    READY = "begin_transaction is allowed"
+    IN_TRANSACTION = "send, flush, send_offsets_to_transaction, commit_ and abort_transaction are allowed"
+    COMMITTING = "only commit_transaction is allowed: the outcome of the last one is not known"
+    ABORTING = "only abort_transaction is allowed: the outcome of the last one is not known"
+    ABORTABLE_ERROR = "only abort_transaction is allowed"
+    FATAL_ERROR = "only close is allowed"
+
+
+_S = ClientState
+_ALLOWED = {
+    "init_transactions": (_S.UNINITIALIZED, _S.INITIALIZING),
+    "begin_transaction": (_S.READY,),
+    "send": (_S.IN_TRANSACTION,),
+    "flush": (_S.IN_TRANSACTION,),
+    "send_offsets_to_transaction": (_S.IN_TRANSACTION,),
+    "commit_transaction": (_S.IN_TRANSACTION, _S.COMMITTING),
+    "abort_transaction": (_S.IN_TRANSACTION, _S.ABORTING, _S.ABORTABLE_ERROR),
+}
+
+
+class Transactions(OfOneProcess):
+    """One transaction after the other. Not for several threads at once: the producer takes care of that.
+
+    ``pending`` is what goes into the log with the commit, in one request: a transaction that was never
+    flushed is not seen by anybody before.
+    """
+
+    def __init__(self, log: Callable[[], Log], settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.state = _S.UNINITIALIZED
+        self.pending = Accumulator()
+        self.offsets: dict[str, dict[tuple[str, int], PartitionOffset]] = {}
+        self._members: dict[str, Membership | None] = {}
+        """In whose name the offsets of each group are committed."""
+        self._log = log
+        self._id: str = settings["transactional.id"]
+        self._timeout_ms: int = settings["transaction.timeout.ms"]
+        self._writer: str = settings["client.id"] or self._id
+        self._identity: Identity | None = None
+        self._number = self._last = -1
+        """Of this transaction, and of the last one of which the log has heard."""
+        self._open_since = 0.0
+        """When the log had it that the transaction is open: it was flushed."""
+        self._touched = False
+        """Whether a request of this transaction was sent: the log may know of it."""
+        self._error: EosLogError | None = None
+        self._request_id = b""
+        self._request: tuple[Action, ...] = ()
+        self._unanswered = False
+        """Whether the request was tried before, and that was interrupted: "certainly not in" is said of later tries."""
+
+    # -- State ------------------------------------------------------------------------------------------
+
+    def check(self, call: str) -> None:
+        """Raise unless the call is allowed now: the error that came before, or `IllegalStateError`."""
+        if self.state in _ALLOWED[call]:
+            return
+        if self.state is _S.FATAL_ERROR and self._error is not None:
+            error = type(self._error)(str(self._error))
+            raise error from self._error
+        if self.state is _S.ABORTABLE_ERROR and self._error is not None:
+            raise AbortableError(
+                f"{call}: abort_transaction comes first, because of: {self._error}"
+            ) from self._error
+        raise IllegalStateError(
+            f"{call} is not possible: the producer {self._id!r} is {self.state.name}; {self.state.value}"
+        )
+
+    def fail(self, error: EosLogError) -> None:
+        """The transaction cannot go on, or the producer cannot."""
+        self._error = error
+        self.state = _S.FATAL_ERROR if error.fatal else _S.ABORTABLE_ERROR
+        self.pending.fail(error)
+        if error.fatal:
+            self._drop()
+
+    @property
+    def stamp(self) -> ProducerStamp:
+        """Producer id, epoch, and the number of the current transaction."""
+        assert self._identity is not None
+        return self._identity.stamp._replace(number=self._number)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a transaction that can be aborted."""
+        return self.state in _ALLOWED["abort_transaction"]
+
+    # -- Verbs ------------------------------------------------------------------------------------------
+
+    def init(self) -> None:
+        """Take the id over: the epoch rises, and whatever the one before left open is aborted."""
+        self.check("init_transactions")
+        log = self._log()
+        if self.state is _S.UNINITIALIZED:
+            self._request_id = log.clock.unique()
+        self.state = _S.INITIALIZING
+        try:
+            made = initialise(
+                log, self._id, self._timeout_ms, writer=self._writer, request_id=self._request_id
+            )
+        except RetriableError:
+            raise
+        except EosLogError as error:
+            self.fail(error)
+            raise
+        stamp: ProducerStamp = made.results[0]
+        self._identity = Identity(stamp, made.state)
+        self._number = self._last = stamp.number
+        self.state = _S.READY
+
+    def begin(self) -> None:
+        """A transaction with the next number; the log does not hear of it yet."""
+        self.check("begin_transaction")
+        self._number = self._last + 1
+        self._touched = False
+        self.state = _S.IN_TRANSACTION
+
+    def add_offsets(self, group: str, member: Membership | None, offsets: list[PartitionOffset]) -> None:
+        """Offsets that are committed with the transaction, or not at all.
+
+        Raises if this producer is fenced, or the group has moved on without the member. Both are looked at
+        now, so that it is known early, and decided with the commit.
+        """
+        self.check("send_offsets_to_transaction")
+        try:
+            state = self._log().follow()
+            self._check_epoch(state)
+            check_committer(state, group, member, [(at.topic_id, at.partition) for at in offsets])
+        except (ProducerFencedError, CommitFailedError) as error:
+            self.fail(error)
+            raise
+        self._members[group] = member
+        known = self.offsets.setdefault(group, {})
+        known.update({(offset.topic, offset.partition): offset for offset in offsets})
+
+    def flush(self) -> None:
+        """Append now what was sent: from here on the transaction is open, and read_uncommitted sees it.
+
+        Offsets go along, so that readers of the group who ask for stable ones wait for the end (KIP-447).
+        """
+        self.check("flush")
+        if not (self.pending or any(self.offsets.values())):
+            return
+        self._end_if_late()
+        request, pending = self._build(end=False), self.pending
+        try:
+            committed = self._log().commit(
+                lambda _state: request, writer=self._writer, request_id=self._log().clock.unique()
+            )
+            if not self._touched:
+                self._open_since = self._log().clock.monotonic()
+            self._touched = True
+            self._learn(committed)
+            self.pending, self.offsets = Accumulator(), {}
+            pending.resolve(_appended(request, committed))
+        except EosLogError as error:
+            if isinstance(error, CommitOutcomeUnknownError):
+                # It may be in: only the end of the transaction, which names its number, settles that.
+                self._leave(error)
+            elif error.retriable:
+                raise  # Certainly not in: flush, commit and abort are all possible.
+            self.fail(error)
+            raise
+        except BaseException:
+            interrupted = AbortableError("a flush was interrupted: its outcome is not known")
+            pending.fail(interrupted)
+            self._leave(interrupted)
+            self.fail(interrupted)
+            raise
+
+    def commit(self) -> None:
+        """Rows, offsets and COMMIT in one request. After `CommitOutcomeUnknownError` only this again."""
+        self.check("commit_transaction")
+        if self.state is _S.IN_TRANSACTION:
+            if not (self._touched or self.pending or any(self.offsets.values())):
+                self._finish()
+                return
+            self._end_if_late()
+            self._request = self._build(end=True)
+            self._request_id = self._log().clock.unique()
+            self._unanswered = False
+            self.state = _S.COMMITTING
+        committed = self._send(TransactionState.COMPLETE_COMMIT, certainly_not=_S.IN_TRANSACTION)
+        pending, appended = self.pending, _appended(self._request, committed)
+        try:
+            self._end(committed)
+            pending.resolve(appended)
+        except BaseException:
+            pending.resolve(appended)  # Nobody waits for ever. What has been told stays so.
+            raise
+
+    def abort(self) -> None:
+        """Nothing of the transaction will be seen. After `CommitOutcomeUnknownError` only this again."""
+        self.check("abort_transaction")
+        if self.state is not _S.ABORTING:
+            # Files are deleted now: if that is interrupted, nothing but another abort may come.
+            self._error = AbortableError("the transaction was aborted")
+            self.state = _S.ABORTABLE_ERROR
+            self.pending.fail(self._error)
+            self._drop()
+            if not self._touched:
+                self._finish()
+                return
+            self._request = (EndTransaction(self.stamp, commit=False),)
+            self._request_id = self._log().clock.unique()
+            self._unanswered = False
+            self.state = _S.ABORTING
+        self._end(self._send(TransactionState.COMPLETE_ABORT, certainly_not=_S.ABORTING))
+
+    def _end_if_late(self) -> None:
+        """End the own transaction if it is past its time, as anybody else would; nothing else follows then.
+
+        Whether a late commit gets in must not depend on who has looked at the log meanwhile.
+        """
+        log = self._log()
+        waited_ms = int((log.clock.monotonic() - self._open_since) * 1000)
+        if not self._touched or waited_ms < self._timeout_ms:
+            return
+        late = ExpireTransaction(self.stamp, waited_ms)
+        ended = log.commit(lambda state: (late,) if is_open(state, late) else (), writer=self._writer)
+        if not ended.results:
+            return  # Others were first: the rules say so.
+        error = ProducerFencedError(
+            f"transaction {self._number} of transactional.id {self._id!r} was open for {waited_ms} ms, longer than its "
+            f"transaction.timeout.ms of {self._timeout_ms}: it was aborted. Close this producer, and do the work of "
+            "the transaction again with a new one; if it takes so long, set transaction.timeout.ms higher"
+        )
+        self.fail(error)
+        raise error
+
+    # -- Requests ---------------------------------------------------------------------------------------
+
+    def _build(self, *, end: bool) -> tuple[Action, ...]:
+        assert self._identity is not None
+        actions: list[Action] = []
+        if self.pending:
+            try:
+                topics, files = self.pending.finish()
+            except EosLogError as error:
+                # Rows may be gone with the file that could not be written.
+                raise self.cannot_stage(error) from error
+            try:
+                self._log().check_visible(files)
+            except StorageError as error:
+                raise self.cannot_stage(error) from error
+            numbered = self._identity.number(files, dict(topics))
+            actions.append(AppendBatches(self.stamp, topics, numbered))
+        actions.extend(
+            CommitOffsets(group, tuple(offsets.values()), self.stamp, self._members[group])
+            for group, offsets in self.offsets.items()
+            if offsets
+        )
+        if end:
+            actions.append(EndTransaction(self.stamp, commit=True))
+        return tuple(actions)
+
+    def cannot_stage(self, error: EosLogError) -> AbortableError:
+        """Rows may be gone with a file that could not be written: only an abort can come now."""
+        failure = AbortableError(f"rows could not be staged, abort the transaction: {error}")
+        self.fail(failure)
+        return failure
+
+    def _send(self, wanted: TransactionState, *, certainly_not: ClientState) -> Committed:
+        stamp, request = self.stamp, self._request
+
+        def propose(state: State) -> tuple[Action, ...]:
+            producer = state.producers.get(stamp.producer_id)
+            # This epoch and number are ours alone: if they ended as wanted, it was this very request.
+            done = producer is not None and producer.stamp == stamp and producer.transaction is wanted
+            return () if done else request
+
+        earlier, self._unanswered = self._unanswered, True
+        try:
+            committed = self._log().commit(propose, writer=self._writer, request_id=self._request_id)
+        except CommitOutcomeUnknownError:
+            self._unanswered = earlier  # The log knows of all tries that it has answered.
+            raise
+        except RetriableError:
+            self._unanswered = earlier
+            if not earlier:
+                self.state = certainly_not
+            raise
+        except EosLogError as error:
+            self._unanswered = earlier
+            if earlier:
+                self._leave(error)
+            self.fail(error)
+            raise
+        return committed
+
+    def _check_epoch(self, state: State) -> None:
+        assert self._identity is not None
+        stamp = self._identity.stamp
+        producer = state.producers.get(stamp.producer_id)
+        if producer is not None and producer.epoch > stamp.epoch:
+            raise ProducerFencedError(
+                f"transactional.id {self._id!r} is at epoch {producer.epoch}; a newer producer took over "
+                f"from epoch {stamp.epoch}. Close this one"
+            )
+
+    def _learn(self, committed: Committed) -> None:
+        assert self._identity is not None
+        self._identity.learn(committed.state)
+
+    def _end(self, committed: Committed) -> None:
+        """The log has heard of the transaction: its number is taken."""
+        self._learn(committed)
+        self._last = self._number
+        self._finish()
+
+    def _finish(self) -> None:
+        self.offsets, self._members = {}, {}
+        self.pending = Accumulator()
+        self._error = None
+        self.state = _S.READY
+
+    def _leave(self, error: EosLogError) -> None:
+        """What was sent may be in the log: its files stay, and the log has to hear of the end."""
+        self._touched = True
+        self.pending.fail(error)
+        self.pending = Accumulator()
+
+    def _drop(self) -> None:
+        """Delete the files of what will certainly never be committed."""
+        pending, self.pending = self.pending, Accumulator()
+        try:
+            pending.discard()
+        except EosLogError:
+            # No entry lists them: garbage collection will delete what could not be deleted now.
+            return
+
+
+def _appended(request: tuple[Action, ...], committed: Committed) -> list[Appended]:
+    """Where the rows of the request went; nothing if it was found done without its reply."""
+    return [
+        batch
+        for action, result in zip(request, committed.results, strict=False)
+        if isinstance(action, AppendBatches)
+        for batch in result
+    ]
+
+
+def no_transactions(call: str) -> NoReturn:
+    """Refuse a transactional call to a producer without transactional.id."""
+    raise IllegalStateError(f"{call} needs the setting transactional.id")

@@ -1,0 +1,227 @@
+"""Company: other processes that write to the same log, and what this one does with them instead of against them.
+
+Alone, a process creates the next entry and is done. Of many that do so at once one wins, and all others have
+worked in vain. So whoever has lost a slot a moment ago comes to the store's meeting (`spark_eos.storage.group_channel`)
+and either leads, and takes along what the others have handed over, or hands its own requests over and waits.
+
+*Once, and no more.* A request that is handed over may be in any slot from the one on that was free when it was.
+Whoever takes it along for slot M has read all entries before M, or its create fails; so it leaves out what it has
+seen in one of them, and takes nothing along that is older than what it remembers (`Tail.ids_from`). The owner looks
+for it by its id, as for any create without a reply.
+
+*Taking back.* Who leads may have found a request just before it was taken back. It had read all entries up to some
+slot then, so it is for that slot or the one behind it. Once the owner has taken the request back, and has seen the
+slot filled that was free after that, it knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+
+from spark_eos.errors import EosLogError
+from spark_eos.log.clock import Clock
+from spark_eos.log.commit.tail import REMEMBERED, Tail
+from spark_eos.protocol.actions import Action, Entry, Request
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.state import State
+from spark_eos.storage import Store
+from spark_eos.storage.group_channel import Meeting
+
+__all__ = ["Company"]
+
+CROWDED_S = 1.0
+"""So long after another process has written, there is company."""
+
+PATIENCE_S = 1.0
+"""A leader of whom nothing is heard for so long sleeps, and is not waited for any more."""
+
+MOST_BYTES = 1_000_000
+"""Of other processes' requests in one entry."""
+
+_SHORTEST_S, _LONGEST_S = 0.0005, 0.01
+"""Between two looks whether the leader is done."""
+
+
+class Company:
+    """What one process's committer knows of the others. For one thread at a time."""
+
+    def __init__(self, store: Store, tail: Tail, clock: Clock) -> None:
+        self._store = store
+        self._tail = tail
+        self._clock = clock
+        self._meeting: Meeting | None = None
+        self._crowded_s = -math.inf
+        self._heard_s = -math.inf
+        """When there was last a sign that whoever leads is awake."""
+        self._led = 0
+        """That sign, of whoever it was last."""
+        self._goes_without = False
+        self._handed_slot = 0
+        self._handed: dict[bytes, tuple[Action, ...]] = {}
+        self._wait_s = _SHORTEST_S
+        self._news_s = -math.inf
+        """When something was last heard."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether others have written a moment ago, or want to, and there is a place to meet them."""
+        if not self._tail.state.log_id:
+            return False
+        if self._meeting is None:
+            self._meeting = self._store.meeting(self._tail.state.log_id)
+            if self._meeting is None:
+                return False
+        if self._is_crowded:
+            return True
+        # Whoever wins every slot sees nobody else's entries; but those who lose come to lead.
+        if self._meeting.led():
+            self.noticed()
+        return self._is_crowded
+
+    @property
+    def _is_crowded(self) -> bool:
+        return self._clock.monotonic() - self._crowded_s <= CROWDED_S
+
+    def noticed(self) -> None:
+        """Another process has written, or wants to."""
+        now = self._clock.monotonic()
+        if now - self._crowded_s > CROWDED_S:
+            self._heard_s = now
+        self._crowded_s = now
+
+    # -- Who leads --------------------------------------------------------------------------------------
+
+    def take_lead(self) -> bool:
+        """Lead, unless somebody else does who is awake."""
+        assert self._meeting is not None
+        now = self._clock.monotonic()
+        leads = self._meeting.take_lead()
+        led = 0 if leads else self._meeting.led()
+        if leads or led not in (0, self._led):
+            self._led, self._heard_s = led, now
+            self._goes_without = False
+        elif now - self._heard_s > PATIENCE_S:
+            # Until he wakes everybody writes for himself.
+            self._goes_without = True
+        return leads or self._goes_without
+
+    def leave(self) -> None:
+        """Lead no more."""
+        if self._meeting is not None:
+            self._meeting.leave()
+
+    def announce(self, seq: int, data: bytes) -> None:
+        """This process has created entry ``seq``: tell whoever waits for it."""
+        if self.is_there:
+            assert self._meeting is not None
+            self._meeting.announce(seq, b"" if self._store.is_local else data)
+
+    def learn(self) -> int:
+        """Take over what was announced; the newest entry of which that says that it is durable, or -1.
+
+        Where the bytes are near, they are read from the store.
+        """
+        assert self._meeting is not None
+        known = -1
+        while (data := self._meeting.announced(self._tail.state.seq + 1)) is not None:
+            seq = self._tail.state.seq + 1
+            try:
+                if data:
+                    self._tail.take(decode_entry(data, seq, f"the announcement of entry {seq}"))
+                elif self._tail.follow(seq).seq < seq:
+                    break
+            except EosLogError:
+                break  # The store is asked before anything rests on it.
+            known = seq
+            self.noticed()
+        if known >= 0:
+            # So long as the last entry took the next one will take, or nearly so.
+            now = self._clock.monotonic()
+            self._wait_s = min(max((now - self._news_s) / 8, _SHORTEST_S), _LONGEST_S)
+            self._news_s = now
+        return known
+
+    def wait(self) -> None:
+        """A little while, longer each time that nothing was heard."""
+        self._clock.sleep(self._wait_s)
+        self._wait_s = min(self._wait_s * 1.3, _LONGEST_S)
+
+    # -- What is handed over ----------------------------------------------------------------------------
+
+    @property
+    def handed(self) -> Collection[bytes]:
+        """The requests of this process that the others may find."""
+        return self._handed
+
+    def has(self, request_id: bytes) -> bool:
+        """Whether the others may find a request of this process."""
+        return request_id in self._handed
+
+    def offer(self, requests: Sequence[Request]) -> bytes | None:
+        """``requests`` as they are handed over, if they can be; none is in an entry that this process knows."""
+        slot = self._tail.state.seq + 1
+        try:
+            data = encode_entry(Entry(slot, tuple(requests)))
+        except EosLogError:
+            return None  # Whoever tries to write it down learns why.
+        return slot.to_bytes(8, "big") + data if len(data) <= MOST_BYTES else None
+
+    def hand_over(self, offer: bytes, requests: Sequence[Request]) -> Collection[bytes] | None:
+        """Let whoever leads take ``requests`` along.
+
+        Returns what is not handed over any more, as it is not among them; None if that failed.
+        """
+        assert self._meeting is not None
+        wanted = {request.request_id: request.actions for request in requests}
+        slot = self._tail.state.seq + 1
+        if wanted == self._handed and slot - self._handed_slot < REMEMBERED // 2:
+            return ()
+        dropped = self._handed.keys() - wanted
+        # From here on others may see it, whether that fails or is interrupted.
+        self._handed = {**self._handed, **wanted}
+        if not self._meeting.hand_over(offer):
+            return None
+        self._handed, self._handed_slot = wanted, slot
+        return dropped
+
+    def take_back(self) -> Collection[bytes]:
+        """Let nobody find this process's requests any more: which ones they were. None of them if that failed."""
+        if not self._handed:
+            return ()
+        assert self._meeting is not None
+        if not self._meeting.take_back():
+            return ()
+        before, self._handed = self._handed, {}
+        return before
+
+    def gather(self, state: State) -> tuple[State, list[Request]]:
+        """The requests of others that can be added to an entry whose own ones lead to ``state``."""
+        added: list[Request] = []
+        left = MOST_BYTES
+        for slot, offered, size in self._offers():
+            seen = self._tail.ids_from(slot)
+            if seen is None or size > left:
+                continue
+            before = len(added)
+            for request in offered:
+                if request.request_id in seen or any(request.request_id == one.request_id for one in added):
+                    continue
+                after, outcome = apply(state, request)
+                if not isinstance(outcome, Rejected):
+                    state = after
+                    added.append(request)
+            left -= size if len(added) > before else 0
+        if added:
+            self.noticed()
+        return state, added
+
+    def _offers(self) -> Iterator[tuple[int, tuple[Request, ...], int]]:
+        """What others have handed over: since which slot, the requests, and their size in bytes."""
+        assert self._meeting is not None
+        for data in self._meeting.handed_over():
+            slot = int.from_bytes(data[:8], "big")
+            with suppress(EosLogError):  # It may be half written, or by a newer version.
+                yield slot, decode_entry(data[8:], slot, "what was handed over").requests, len(data)

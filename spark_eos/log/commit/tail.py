@@ -1,0 +1,301 @@
+"""The tail: the newest state this process has seen, brought forward entry by entry, or from a snapshot.
+
+An entry that a snapshot covers may be retired: it is empty then, and its name stays taken for ever. So whoever
+slept for as long as he likes, and reads on or writes where he stood, meets the empty entry and goes on from
+the newest snapshot.
+
+The names of retired entries may be deleted in the end (`spark_eos.maintenance.name_deletion`), a day after they were
+retired at the earliest. A process that was away for more than an hour, by any of its clocks, believes nothing that it
+finds where it stood, be it an entry, a free slot, or that it could fill the slot, before it has looked whether a newer
+snapshot covers that slot.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import deque
+from collections.abc import Hashable
+from typing import NamedTuple, Protocol
+
+from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoundError
+from spark_eos.log import paths
+from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.commit.divergence import Anchor
+from spark_eos.log.gc_pause import LARGE_BYTES, paused
+from spark_eos.log.snapshots.snapshots import newest_snapshot
+from spark_eos.protocol.actions import Entry
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.rules import Outcome, apply_entry, is_in_history
+from spark_eos.protocol.rules.sealing import is_boundary
+from spark_eos.protocol.state import EMPTY, State
+from spark_eos.storage import Store
+
+__all__ = ["AWAY_S", "Found", "Moment", "Passed", "Tail"]
+
+_LOG = logging.getLogger(__name__)
+
+AWAY_S = 3600.0
+"""After so long a slot may have been taken, retired and deleted since it was looked at."""
+
+_FEW = 8
+"""Of so many entries it is looked up which files they are in, one by one: each may be the newest one."""
+
+REMEMBERED = 64
+"""Of so many of the newest entries it is known which requests are in them."""
+
+Found = tuple[int, Outcome]
+"""The slot in which a request was found, and what the rules made of it there."""
+
+
+class Moment(NamedTuple):
+    """Seconds on both clocks: one may stand still while a machine is suspended, the other one may be set."""
+
+    monotonic_s: float
+    wall_s: float
+
+
+class Passed(Protocol):
+    """Told the state behind every boundary, and whether this process ``created`` its entry."""
+
+    def __call__(self, state: State, *, created: bool) -> None: ...
+
+
+class Tail:
+    """Follows the chain of entries. Safe to share between threads; ``state`` is immutable.
+
+    Requests can be *watched*: when one of them turns up in an entry, `found` tells where. That is how a
+    writer whose create got no reply recognises its own entry by its body, never by the error it got.
+    """
+
+    def __init__(
+        self, store: Store, state: State = EMPTY, passed: Passed | None = None, clock: Clock = SYSTEM
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._state = state
+        self._passed = passed
+        self._watched: dict[bytes, Found | None] = {}
+        self._lost: set[bytes] = set()
+        self._recent: deque[tuple[int, tuple[bytes, ...]]] = deque(maxlen=REMEMBERED)
+        """The newest entries without a gap, each with the ids of its requests."""
+        self._newest_s = -math.inf
+        self._anchor = Anchor(store, clock)
+        self._identity: Hashable | None = None
+        """Of the entry that was read last."""
+        self._is_large = False
+        self.applied = 0
+        """Entries that were read, which others wrote, or this process without hearing so."""
+        self._seen = self.moment()
+        """Before the request that told that the state was the newest one, or that it had a successor."""
+
+    @property
+    def state(self) -> State:
+        """The newest state seen so far, without looking at the store."""
+        return self._state
+
+    def follow(self, until: int | None = None) -> State:
+        """Read what was added since; one read if nothing was. No further than to entry ``until``, if there is one.
+
+        Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read, and `DivergedLogError` if
+        the log is not the one that was read so far.
+        """
+        with self._lock:
+            if self._state.seq < 0:
+                self._seen = self.moment()
+                self._state = newest_snapshot(self._store) or self._state
+            left = _FEW
+            while True:
+                asked = self.moment()
+                data = self._read(self._state.seq + 1, identify=left > 0)
+                if self._was_outrun(asked):
+                    continue
+                self._seen = asked
+                if data is None:
+                    self._anchor.check(self._state)
+                    self._newest_s = asked.monotonic_s
+                    return self._state
+                if data:
+                    self._apply(data)
+                    if left > 0:
+                        self._anchor.has_read(self._state, self._identity)
+                    # Of many entries the last one alone matters. It is read once more then (`Anchor.check`).
+                    left -= self._store.is_local
+                else:
+                    self._jump()
+                if until is not None and self._state.seq >= until:
+                    return self._state
+
+    def advance(self, state: State, entry: Entry, since: Moment) -> None:
+        """Take over the state behind ``entry``, which this process has created itself, ``since`` when it tried to."""
+        with self._lock:
+            if self._state.seq == entry.seq - 1:
+                self._seen = since
+                self._newest_s = since.monotonic_s
+                self._take(state, entry, created=True)
+
+    def check(self, *, at_once: bool = False) -> None:
+        """Raise `DivergedLogError` if the newest entry is not there any more, or is another one by now.
+
+        ``at_once``: also where that is a request, and there was one less than a minute ago.
+        """
+        with self._lock:
+            self._anchor.check(self._state, away=lambda: self._is_long_ago(self._seen), at_once=at_once)
+
+    def check_created(self, behind: State, seq: int) -> None:
+        """The same for the one behind which this process has just created entry ``seq``."""
+        with self._lock:
+            self._anchor.created(behind, seq)
+
+    def take(self, entry: Entry) -> None:
+        """Take over an entry that this process was told of, as if it had read it from the store."""
+        with self._lock:
+            if self._state.seq == entry.seq - 1:
+                self._seen = self.moment()
+                self._apply(entry)
+
+    def ids_from(self, seq: int) -> set[bytes] | None:
+        """The ids of the requests in entry ``seq`` and behind it, as far as was read; None if they are forgotten."""
+        with self._lock:
+            if seq <= self._state.seq and (not self._recent or self._recent[0][0] > seq):
+                return None
+            return {one for at, ids in self._recent if at >= seq for one in ids}
+
+    @property
+    def age_s(self) -> float:
+        """How long ago the state was the newest one for certain. To be asked for before the state is."""
+        return self._clock.monotonic() - self._newest_s
+
+    def goes_on_from(self, other: Tail) -> None:
+        """It was made with the state of ``other``: take over when that was seen, and in which file."""
+        self._seen = other._seen
+        self._anchor.goes_on_from(other._anchor)
+
+    def moment(self) -> Moment:
+        """Now."""
+        return Moment(self._clock.monotonic(), self._clock.now_ms() / 1000)
+
+    @property
+    def seen(self) -> Moment:
+        """When this process last knew the state to be the newest. To be asked for before the state is."""
+        return self._seen
+
+    def is_past(self, seq: int, seen: Moment) -> bool:
+        """Whether a snapshot covers a slot that this process has just filled, and was last ``seen`` free long ago.
+
+        It may have been filled before, retired and deleted, or others went on while the reply was on its way:
+        nobody can tell. So what was watched counts as lost (`is_lost`).
+        """
+        if not self._is_long_ago(seen):
+            return False
+        snapshot = newest_snapshot(self._store)
+        if snapshot is None or snapshot.seq < seq:
+            return False
+        with self._lock:
+            self._land(snapshot if snapshot.seq > self._state.seq else self._state)
+        return True
+
+    def _is_long_ago(self, seen: Moment) -> bool:
+        return any(now - then > AWAY_S for now, then in zip(self.moment(), seen, strict=True))
+
+    def _was_outrun(self, asked: Moment) -> bool:
+        """Whether this process was away, and goes on from a snapshot that has gone past it."""
+        if not self._is_long_ago(self._seen):
+            return False
+        snapshot = newest_snapshot(self._store)
+        if snapshot is None or snapshot.seq <= self._state.seq:
+            return False
+        self._land(snapshot)
+        self._seen = asked
+        return True
+
+    def _apply(self, entry: Entry) -> None:
+        with paused(when=self._is_large):
+            state, outcomes = apply_entry(self._state, entry)
+        for request, outcome in zip(entry.requests, outcomes, strict=True):
+            if request.request_id in self._watched:
+                self._watched[request.request_id] = (entry.seq, outcome)
+        self.applied += 1
+        self._take(state, entry, created=False)
+
+    def _take(self, state: State, entry: Entry, *, created: bool) -> None:
+        self._state = state
+        self._recent.append((entry.seq, tuple(request.request_id for request in entry.requests)))
+        if self._passed is not None and is_boundary(state, state.seq):
+            try:
+                self._passed(state, created=created)
+            except Exception:  # noqa: BLE001  (the entry is durable, and its writer is told so)
+                _LOG.exception("upkeep behind entry %d failed", state.seq)
+
+    def _jump(self) -> None:
+        """Over retired entries. What was watched in them is not found any more."""
+        snapshot = newest_snapshot(self._store)
+        if snapshot is None or snapshot.seq <= self._state.seq:
+            raise CorruptRecordError(
+                f"{self._store.url}/{self._name(self._state.seq + 1)} is retired, but no snapshot stands for it: "
+                "snapshots were removed. Put them back from a copy"
+            )
+        self._land(snapshot)
+
+    def _land(self, snapshot: State) -> None:
+        """Go on from a snapshot. Raises `DivergedLogError` if it is of a history without the newest entry here."""
+        if not is_in_history(snapshot, self._state):
+            raise DivergedLogError(
+                f"{self._store.url}: entry {self._state.seq}, which this process has applied, is not in the history of "
+                f"the snapshot behind entry {snapshot.seq}. The log was put back from a copy while this process was "
+                "paused, and others have gone on since. Nothing of this call is in the log that is there now. Open the "
+                "log again: close this client and make a new one"
+            )
+        self._state = snapshot
+        self._anchor.has_landed()
+        self._recent.clear()
+        self._lost.update(one for one, found in self._watched.items() if found is None)
+
+    def watch(self, request_id: bytes) -> None:
+        """Look out for a request from now on."""
+        with self._lock:
+            self._watched.setdefault(request_id, None)
+
+    @property
+    def watched(self) -> frozenset[bytes]:
+        """The requests that are being looked out for."""
+        return frozenset(self._watched)
+
+    def is_watched(self, request_id: bytes) -> bool:
+        """Whether a request is being looked out for: an earlier try of it is in doubt."""
+        return request_id in self._watched
+
+    def found(self, request_id: bytes) -> Found | None:
+        """Where a watched request was found, if it was."""
+        return self._watched.get(request_id)
+
+    def unwatch(self, request_id: bytes) -> None:
+        """Forget about a request whose outcome is known."""
+        with self._lock:
+            self._watched.pop(request_id, None)
+            self._lost.discard(request_id)
+
+    def is_lost(self, request_id: bytes) -> bool:
+        """Whether a watched request may have been in an entry that was retired before this process read it."""
+        return request_id in self._lost
+
+    def _name(self, seq: int) -> str:
+        return paths.entry(seq, self._state.entries_per_folder)
+
+    def _read(self, seq: int, *, identify: bool) -> Entry | tuple[()] | None:
+        """The entry, nothing if it is retired, None if the slot is free."""
+        name = self._name(seq)
+        try:
+            identity = self._anchor.before_reading(name) if identify else None
+            data = self._store.read(name)
+        except ObjectNotFoundError:
+            return None
+        if not data.size and seq:  # The first entry says what log this is, and is never retired.
+            return ()
+        with paused(when=data.size > LARGE_BYTES):
+            entry = decode_entry(data, seq, f"{self._store.url}/{name}")
+        self._identity = identity
+        self._is_large = data.size > LARGE_BYTES
+        return entry

@@ -1,0 +1,70 @@
+"""What makes up a handle on a log: its tail, its commit loop, its upkeep. In a forked process they are made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spark_eos.errors import IllegalStateError
+from spark_eos.log.clock import Clock, Retry
+from spark_eos.log.commit.loop import Committer
+from spark_eos.log.commit.tail import Tail
+from spark_eos.log.commit.timekeeping import Timekeeper
+from spark_eos.log.expiration import Sweeper
+from spark_eos.log.snapshots.index_store import Pieces
+from spark_eos.log.snapshots.maintenance import Upkeep
+from spark_eos.log.snapshots.snapshots import Snapshots
+from spark_eos.log.warmup import ready_to_commit
+from spark_eos.protocol.state import State
+from spark_eos.storage import Store
+from spark_eos.storage.forks import tell_in_child
+
+__all__ = ["Parts"]
+
+
+class Parts:
+    """The parts of one handle, and of all that were made from it.
+
+    A child keeps what is known of the log, which never changes, and nothing else: locks may be held by threads that it
+    does not have, and what the parent has sent, handed over or promised to store is the parent's to see through.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, retry: Retry, state: State, is_same: Callable[[], bool]
+    ) -> None:
+        ready_to_commit()
+        self.store = store
+        self.clock = clock
+        self.retry = retry
+        self._is_same = is_same
+        self._of_the_parent: frozenset[bytes] = frozenset()
+        self._make(state)
+        tell_in_child(self)
+
+    def _make(self, state: State) -> None:
+        store, clock = self.store, self.clock
+        self.pieces = Pieces(store)
+        snapshots = Snapshots(store, self.pieces, clock)
+        self.tail = Tail(store, state, snapshots.passed, clock)
+        self.time = Timekeeper(store, clock)
+        self.time.saw(state)
+        self.committer = Committer(store, self.tail, clock, self.retry, self.time)
+        self.upkeep = Upkeep(store, snapshots, clock, self._is_same, self.tail.check)
+        self.sweeper = Sweeper(self.committer.commit, store, clock, self.time)
+
+    def forked(self) -> None:
+        """See `spark_eos.storage.forks.Forked`."""
+        before = self.tail
+        self._of_the_parent |= before.watched
+        self._make(before.state)
+        self.tail.goes_on_from(before)
+
+    def check_repeatable(self, request_id: bytes) -> None:
+        """Raise `IllegalStateError` for a request of the parent's whose outcome was not known when it forked.
+
+        Both would send it, each to another slot.
+        """
+        if request_id in self._of_the_parent:
+            raise IllegalStateError(
+                "the outcome of this commit was not known when this process was forked from the one that tried it: "
+                "only that one can repeat it"
+            )

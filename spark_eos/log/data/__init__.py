@@ -1,0 +1,1 @@
+"""Rows: their layout, the files that they are written to, the plan of a read, and reading."""

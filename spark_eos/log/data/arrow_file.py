@@ -1,0 +1,214 @@
+"""One Arrow IPC file while it is written: the byte range and CRC32C of every run of rows in it."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import ExitStack, suppress
+from typing import NamedTuple
+
+import google_crc32c
+import pyarrow as pa
+
+from spark_eos.errors import (
+    CorruptRecordError,
+    EosLogError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StoreUnavailableError,
+)
+from spark_eos.log.data.layout import Layout
+from spark_eos.protocol.types import BatchRef, FileRef
+from spark_eos.storage.store import Store, Upload
+
+__all__ = ["RECORD_BATCH_BYTES", "Run", "StagingFile", "compression_of", "slices"]
+
+RECORD_BATCH_BYTES = 8 << 20
+"""About the largest record batch: what a reader hands on in one piece."""
+
+_MAGIC_BYTES = 8
+"""``ARROW1`` and two bytes of padding, at the start of every Arrow file."""
+
+
+class Run(NamedTuple):
+    """Rows of one partition, in order, and the bounds of their timestamps."""
+
+    partition: int
+    batches: list[pa.RecordBatch]
+    min_timestamp_ms: int
+    max_timestamp_ms: int
+
+
+class StagingFile:
+    """A file of the store that is there, and durable, once `close` returns, and not before.
+
+    ``schema`` are the columns it has: those of ``layout`` without ``omitted``, with the column of offsets in
+    front if it shall have ``offsets`` (`FileRef`).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        layout: Layout,
+        omitted: tuple[str, ...],
+        options: pa.ipc.IpcWriteOptions,
+        *,
+        offsets: bool = False,
+        write_behind: bool = False,
+    ) -> None:
+        self.schema = layout.stored(omitted, offsets=offsets)
+        self._store = store
+        self._name = name
+        self._version = layout.version
+        self._omitted = omitted
+        self._offsets = offsets
+        self._batches: list[BatchRef] = []
+        # Arrow writes the schema in front of the first record batch: its bytes are not part of that one.
+        rows_start = _MAGIC_BYTES + self.schema.serialize().size
+        with ExitStack() as stack:
+            self._sink = _Sink(stack.enter_context(store.upload(name, write_behind=write_behind)), rows_start)
+            self._writer = pa.ipc.new_file(self._sink, self.schema, options=options)
+            self._stack = stack.pop_all()
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._sink.position
+
+    def append(self, run: Run) -> None:
+        """Write the rows of ``run``, at least one, and note where they are."""
+        self._sink.mark()
+        start = max(self._sink.position, self._sink.rows_start)
+        count = 0
+        for batch in run.batches:
+            for piece in slices(batch, RECORD_BATCH_BYTES):
+                self._writer.write_batch(piece)
+            count += batch.num_rows
+        self._batches.append(
+            BatchRef(
+                partition=run.partition,
+                count=count,
+                position=start,
+                length=self._sink.position - start,
+                crc=self._sink.crc,
+                min_timestamp_ms=run.min_timestamp_ms,
+                max_timestamp_ms=run.max_timestamp_ms,
+            )
+        )
+
+    def close(self) -> tuple[FileRef, tuple[BatchRef, ...]]:
+        """Write the footer and make the file durable. Raises the errors of `Store.create`."""
+        try:
+            with self._stack:
+                self._writer.close()
+        except ObjectExistsError:
+            # A library below may send a request twice and meet its own object: the bytes say whose it is.
+            if not self._is_there():
+                raise
+        file = FileRef(self._name, self.size, self._version, self._omitted, self._offsets)
+        return file, tuple(self._batches)
+
+    def _is_there(self) -> bool:
+        """Whether the object of this name holds these very rows. Raises `StoreUnavailableError` if there is none."""
+        try:
+            if self._store.size(self._name) != self.size:
+                return False
+        except ObjectNotFoundError as error:
+            raise StoreUnavailableError(
+                f"{self._store.url}/{self._name} could not be created, as if it existed, and is not there: write it "
+                "again"
+            ) from error
+        return all(
+            google_crc32c.value(bytes(self._store.read(self._name, batch.position, batch.length)))
+            == batch.crc
+            for batch in self._batches
+        )
+
+    def discard(self) -> None:
+        """End the upload so that no file is left. Nothing to do if `close` was called."""
+        reason = _DiscardedError(self._name)
+        with suppress(_DiscardedError, EosLogError), self._stack:
+            raise reason
+
+
+class _DiscardedError(Exception):
+    """Tells an upload that it has not succeeded; never leaves this module."""
+
+
+class _Sink:
+    """What Arrow writes into: hands bytes on as they come, and keeps the CRC32C of those since `mark`.
+
+    Bytes before ``rows_start`` count for the position alone.
+    """
+
+    closed = False
+
+    def __init__(self, upload: Upload, rows_start: int) -> None:
+        self._upload = upload
+        self.rows_start = rows_start
+        self.position = 0
+        self.crc = 0
+
+    def mark(self) -> None:
+        self.crc = 0
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        size = len(data)
+        if self.position >= self.rows_start:
+            self.crc = google_crc32c.extend(self.crc, data)
+        # A write across the boundary would leave its rows out of the CRC.
+        assert self.position >= self.rows_start or self.position + size <= self.rows_start
+        self._upload.write(data)
+        self.position += size
+        return size
+
+    def tell(self) -> int:
+        return self.position
+
+    def flush(self) -> None:
+        """Nothing to do: the end of the upload decides."""
+
+
+def slices(batch: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
+    """``batch`` in equal slices of about ``size`` bytes, of at least one row each."""
+    pieces = -(-batch.nbytes // size)
+    if pieces <= 1:
+        return [batch]
+    rows = -(-batch.num_rows // pieces)
+    return [batch.slice(first, rows) for first in range(0, batch.num_rows, rows)]
+
+
+def compression_of(data: pa.Buffer) -> str | None:
+    """How the record batches in the bytes of a batch are compressed: None, "lz4" or "zstd".
+
+    Arrow says it in their metadata, two tables of a FlatBuffer (``Message.header``, ``RecordBatch.compression``).
+    Raises `CorruptRecordError` for other bytes.
+    """
+    try:
+        message = pa.ipc.read_message(data)
+        if message.type != "record batch":
+            raise CorruptRecordError(f"{len(data)} bytes are no record batch, but a {message.type}")
+        metadata = memoryview(message.metadata)
+        header = _table(metadata, int(struct.unpack_from("<I", metadata, 0)[0]), 2)
+        compression = None if header is None else _table(metadata, header, 3)
+        if compression is None:
+            return None
+        return "zstd" if _field(metadata, compression, 0) is not None else "lz4"
+    except (pa.ArrowException, OSError, struct.error) as error:
+        raise CorruptRecordError(f"{len(data)} bytes are no record batch: {error}") from error
+
+
+def _field(data: memoryview, table: int, number: int) -> int | None:
+    """Where a field of a FlatBuffer's table is; None if it has its default."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    (size,) = struct.unpack_from("<H", data, vtable)
+    if size < 6 + 2 * number:
+        return None
+    (at,) = struct.unpack_from("<H", data, vtable + 4 + 2 * number)
+    return table + at if at else None
+
+
+def _table(data: memoryview, table: int, number: int) -> int | None:
+    """The table that a field refers to; None if there is none."""
+    at = _field(data, table, number)
+    return None if at is None else at + int(struct.unpack_from("<I", data, at)[0])

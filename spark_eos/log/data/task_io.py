@@ -1,0 +1,105 @@
+"""Staging and reading without a log handle: what a task needs on a machine that only moves bytes.
+
+The driver knows the state; a task gets the topic, the position in the log, and plans, and never has to
+read the transaction log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import NamedTuple
+
+from spark_eos.errors import EosLogError
+from spark_eos.log import paths
+from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.data.planner import Fetch
+from spark_eos.log.data.prefetch import read_ahead
+from spark_eos.log.data.records import Records, read
+from spark_eos.log.data.segments import SegmentWriter
+from spark_eos.log.data.timestamps import TimestampBounds, going_on
+from spark_eos.log.topics import codec_of_topic, layout_of, max_message_bytes
+from spark_eos.protocol.state import Topic
+from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
+
+__all__ = ["BUFFER_BYTES", "Stage", "stage_rows"]
+
+BUFFER_BYTES = 32 * 1024 * 1024
+"""Rows that a writer holds before it sorts them by partition and writes them."""
+
+
+def stage_rows(
+    store: Store,
+    topic: Topic,
+    base_seq: int,
+    clock: Clock = SYSTEM,
+    *,
+    compression: str | None = None,
+    buffer_bytes: int = BUFFER_BYTES,
+    write_behind: bool = False,
+    now_ms: int | None = None,
+    times: TimestampBounds | None = None,
+) -> SegmentWriter:
+    """A writer for rows of the topic. ``base_seq`` is the next free position of the log, as last seen.
+
+    ``now_ms`` is the time (None: the clock's). ``times`` bounds timestamps that the rows have.
+
+    ``compression`` is what the producer chose; the topic's ``compression.type`` goes before it.
+    """
+    return SegmentWriter(
+        store,
+        topic.name,
+        paths.data_file(topic.name, topic.topic_id, base_seq, clock.unique().hex()),
+        layout_of(topic),
+        topic.partitions,
+        now_ms=clock.now_ms() if now_ms is None else now_ms,
+        times=times,
+        compression=codec_of_topic(topic, compression),
+        max_message_bytes=max_message_bytes(topic),
+        buffer_bytes=buffer_bytes,
+        write_behind=write_behind,
+    )
+
+
+_NEAR_MS = 3_600_000
+"""A task's clock that differs more from the driver's, which the log's has confirmed, is held against the store's."""
+
+
+class Stage(NamedTuple):
+    """A place to stage rows and to read planned ones; goes to tasks by value (pickle).
+
+    ``planned_ms`` is the time at which it was made, if that is known: by it a task judges its own clock.
+    """
+
+    url: str
+    base_seq: int
+    settings: Settings = NO_SETTINGS
+    planned_ms: int | None = None
+
+    def writer(self, topic: Topic, *, compression: str | None = None) -> SegmentWriter:
+        """See `stage_rows`."""
+        store = shared_store(self.url, self.settings)
+        now_ms = self._now_ms(store)
+        times = TimestampBounds(topic, going_on(now_ms, SYSTEM))
+        return stage_rows(store, topic, self.base_seq, compression=compression, now_ms=now_ms, times=times)
+
+    def _now_ms(self, store: Store) -> int:
+        now_ms = SYSTEM.now_ms()
+        if self.planned_ms is None or abs(now_ms - self.planned_ms) <= _NEAR_MS:
+            return now_ms
+        found = None
+        with suppress(EosLogError):
+            found = store.now_ms()
+        found = self.planned_ms if found is None else found
+        return now_ms if abs(now_ms - found) <= _NEAR_MS else found
+
+    def read(self, topic: Topic, fetch: Fetch) -> Records:
+        """See `spark_eos.log.data.records.read`."""
+        return read(shared_store(self.url, self.settings), topic, fetch)
+
+    @contextmanager
+    def reading(self, fetches: Sequence[Fetch]) -> Iterator[Callable[[Topic, Fetch], Records]]:
+        """`read` for these fetches, best in this order: a store that takes its time is asked ahead."""
+        with read_ahead(shared_store(self.url, self.settings), fetches) as store:
+            yield partial(read, store)

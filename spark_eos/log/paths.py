@@ -1,0 +1,74 @@
+"""Where things are in the store (docs/design/0001: storage layout)."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from spark_eos.protocol.index import Piece
+from spark_eos.storage.object_names import MAX_PART_BYTES
+
+__all__ = [
+    "DATA",
+    "INDEX",
+    "LOG",
+    "SNAPSHOTS",
+    "data_file",
+    "data_folder",
+    "entry",
+    "piece",
+    "snapshot",
+    "snapshot_seq",
+]
+
+LOG = "_log/"
+SNAPSHOTS = f"{LOG}snapshots/"
+INDEX = f"{LOG}index/"
+DATA = "data/"
+
+
+def entry(seq: int, per_folder: int = 0) -> str:
+    """The name of slot ``seq`` of the transaction log; ``per_folder`` as in the log's state.
+
+    The first ``per_folder`` lie in ``_log/`` itself, where also the logs lie that have no other folder.
+    """
+    folder = f"{seq // per_folder:012d}/" if per_folder and seq >= per_folder else ""
+    return f"{LOG}{folder}{seq:020d}.avro"
+
+
+def snapshot(seq: int) -> str:
+    """The name of the state behind entry ``seq``."""
+    return f"{SNAPSHOTS}{seq:020d}.avro"
+
+
+def snapshot_seq(name: str) -> int | None:
+    """The entry that a snapshot's name says; None for any other name."""
+    digits = name.removeprefix(SNAPSHOTS).removesuffix(".avro")
+    return int(digits) if digits.isascii() and digits.isdigit() and snapshot(int(digits)) == name else None
+
+
+def piece(of: Piece) -> str:
+    """The name of a sealed piece of a partition's index: the same content has the same name."""
+    topic_id, number = of.partition
+    return (
+        f"{INDEX}{quote(topic_id, safe='')}/{number}/"
+        f"{of.level}-{of.base_offset:020d}-{of.next_offset:020d}-{of.crc:08x}.avro"
+    )
+
+
+def data_folder(topic: str, topic_id: str) -> str:
+    """Where the files of a topic are; the topic's name is cut off where a store does not take all of it.
+
+    The id tells topics apart, the name is for people: cut off, it names the same topic. No reader depends on it, as
+    entries have the whole name of each file.
+    """
+    room = max(MAX_PART_BYTES - 1 - len(topic_id), 0)
+    return f"{DATA}{topic[:room]}-{topic_id}/"
+
+
+def data_file(topic: str, topic_id: str, base_seq: int, unique: str, partition: int | None = None) -> str:
+    """The name of a staged file; ``base_seq`` is the log position at which its writer started.
+
+    Files of a single ``partition``, those that maintenance writes, have a folder for it.
+    """
+    below = "" if partition is None else f"{partition}/"
+    return f"{data_folder(topic, topic_id)}{below}{base_seq:020d}-{unique}.arrow"

@@ -1,0 +1,251 @@
+"""Upkeep: what keeps a log quick to open, done in small shares by whoever writes to it.
+
+Behind a boundary a snapshot is stored, and entries that it has made unnecessary are retired. Nothing needs any of
+it to be correct, so it never fails a commit, and it takes a tenth of the time that passes at most. The snapshot of a
+log with many partitions is made in a thread of its own, so that no commit waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable
+
+from spark_eos.errors import DivergedLogError, EosLogError, NotALogError, ObjectNotFoundError
+from spark_eos.log import paths
+from spark_eos.log.clock import Clock
+from spark_eos.log.snapshots.snapshots import Snapshots
+from spark_eos.log.snapshots.worker import in_background
+from spark_eos.protocol.state import State
+from spark_eos.storage import Store
+
+__all__ = ["SHARE", "Retirer", "Upkeep"]
+
+SHARE = 0.1
+"""Of the time that passes, what upkeep may take."""
+
+_SMALLEST_S = 0.002
+"""Time that has to be saved up before anything is begun: not something in every commit, but now and then."""
+
+_LARGEST_S = 2.0
+"""Time that can be saved up."""
+
+_PAUSE_S = 30.0
+"""After an error, nothing is done for so long."""
+
+_SURE_S = 1.0
+"""For so long the log is believed to be the one that was opened, as what is overwritten or deleted was its own."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Retirer:
+    """Overwrites entries with nothing, from the oldest on: those from which nobody has anything to learn.
+
+    That is those before the newest snapshot but one: who is a little behind still reads on entry by entry.
+    Entry 0 is never retired: it says what log this is. Nor is one in which an open transaction began: the store
+    says since when it is there (`spark_eos.log.expiration`).
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._next: int | None = None
+
+    def step(self, state: State, snapshot: int, count: int) -> int:
+        """Retire up to ``count`` entries, given the newest snapshot that is stored; how many there were."""
+        limit = _limit(state, snapshot)
+        if limit <= 0:
+            return 0
+        if self._next is None:
+            self._next = self._find(state, limit)
+        done = 0
+        while done < count and self._next <= limit:
+            self._store.retire(paths.entry(self._next, state.entries_per_folder))
+            self._next += 1
+            done += 1
+        return done
+
+    def left(self, state: State, snapshot: int) -> int:
+        """How many entries `step` would retire by and by."""
+        limit = _limit(state, snapshot)
+        if limit <= 0:
+            return 0
+        if self._next is None:
+            self._next = self._find(state, limit)
+        return max(limit + 1 - self._next, 0)
+
+    def last(self, state: State, snapshot: int) -> int:
+        """The newest entry that is retired, with all before it; 0 if there is none."""
+        limit = _limit(state, snapshot)
+        return self._find(state, limit) - 1 if limit > 0 else 0
+
+    def _find(self, state: State, limit: int) -> int:
+        """The first entry that is not retired: they are retired in order."""
+        low, high = 1, limit + 1
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                retired = self._store.size(paths.entry(middle, state.entries_per_folder)) == 0
+            except ObjectNotFoundError:
+                retired = True  # Somebody has deleted the name, as may be done with retired ones.
+            if retired:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def _limit(state: State, snapshot: int) -> int:
+    """The newest entry from which nobody has anything to learn, given the newest snapshot that is stored."""
+    begun = (state.producers[one].started_seq for one in state.open_transactions)
+    # What began behind this state is not in it.
+    return min(snapshot - state.snapshot_interval, state.seq, min(begun, default=snapshot) - 1)
+
+
+class Upkeep:
+    """One process's share. Safe to share between threads; only one of them does something at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        snapshots: Snapshots,
+        clock: Clock,
+        is_same: Callable[[], bool],
+        check: Callable[..., None],
+    ) -> None:
+        """``is_same`` tells whether the store still holds this log: its folder may have been replaced.
+
+        ``check`` raises `DivergedLogError` if the newest entry is not the one that was applied; it costs little.
+        """
+        self._url = store.url
+        self._is_same = is_same
+        self._check = check
+        self._sure_until = -math.inf
+        self._clock = clock
+        self._snapshots = snapshots
+        self._retirer = Retirer(store)
+        self._lock = threading.Lock()
+        self._seen_s = clock.monotonic()
+        self._saved_s = 0.0
+        self._rest_until = 0.0
+
+    def share(self, state: State) -> None:
+        """Do something if there is time for it; to be called after a commit. Raises nothing."""
+        if not self._lock.acquire(blocking=False):
+            return
+        handed_on = False
+        try:
+            now = self._clock.monotonic()
+            self._saved_s = min(self._saved_s + SHARE * (now - self._seen_s), _LARGEST_S)
+            self._seen_s = now
+            if self._saved_s < _SMALLEST_S or now < self._rest_until:
+                return
+            if self._snapshots.is_due and self._snapshots.is_large:
+                in_background(self._store_snapshot)
+                handed_on = True
+                return
+            while self._saved_s > 0 and self._step(state):
+                spent, now = self._clock.monotonic() - now, self._clock.monotonic()
+                self._saved_s -= spent
+            # What the work itself took does not count as time in which something may be saved.
+            self._seen_s = self._clock.monotonic()
+        except Exception as error:  # noqa: BLE001  (the commit that it follows is durable)
+            self._rest(error)
+        finally:
+            if not handed_on:
+                self._lock.release()
+
+    def _store_snapshot(self) -> None:
+        """Store the snapshot that is due, with the lock that `share` has taken: nothing else is done meanwhile."""
+        begun = self._clock.monotonic()
+        try:
+            self._make_sure()
+            self._write()
+            self._seen_s = self._clock.monotonic()
+            self._saved_s -= self._seen_s - begun
+        except Exception as error:  # noqa: BLE001  (nobody waits for this thread)
+            self._rest(error)
+        finally:
+            self._lock.release()
+
+    def _rest(self, error: Exception) -> None:
+        self._rest_until = self._clock.monotonic() + _PAUSE_S
+        _LOG.warning(
+            "upkeep of the log failed, and will be tried again: %s",
+            error,
+            exc_info=not isinstance(error, EosLogError),
+        )
+
+    def look(self, state: State) -> tuple[int | None, int]:
+        """What `snapshot` and `retire` would do: the entry behind which one is missing, and entries to retire."""
+        with self._lock:
+            stored = self._snapshots.look()
+            missing = self._snapshots.missing
+            return missing, self._retirer.left(state, stored if missing is None else missing)
+
+    def snapshot(self) -> int | None:
+        """Store the newest snapshot that this process can make, if there is none; behind which entry that was.
+
+        Whoever created the boundary, and whether this process does a share or not. Older ones are dropped.
+        Raises what the store raises.
+        """
+        with self._lock:
+            self._make_sure()
+            self._snapshots.look()
+            missing = self._snapshots.missing
+            written = self._write()
+            return missing if written else None
+
+    def retire(self, state: State, count: int) -> int:
+        """Retire up to ``count`` entries that the newest stored snapshot covers; how many there were."""
+        with self._lock:
+            self._make_sure()
+            return self._retirer.step(state, self._snapshots.look(), count)
+
+    def retired(self, state: State) -> int:
+        """The newest entry that is retired, with all before it; 0 if there is none. Raises what the store raises."""
+        with self._lock:
+            return self._retirer.last(state, self._snapshots.look())
+
+    def _write(self) -> bool:
+        """Store the snapshot that is missing, and delete older ones; whether this process stored it.
+
+        Its files may have been exchanged since the last look, while this process was paused: then what it has stored
+        is of another history, and is deleted. Raises `DivergedLogError`.
+        """
+        written = self._snapshots.write()
+        try:
+            self._check()
+        except DivergedLogError:
+            if written:
+                self._snapshots.withdraw()
+            raise
+        self._snapshots.drop_old()
+        return written
+
+    def _step(self, state: State) -> bool:
+        """One piece of work; whether there was any."""
+        if self._snapshots.is_due:
+            self._make_sure()
+            self._write()
+            return True
+        if not self._retirer.left(state, self._snapshots.stored):
+            return False
+        self._make_sure()
+        return self._retirer.step(state, self._snapshots.stored, 1) > 0
+
+    def _make_sure(self) -> None:
+        """Raise `NotALogError` if another log is there by now: a process may have slept since its commit.
+
+        `DivergedLogError` if it is the same log with other entries.
+        """
+        self._check()
+        now = self._clock.monotonic()
+        if now < self._sure_until:
+            return
+        if not self._is_same():
+            raise NotALogError(f"the log that was opened at {self._url} is not there any more: open it again")
+        # Before anything is overwritten: what this process would retire may be what tells.
+        self._check(at_once=True)
+        self._sure_until = now + _SURE_S

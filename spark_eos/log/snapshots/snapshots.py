@@ -1,0 +1,190 @@
+"""Snapshots: the state behind an entry, so that nobody has to read what came before it.
+
+Anybody may write one behind a boundary (`spark_eos.protocol.rules.sealing`): all write the same bytes. Whoever
+created the boundary's entry does it, right after; if it died, who creates the next boundary's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from spark_eos.errors import CorruptRecordError, EosLogError, ObjectNotFoundError
+from spark_eos.log import paths
+from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.gc_pause import LARGE_BYTES, MANY, paused
+from spark_eos.log.snapshots.derived import store_derived
+from spark_eos.log.snapshots.index_store import Pieces, forget
+from spark_eos.log.snapshots.worker import in_background
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
+from spark_eos.protocol.index import Piece
+from spark_eos.protocol.state import State
+from spark_eos.storage import Store
+
+__all__ = ["KEPT", "LARGE", "Snapshots", "newest_snapshot"]
+
+KEPT = 2
+"""Snapshots that stay: who has just looked for the newest one still finds it."""
+
+LARGE = 256
+"""Partitions from which on a snapshot may take longer than a commit should."""
+
+LARGE_ROWS = 8192
+"""Rows that were sealed and not yet encoded, from which on that may: some 10 µs each."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def newest_snapshot(store: Store) -> State | None:
+    """The newest state that is stored whole; None if there is none.
+
+    A damaged one is passed over for an older one, and raised (`CorruptRecordError`) if none is good.
+    """
+    damage: CorruptRecordError | None = None
+    gone: set[int] = set()
+    while True:
+        found = {paths.snapshot_seq(info.name) for info in store.list(paths.SNAPSHOTS)} - {None} - gone
+        if not found:
+            if damage is not None:
+                raise damage
+            return None
+        for seq in sorted(found, reverse=True):  # type: ignore[type-var]  # None was taken out
+            assert seq is not None
+            name = paths.snapshot(seq)
+            gone.add(seq)
+            try:
+                data = store.read(name)
+                with paused(when=data.size > LARGE_BYTES):
+                    return decode_snapshot(data, seq, f"{store.url}/{name}")
+            except ObjectNotFoundError:
+                break  # Newer ones have come since: look again.
+            except CorruptRecordError as error:
+                _LOG.warning("a snapshot is passed over: %s", error)
+                damage = damage or error
+
+
+class Snapshots:
+    """The boundaries that one process has passed, and what it has in memory until they are stored."""
+
+    def __init__(self, store: Store, pieces: Pieces, clock: Clock) -> None:
+        self._store = store
+        self._pieces = pieces
+        # Simulated clocks know nothing of threads: there everything is done in turn.
+        self._has_threads = clock is SYSTEM
+        self._lock = threading.Lock()
+        self._passed: State | None = None
+        self._mine = False
+        self.stored = -1
+        """The newest snapshot that this process knows of, by its entry."""
+
+    def passed(self, state: State, *, created: bool) -> None:
+        """A boundary was read, or ``created`` by this process, which has to store the snapshot then.
+
+        What was sealed before the boundary before this one can be dropped, if somebody has stored that one.
+        """
+        before, self._passed = self._passed, state
+        missed = False
+        if before is not None and before.seq > self.stored:
+            try:
+                self._store.size(paths.snapshot(before.seq))
+                # Entries are retired because of it: it must outlive a power cut, though another has stored it.
+                self._store.settle(paths.snapshot(before.seq))
+            except ObjectNotFoundError:
+                missed = True
+            except EosLogError:
+                pass  # It is looked for at the next boundary.
+            else:
+                self.stored = max(self.stored, before.seq)
+                self._forget(before)
+        self._mine = created or missed
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a snapshot is missing that this process should store: its own, or that of one that died."""
+        return self._mine and self._passed is not None and self._passed.seq > self.stored
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a commit should not wait for the snapshot."""
+        return self._passed is not None and self._takes_long(self._passed)
+
+    def _takes_long(self, state: State) -> bool:
+        if not self._has_threads:
+            return False
+        return len(state.partitions) >= LARGE or sum(one.rows for one in _pieces(state)) >= LARGE_ROWS
+
+    def look(self) -> int:
+        """Learn of the newest snapshot that is stored, by whomever: its entry, or -1. For who does all the upkeep.
+
+        Raises `CorruptRecordError` if there are only damaged ones.
+        """
+        found = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
+        if max((seq for seq in found if seq is not None), default=-1) <= self.stored:
+            return self.stored
+        newest = newest_snapshot(self._store)
+        if newest is not None and newest.seq > self.stored:
+            self._store.settle(paths.snapshot(newest.seq))
+            if self._passed is not None and self._passed.seq == newest.seq:
+                self._forget(self._passed)
+            self.stored = newest.seq
+        return self.stored
+
+    @property
+    def missing(self) -> int | None:
+        """The boundary that this process could store a snapshot of, if the one it knows of is older."""
+        state = self._passed
+        return state.seq if state is not None and state.seq > self.stored else None
+
+    def write(self) -> bool:
+        """Store the newest boundary's pieces and snapshot, unless they are; whether this process did.
+
+        Raises what the store raises; nothing is lost then but the memory that is kept.
+        """
+        with self._lock:
+            state = self._passed
+            if state is None or state.seq <= self.stored:
+                return False
+            # A snapshot must not outlive the entry it is the state of: the slot would be free again.
+            self._store.settle(paths.entry(state.seq, state.entries_per_folder))
+            self._pieces.save(_pieces(state))
+            with paused(when=len(state.partitions) > MANY):
+                data = encode_snapshot(state)
+            store_derived(self._store, paths.snapshot(state.seq), data)
+            self.stored = max(self.stored, state.seq)
+            forget(_pieces(state))
+        return True
+
+    def withdraw(self) -> None:
+        """Delete the snapshot that `write` has stored last: it is of another history than the log that is there now."""
+        assert self._passed is not None
+        _LOG.warning(
+            "the snapshot behind entry %d is of a history that is gone: it is deleted", self._passed.seq
+        )
+        self._store.delete(paths.snapshot(self._passed.seq))
+
+    def drop_old(self) -> int:
+        """Delete all snapshots but the newest `KEPT`; how many there were."""
+        found = sorted(
+            seq
+            for info in self._store.list(paths.SNAPSHOTS)
+            if (seq := paths.snapshot_seq(info.name)) is not None
+        )
+        for seq in found[:-KEPT]:
+            self._store.delete(paths.snapshot(seq))
+        return len(found[:-KEPT])
+
+    def _forget(self, state: State) -> None:
+        """Drop what another process has stored. It is measured first, to be found again: that may take long."""
+        if self._takes_long(state):
+            in_background(lambda: forget(_pieces(state)))
+        else:
+            forget(_pieces(state))
+
+
+def _pieces(state: State) -> list[Piece]:
+    return [
+        piece
+        for key in sorted(state.partitions)  # No order of a hash map may be seen.
+        for piece in state.partitions[key].index.pieces
+        if piece.is_held
+    ]

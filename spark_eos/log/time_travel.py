@@ -1,0 +1,242 @@
+"""A log as it was: the state behind an earlier entry, as long as the entries are there that lead to it.
+
+Retired entries lead nowhere any more. The oldest state that can be had is that of the oldest snapshot, or of entry 0
+while nothing is retired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from spark_eos.errors import (
+    CorruptRecordError,
+    InvalidRequestError,
+    ObjectNotFoundError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from spark_eos.log import paths
+from spark_eos.log.data.planner import Fetch, Isolation, partition_of, plan
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Entry
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.encoding.snapshots import decode_snapshot
+from spark_eos.protocol.index import Kind
+from spark_eos.protocol.rules import apply_entry
+from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = [
+    "Step",
+    "as_of",
+    "earliest",
+    "entry_at_time",
+    "iso",
+    "plan_as_of",
+    "replay",
+    "state_at",
+    "time_ms",
+]
+
+
+class Step(NamedTuple):
+    """An entry, and the states before and behind it."""
+
+    entry: Entry
+    before: State
+    after: State
+
+
+def state_at(log: Log, seq: int) -> State:
+    """The state behind entry ``seq``: of the nearest snapshot, and the entries from there on.
+
+    Raises `InvalidRequestError`, naming the earliest one there is, if ``seq`` is retired or not there yet.
+    """
+    newest = log.state if log.state.seq >= seq else log.follow()
+    if newest.seq == seq:
+        return newest
+    if not 0 <= seq < newest.seq:
+        raise InvalidRequestError(f"{log.url} has no entry {seq}: its entries are 0 to {newest.seq}")
+    state = next((found for found in _snapshots(log, seq)), EMPTY)
+    for step in replay(log, state, seq):
+        state = step.after
+    return state
+
+
+def entry_at_time(log: Log, timestamp_ms: int) -> int:
+    """The last entry whose time is not after ``timestamp_ms``: what there was at that time.
+
+    An entry's time is its writer's, but never before that of the entry before it, unless a wrong clock had driven it
+    ahead and it was set back (`eoslog clock --mend`). Raises `InvalidRequestError`,
+    naming the earliest time, if that entry is retired or the log began later; and for a time to come.
+    """
+    newest = log.follow()
+    if newest.timestamp_ms <= timestamp_ms:
+        now_ms = log.clock.now_ms()
+        if timestamp_ms > max(now_ms, newest.timestamp_ms):
+            raise InvalidRequestError(
+                f"{iso(timestamp_ms)} is yet to come ({iso(now_ms)} now): what {log.url} will hold then is not known"
+            )
+        return newest.seq
+    state, last = EMPTY, newest.seq
+    for found in _snapshots(log, newest.seq):
+        if found.timestamp_ms <= timestamp_ms:
+            state = found
+            break
+        last = found.seq
+    seq = state.seq
+    try:
+        for step in replay(log, state, last):
+            if step.after.timestamp_ms <= timestamp_ms:
+                seq = step.entry.seq
+            elif newest.time_resets == step.after.time_resets:
+                break  # Else the log's time may go back once more.
+    except InvalidRequestError:
+        if state is not EMPTY:
+            raise
+    if seq < 0 or (state is EMPTY and _is_retired(log, 1)):
+        first = earliest(log)
+        raise InvalidRequestError(
+            f"what {log.url} held at {iso(timestamp_ms)} is not there any more, or was not yet: the earliest is entry "
+            f"{first.seq}, of {iso(first.timestamp_ms)}"
+        )
+    return seq
+
+
+def earliest(log: Log) -> State:
+    """The oldest state that can be had."""
+    if log.follow().seq < 1 or not _is_retired(log, 1):
+        return next(replay(log, EMPTY, 0)).after
+    oldest = log.state
+    for state in _snapshots(log, log.state.seq):
+        oldest = state
+    return oldest
+
+
+def replay(log: Log, state: State, last: int) -> Iterator[Step]:
+    """The steps from ``state`` to that behind entry ``last``.
+
+    Raises `InvalidRequestError` if one of the entries is retired, `CorruptRecordError`.
+    """
+    for seq in range(state.seq + 1, last + 1):
+        name = paths.entry(seq, log.state.entries_per_folder)
+        try:
+            data = log.store.read(name)
+        except ObjectNotFoundError:
+            data = None
+        if data is None or not data.size:
+            first = earliest(log)
+            raise InvalidRequestError(
+                f"entry {seq} of {log.url} is retired: nobody knows any more what the log was like behind it. The "
+                f"earliest is entry {first.seq}, of {iso(first.timestamp_ms)}"
+            )
+        entry = decode_entry(data, seq, f"{log.url}/{name}")
+        before, (state, _) = state, apply_entry(state, entry)
+        yield Step(entry, before, state)
+
+
+def as_of(log: Log, seq: int) -> Log:
+    """A handle that shows the log as it was behind entry ``seq``. For reading; do not `Log.follow` it."""
+    return Log(log.store, log.clock, state=state_at(log, seq))
+
+
+def plan_as_of(
+    log: Log, past: Log, at: TopicPartition, start: int, end: int, isolation: Isolation
+) -> list[Fetch]:
+    """The fetches for offsets ``start`` to ``end`` as ``past`` (`as_of`) shows them; ``log`` is the one of now.
+
+    What was rolled since is read from the new files: offsets are the same. What was compacted or deleted since, as an
+    overwrite does, is read from the old ones, until a vacuum has removed them. Raises `OffsetOutOfRangeError` for
+    records that are gone.
+    """
+    then, now = past.state.topics[at.topic], log.state.topics.get(at.topic)
+    if now is None or now.topic_id != then.topic_id:
+        raise UnknownTopicOrPartitionError(
+            f"topic {at.topic!r} was deleted{' and created again' if now else ''} since entry {past.state.seq}: its "
+            "records are gone. Read as of a later entry"
+        )
+    first = partition_of(log.state, at).start
+    if start < first:
+        middle = min(first, end)
+        try:
+            deleted = _as_it_was(log, past, at, start, middle, isolation)
+        except ObjectNotFoundError as error:
+            raise OffsetOutOfRangeError(
+                f"{at} had offsets {start} to {end} at entry {past.state.seq}; those before {first} were deleted since "
+                f"(overwritten, or by retention), and a vacuum has removed their files ({error}). Read from {first} on "
+                "(startingOffsets), or as of a later entry"
+            ) from error
+        if middle == end:
+            return deleted
+        return deleted + plan_as_of(log, past, at, middle, end, isolation)
+    if _is_dense(log, at, start, end):
+        return plan(log.state, at, start, end, isolation, log.load)
+    try:
+        return _as_it_was(log, past, at, start, end, isolation)
+    except ObjectNotFoundError as error:
+        raise OffsetOutOfRangeError(
+            f"{at} was compacted after entry {past.state.seq}, and what it had then is removed ({error}). Read as of a "
+            "later entry"
+        ) from error
+
+
+def _as_it_was(
+    log: Log, past: Log, at: TopicPartition, start: int, end: int, isolation: Isolation
+) -> list[Fetch]:
+    """The fetches of the old files. Raises `ObjectNotFoundError` if one of them is not there any more."""
+    fetches = plan(past.state, at, start, end, isolation, past.load)
+    for name in {fetch.file.name for fetch in fetches}:
+        log.store.size(name)
+    return fetches
+
+
+def _is_dense(log: Log, at: TopicPartition, start: int, end: int) -> bool:
+    """Whether every offset of the range still has what it had: nothing was compacted away."""
+    for row in partition_of(log.state, at).index.scan(start, log.load):
+        if row.base_offset >= end:
+            break
+        if row.kind is Kind.NOTHING or (row.file is not None and row.file.offsets):
+            return False
+    return True
+
+
+def _snapshots(log: Log, last: int) -> Iterator[State]:
+    """The states that are stored, newest first, from that behind entry ``last`` on; damaged ones are passed over."""
+    found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
+    for seq in sorted((seq for seq in found if seq is not None and seq <= last), reverse=True):
+        name = paths.snapshot(seq)
+        try:
+            yield decode_snapshot(log.store.read(name), seq, f"{log.url}/{name}")
+        except (ObjectNotFoundError, CorruptRecordError):
+            continue
+
+
+def _is_retired(log: Log, seq: int) -> bool:
+    try:
+        return not log.store.size(paths.entry(seq, log.state.entries_per_folder))
+    except ObjectNotFoundError:
+        return seq <= log.state.seq
+
+
+# -- Times ----------------------------------------------------------------------------------------------
+
+
+def time_ms(text: str) -> int:
+    """An ISO 8601 date or time, UTC unless it says otherwise, as milliseconds since 1970. Raises ``ValueError``."""
+    # Python 3.10 does not know the Z.
+    found = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in {"Z", "z"} else text)
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=timezone.utc)
+    whole = int(found.replace(microsecond=0).timestamp())
+    return whole * 1000 + found.microsecond // 1000
+
+
+def iso(timestamp_ms: int) -> str:
+    """Milliseconds since 1970 as people read them, in UTC; as a number, if no calendar has them."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"

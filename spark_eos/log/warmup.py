@@ -1,0 +1,30 @@
+"""What is loaded and parsed before the first commit, and not in it: others may be waiting for that one.
+
+On a machine that has much to do, loading a library in the first commit of a process took seconds, during which that
+process led the others.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pyarrow as pa
+
+from spark_eos.protocol.encoding import index_blocks, snapshot_schema
+from spark_eos.protocol.encoding.schema import newest
+
+__all__ = ["ready_for_columns", "ready_to_commit"]
+
+
+@cache
+def ready_to_commit() -> None:
+    """Load what writes and reads entries, snapshots and pieces, and parse their schemas."""
+    newest()
+    snapshot_schema.schemas()
+    index_blocks.schemas()
+
+
+@cache
+def ready_for_columns() -> None:
+    """Load what Arrow needs to make columns of Python's values: before the first ones it looks for pandas."""
+    pa.array([b"", None], pa.binary())

@@ -1,0 +1,1 @@
+"""`eoslog verify`: whether everything is there, and is what the entries say."""

@@ -1,0 +1,223 @@
+"""Verification of data files: what the index refers to is there, as long as it was, with the same bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from spark_eos.errors import CorruptRecordError, InvalidRequestError, ObjectNotFoundError
+from spark_eos.log import paths
+from spark_eos.log.data.segments import read_batch
+from spark_eos.log.snapshots.index_store import Pieces
+from spark_eos.log.topics import layout_of
+from spark_eos.maintenance.verify.index_blocks import Mentioned, PieceCheck, newest_of
+from spark_eos.maintenance.verify.report import Notes, Verdict
+from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.rules.appends import staged_at
+from spark_eos.protocol.state import PartitionKey, State, Topic
+from spark_eos.storage import Store
+
+__all__ = ["DataCheck"]
+
+_REMEMBERED = 10_000
+"""Files whose size is asked for once, though many rows refer to them."""
+
+_FROM_A_COPY = "put the file back from a copy; readers of these offsets fail until then"
+
+
+class DataCheck:
+    """The data files of one state. ``quick``: whether they are there and as long as they should be, no more."""
+
+    def __init__(self, store: Store, pieces: PieceCheck, notes: Notes, *, quick: bool) -> None:
+        self._store = store
+        self._pieces = pieces
+        self._notes = notes
+        self._quick = quick
+        self._files: OrderedDict[str, str] = OrderedDict()
+        self._mentioned = Mentioned()
+        self._total = 0
+        self._missing: dict[str, int] = {}
+        """Of the topics that miss data files: where the oldest of these was begun."""
+        self._newest: dict[str, int] = {}
+        """Where the newest file of a topic was begun of those that are there."""
+        self._lost = 0
+
+    def check(self, state: State) -> None:
+        """Look at everything that the state refers to, and count what it does not."""
+        indexes = [partition.index for partition in state.partitions.values()]
+        self._total = sum(sum(piece.rows for piece in index.pieces) + len(index.tail) for index in indexes)
+        for name, topic in sorted(state.topics.items()):
+            for number in range(topic.partitions):
+                self._partition(state, topic, (topic.topic_id, number), f"{name}-{number}")
+        self._explain()
+        self._offsets(state)
+        self._unreferenced(state)
+
+    def _partition(self, state: State, topic: Topic, key: PartitionKey, label: str) -> None:
+        summary = self._notes.summary
+        summary.partitions += 1
+        partition = state.partitions[key]
+        for row in self._pieces.rows(state, key, partition):
+            summary.batches += 1
+            self._notes.at("batches", summary.batches, self._total)
+            # Nobody reads what lies before the start, and its files may be gone.
+            if row.file is None or row.batch is None or row.next_offset <= partition.start:
+                continue
+            if row.kind is Kind.DATA:
+                summary.records += row.batch.count
+            context = f"{label}, offset {row.base_offset}"
+            self._mentioned.add(row.file.name)
+            problem = self._file(row) or self._batch(row, topic, context)
+            if problem and self._is_needed(state, key, row):
+                where = "" if context in problem else f" ({context})"
+                self._notes.wrong(row.file.name, f"{problem}{where}", _FROM_A_COPY)
+                self._note_missing(row.file.name, problem)
+            elif not self._files[row.file.name]:
+                self._note_present(row.file.name)
+
+    def _note_missing(self, name: str, problem: str) -> None:
+        if problem == "is missing":
+            topic, begun = name.rpartition("/")[0], staged_at(name)
+            self._missing[topic] = min(self._missing.get(topic, begun), begun)
+            self._lost += 1
+
+    def _note_present(self, name: str) -> None:
+        topic = name.rpartition("/")[0]
+        self._newest[topic] = max(self._newest.get(topic, 0), staged_at(name))
+
+    def _explain(self) -> None:
+        """Say what came before what is missing: of each topic the newest files, so the data is older than the log."""
+        if not self._missing or any(
+            begun < self._newest.get(topic, 0) for topic, begun in self._missing.items()
+        ):
+            return
+        if not self._newest:
+            if self._lost == 1:
+                return  # The only file of the log: that says nothing.
+            self._notes.add(
+                Verdict.NOTE,
+                paths.DATA,
+                "none of the data files that entries refer to is here: data/ was not copied with the log",
+                "copy it from the log, or copy the log anew with: eoslog copy LOG DESTINATION",
+            )
+            return
+        self._notes.add(
+            Verdict.NOTE,
+            paths.DATA,
+            f"{self._lost} data files that entries refer to are missing, the newest ones of their topics: this looks "
+            "like a copy of a log whose data/ was copied before its _log/, while the log was written to",
+            "if the log itself is still there, copy its data/ again over this one (files never change), or copy the "
+            "log anew with: eoslog copy LOG DESTINATION. Otherwise the records in these files are lost",
+        )
+
+    def _file(self, row: IndexRow) -> str:
+        """What is the matter with the file as a whole; told once, for the first row that refers to it."""
+        assert row.file is not None
+        name = row.file.name
+        if name in self._files:
+            self._files.move_to_end(name)
+            return ""
+        problem = ""
+        try:
+            size = self._store.size(name)
+            if size != row.file.size:
+                problem = f"has {size} bytes, not {row.file.size}"
+        except ObjectNotFoundError:
+            problem = "is missing"
+        self._files[name] = problem
+        if len(self._files) > _REMEMBERED:
+            self._files.popitem(last=False)
+        return problem
+
+    def _batch(self, row: IndexRow, topic: Topic, context: str) -> str:
+        assert row.file is not None
+        assert row.batch is not None
+        if self._quick or self._files[row.file.name] == "is missing":
+            return ""
+        try:
+            layout = layout_of(topic, row.file.schema_version)
+            table = read_batch(self._store, row.file, row.batch, layout, context=context)
+        except ObjectNotFoundError:
+            return "is missing"
+        except CorruptRecordError as error:
+            # What it says before and behind that stands in the finding anyway.
+            told = str(error).removeprefix(f"file {row.file.name!r}, ")
+            return told.partition("; the storage does not hold")[0]
+        if row.file.offsets:
+            offsets = len(table) + sum(table.column(0).to_pylist())
+            if offsets > row.count:
+                return f"its rows take {offsets} offsets, and there are {row.count}"
+        return ""
+
+    def _is_needed(self, state: State, key: PartitionKey, row: IndexRow) -> bool:
+        """Whether the newest state still refers to the rows there: files go that were dropped or written anew."""
+        newest = newest_of(self._store, state)
+        partition = newest.partitions.get(key)
+        if partition is None or partition.start >= row.next_offset:
+            return False
+        try:
+            found = partition.index.find(row.base_offset, Pieces(self._store).load)
+        except (ObjectNotFoundError, CorruptRecordError):
+            return True
+        return found is not None and found.file == row.file
+
+    def _offsets(self, state: State) -> None:
+        for group, offsets in sorted(state.offsets.items()):
+            for (topic, number), at in sorted(offsets.items()):
+                end = state.partitions[at.topic_id, number].end
+                if at.offset > end:
+                    self._notes.add(
+                        Verdict.NOTE,
+                        f"group {group}",
+                        f"has committed offset {at.offset} for {topic}-{number}, which ends at {end}",
+                    )
+
+    def _unreferenced(self, state: State) -> None:
+        summary = self._notes.summary
+        behind: dict[int, int] = {}
+        for number, info in enumerate(self._store.list(paths.DATA)):
+            self._notes.at("data files", number, number)
+            if info.name in self._mentioned:
+                summary.files += 1
+                summary.bytes += info.size
+            else:
+                begun = _begun(info.name)
+                if begun <= state.seq + 1:
+                    summary.unreferenced_files += 1
+                    summary.unreferenced_bytes += info.size
+                if begun > state.seq:
+                    behind[begun] = behind.get(begun, 0) + 1
+        for info in self._store.list(paths.INDEX):
+            summary.unreferenced_pieces += info.name not in self._pieces.mentioned
+        # Where an entry could not be applied, it is named; what came behind it says nothing more.
+        if behind and state.seq == summary.last_entry:
+            self._behind_the_end(state, behind)
+
+    def _behind_the_end(self, state: State, behind: dict[int, int]) -> None:
+        """Files that no entry refers to, by where the log was for their writers: at its end, or further on."""
+        seq = newest_of(self._store, state).seq
+        name = paths.entry(seq, state.entries_per_folder)
+        last = max(behind)
+        if last > seq + 1:
+            count = sum(files for begun, files in behind.items() if begun > seq + 1)
+            self._notes.add(
+                Verdict.NOTE,
+                name,
+                f"is the last entry, but {count} data files were begun when the log had entry {last - 1}: the entries "
+                f"from {seq + 1} to {last - 1} are missing, and with them what they said of these files",
+                "put the entries back from a copy of the log before anything is written to it",
+            )
+        elif seq == state.seq:
+            self._notes.add(
+                Verdict.NOTE,
+                name,
+                f"is the last entry; {behind[last]} data files were begun behind it, and no entry refers to them: they "
+                "are being written, or were given up, or the last entries are missing",
+            )
+
+
+def _begun(name: str) -> int:
+    """The entry that its writer took for the next one; -1 for what is no data file of a log."""
+    try:
+        return staged_at(name)
+    except InvalidRequestError:
+        return -1

@@ -1,0 +1,223 @@
+"""Verification of indexes: every sealed piece is there, is whole, and holds what is said of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
+from spark_eos.log import paths
+from spark_eos.log.commit.tail import Tail
+from spark_eos.log.snapshots.derived import store_derived
+from spark_eos.maintenance.verify.report import Notes, Verdict
+from spark_eos.protocol.encoding.index_blocks import decode_piece, encode_piece
+from spark_eos.protocol.index import IndexRow, Piece, PieceContent
+from spark_eos.protocol.state import Partition, PartitionKey, State
+from spark_eos.storage import Store
+
+__all__ = ["Mentioned", "PieceCheck"]
+
+
+class Mentioned:
+    """Names that something refers to, as hashes: 8 bytes for each."""
+
+    def __init__(self) -> None:
+        self._hashes = array("Q")
+        self._last = ""
+        self._sorted: npt.NDArray[np.uint64] | None = None
+
+    def add(self, name: str) -> None:
+        """It is referred to; the same one several times in a row takes no more room."""
+        if name != self._last:
+            self._last = name
+            self._sorted = None
+            self._hashes.append(_hash(name))
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it was added; with a chance of less than one in 10^12 also if it was not."""
+        if self._sorted is None:
+            self._sorted = np.unique(np.array(self._hashes, np.uint64))
+        wanted = np.uint64(_hash(name))
+        at = int(np.searchsorted(self._sorted, wanted))
+        return at < len(self._sorted) and bool(self._sorted[at] == wanted)
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
+
+
+class PieceCheck:
+    """The pieces of one log. ``repair`` writes those anew whose rows were replayed from entries."""
+
+    def __init__(self, store: Store, notes: Notes, *, repair: bool) -> None:
+        self._store = store
+        self._notes = notes
+        self._repair = repair
+        self._required: frozenset[Piece] = frozenset()
+        self._told: set[str] = set()
+        self.mentioned = Mentioned()
+
+    def passed(self, state: State) -> None:
+        """A boundary: what is stored of what was sealed has to be the same; then it needs no memory."""
+        for partition in state.partitions.values():
+            for piece in partition.index.pieces:
+                self._settle(piece)
+
+    def require(self, state: State) -> None:
+        """The snapshot of this state is stored: so all of its pieces have to be, also those that are in memory."""
+        self._required = frozenset(
+            piece for partition in state.partitions.values() for piece in partition.index.pieces
+        )
+
+    def _settle(self, piece: Piece) -> None:
+        """Drop the content of what is stored as it was replayed, from the lowest level on."""
+        content = piece.content
+        if content is None:
+            return
+        for part in content:
+            if isinstance(part, Piece):
+                self._settle(part)
+        if self._is_stored(piece, content) and not any(
+            isinstance(part, Piece) and part.is_held for part in content
+        ):
+            piece.forget()
+
+    def _is_stored(self, piece: Piece, content: PieceContent) -> bool:
+        name = paths.piece(piece)
+        try:
+            data = self._store.read(name)
+        except ObjectNotFoundError:
+            return False
+        try:
+            same = decode_piece(data, piece, name) == content
+            problem = "holds other rows than the entries say"
+        except CorruptRecordError as error:
+            same, problem = False, str(error)
+        if same:
+            return True
+        if self._repair:
+            self._store.delete(name)
+            store_derived(self._store, name, encode_piece(content))
+            self._notes.add(Verdict.REPAIRED, name, problem)
+            return True
+        if name not in self._told:
+            self._told.add(name)
+            self._notes.wrong(name, problem, "verify --repair writes it anew: its entries are still there")
+        return False
+
+    # -- All rows of a partition ------------------------------------------------------------------------
+
+    def rows(self, state: State, key: PartitionKey, partition: Partition) -> Iterator[IndexRow]:
+        """The rows of a partition; what cannot be read is told and left out."""
+        for piece in partition.index.pieces:
+            yield from self._rows(state, key, piece, required=piece in self._required)
+        yield from partition.index.tail
+
+    def _rows(self, state: State, key: PartitionKey, piece: Piece, *, required: bool) -> Iterator[IndexRow]:
+        self._notes.summary.pieces += 1
+        name = paths.piece(piece)
+        self.mentioned.add(name)
+        content = piece.content
+        if content is None:
+            content = self._load(state, piece, name)
+            if content is None:
+                return
+        elif required:
+            self._restore(state, piece, content)
+        problem = _contradiction(piece, content)
+        if problem:
+            self._notes.wrong(name, problem, "no bytes are damaged: report it as an error of spark_eos")
+        for part in content:
+            if isinstance(part, Piece):
+                yield from self._rows(state, key, part, required=required or part in self._required)
+            else:
+                yield part
+
+    def _restore(self, state: State, piece: Piece, content: PieceContent) -> None:
+        """Of what was replayed from entries, and is referred to by a snapshot."""
+        name = paths.piece(piece)
+        try:
+            self._store.size(name)
+        except ObjectNotFoundError:
+            if not self.is_needed(state, piece):
+                return
+            if self._repair:
+                store_derived(self._store, name, encode_piece(content))
+                self._notes.add(Verdict.REPAIRED, name, "was missing")
+            else:
+                self._notes.wrong(
+                    name, "is missing", "verify --repair writes it anew: its entries are still there"
+                )
+
+    def _load(self, state: State, piece: Piece, name: str) -> PieceContent | None:
+        try:
+            return decode_piece(self._store.read(name), piece, name)
+        except (ObjectNotFoundError, CorruptRecordError) as error:
+            if self.is_needed(state, piece):
+                problem = "is missing" if isinstance(error, ObjectNotFoundError) else str(error)
+                self._notes.wrong(
+                    name,
+                    f"{problem}: offsets {piece.base_offset} to {piece.next_offset} of partition "
+                    f"{piece.partition[1]} of topic {_topic(state, piece)} cannot be read",
+                    "put it back from a copy of the log: the entries it was made from are retired",
+                )
+            return None
+
+    def is_needed(self, state: State, piece: Piece) -> bool:
+        """Whether the newest state still refers to the piece: it may have been written anew, and removed, meanwhile."""
+        newest = newest_of(self._store, state)
+        partition = newest.partitions.get(piece.partition)
+        if partition is None or partition.start >= piece.next_offset:
+            return False
+        found = partition.index.pieces
+        while True:
+            over = [one for one in found if one.base_offset <= piece.base_offset < one.next_offset]
+            if not over or over[0].level < piece.level:
+                return False
+            if over[0].level == piece.level:
+                return over[0] == piece
+            name = paths.piece(over[0])
+            try:
+                content = over[0].content or decode_piece(self._store.read(name), over[0], name)
+            except (ObjectNotFoundError, CorruptRecordError):
+                return True
+            found = tuple(part for part in content if isinstance(part, Piece))
+
+
+def newest_of(store: Store, state: State) -> State:
+    """The state that the log has come to since; the same one if it cannot be read on."""
+    try:
+        return Tail(store, state).follow()
+    except (ObjectNotFoundError, CorruptRecordError):
+        return state
+
+
+def _contradiction(piece: Piece, content: PieceContent) -> str:
+    """What is said of the content, and is not so; "" if all is well."""
+    rows = size = 0
+    newest, at = -(2**63), piece.base_offset
+    for part in content:
+        if part.base_offset != at:
+            return f"has a hole at offset {at}"
+        at = part.next_offset
+        newest = max(newest, part.max_timestamp_ms)
+        if isinstance(part, Piece):
+            rows, size = rows + part.rows, size + part.bytes
+        else:
+            rows, size = rows + 1, size + (0 if part.batch is None else part.batch.length)
+    said = (piece.next_offset, piece.rows, piece.bytes, piece.max_timestamp_ms)
+    if (at, rows, size, newest) == said:
+        return ""
+    return (
+        f"ends at offset {at} with {rows} rows, {size} bytes and time {newest}, but the log says offset {said[0]}, "
+        f"{said[1]} rows, {said[2]} bytes and time {said[3]}"
+    )
+
+
+def _topic(state: State, piece: Piece) -> str:
+    known = (topic.name for topic in state.topics.values() if topic.topic_id == piece.partition[0])
+    return next(known, piece.partition[0])

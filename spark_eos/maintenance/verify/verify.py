@@ -1,0 +1,65 @@
+"""Verify: walk a whole log and say what is wrong. `repair` rebuilds caches, and never touches entries or data.
+
+Caches are snapshots and the sealed pieces of indexes, as long as the entries are there that they were made from.
+All is looked at as of the entry that was the last one at the beginning; writers, readers and maintenance may go on
+meanwhile. What they have removed since is looked for in a newer state before it is called missing.
+
+Memory: the log's state, its newest index rows, and 8 bytes for each data file. Time: all of the log is read, once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from spark_eos.errors import EosLogError
+from spark_eos.log import paths
+from spark_eos.log.commit.timekeeping import MEND, is_ahead
+from spark_eos.log.time_travel import iso
+from spark_eos.maintenance.verify.chain import Chain
+from spark_eos.maintenance.verify.data import DataCheck
+from spark_eos.maintenance.verify.index_blocks import PieceCheck
+from spark_eos.maintenance.verify.report import Finding, Notes, Summary, Verdict
+from spark_eos.protocol.state import State
+from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+
+__all__ = ["Finding", "Summary", "Verdict", "verify"]
+
+
+def verify(
+    url: str | os.PathLike[str] | Store,
+    found: Callable[[Finding], None],
+    *,
+    repair: bool = False,
+    quick: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+    settings: Settings = NO_SETTINGS,
+) -> Summary:
+    """Look at everything there is of the log at ``url``; ``found`` is called with each finding as it is made.
+
+    ``quick`` reads no data and no retired entries; ``progress`` is told what is done, how much of it, of how much;
+    ``settings`` are those of an object store.
+    Raises `NotALogError`, `UnsupportedVersionError` for what a newer version wrote, and what the store raises when
+    it is not there.
+    """
+    store = url if isinstance(url, Store) else open_store(url, settings)
+    notes = Notes(found, progress)
+    pieces = PieceCheck(store, notes, repair=repair)
+    state = Chain(store, pieces, notes, repair=repair, quick=quick).walk()
+    _check_time(store, state, notes)
+    DataCheck(store, pieces, notes, quick=quick).check(state)
+    return notes.summary
+
+
+def _check_time(store: Store, state: State, notes: Notes) -> None:
+    with suppress(EosLogError):  # Who may not write cannot ask.
+        store_ms = store.now_ms()
+        if store_ms is not None and is_ahead(state, store_ms):
+            notes.add(
+                Verdict.NOTE,
+                paths.entry(state.seq, state.entries_per_folder),
+                f"the log's time is {iso(state.timestamp_ms)}, that of the store {iso(store_ms)}: a wrong clock has "
+                "driven it ahead, and what was used since does not expire",
+                MEND,
+            )

@@ -1,0 +1,1 @@
+"""Entries, snapshots and index blocks as bytes."""

@@ -1,0 +1,227 @@
+"""Pieces of an index as bytes: the same rows give the same bytes, so a piece is known by its checksum.
+
+Rows are columns (one Avro array each), and files are listed once: most rows of a piece share theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from io import BytesIO
+from typing import Any, TypeAlias
+
+import google_crc32c
+from immutables import Map
+
+from spark_eos.errors import CorruptRecordError
+from spark_eos.protocol.encoding.frame import Frame
+from spark_eos.protocol.encoding.schema import ROW_COLUMNS, array, file_of, fingerprint, record, rows_of
+from spark_eos.protocol.index import IndexRow, Kind, Measures, Piece, PieceContent, Rows
+from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
+
+__all__ = [
+    "PIECES",
+    "checksum",
+    "decode_piece",
+    "encode_piece",
+    "piece_columns",
+    "read_pieces",
+    "read_rows",
+    "rows_columns",
+    "schemas",
+    "seal_pieces",
+    "seal_rows",
+    "seal_tail",
+]
+
+Aborted: TypeAlias = "Map[tuple[int, int], bool]"
+"""Producer ids and numbers of aborted transactions."""
+
+_FRAME = Frame(b"EOSIDX", "piece of an index", 1)
+
+_PIECE_COLUMNS = (*("level", "base_offset", "next_offset", "rows", "bytes", "max_timestamp_ms", "crc"),)
+
+_MOST_BYTES = 2**63 - 1
+"""Nothing has more: a sum that says so is of a request that lied, and has to be written down all the same."""
+
+PIECES = record("Pieces", **{name: array("long") for name in _PIECE_COLUMNS})
+
+WRITTEN = (record("Piece", content=[rows_of(file_of(3)), PIECES]),)
+"""Every schema of pieces that a release ever wrote, oldest first."""
+
+
+@cache
+def schemas() -> dict[bytes, Any]:
+    """Them all by their fingerprints, as fastavro takes them."""
+    from fastavro.schema import parse_schema
+
+    return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
+
+
+def seal_rows(partition: tuple[str, int], rows: tuple[IndexRow, ...]) -> Piece:
+    """A piece of level 0, with its content."""
+    return Piece(partition, 0, rows[0].base_offset, rows[-1].next_offset, len(rows), _of_rows, rows)
+
+
+def seal_tail(partition: tuple[str, int], tail: Rows, start: int, end: int, aborted: Aborted) -> Piece:
+    """A piece of level 0 with the rows number ``start`` to ``end - 1`` of a tail, which stay as they are for now."""
+    unsealed = _Unsealed(tail, start, end, aborted)
+    first, last = tail[start].base_offset, tail[end - 1].next_offset
+    return Piece(partition, 0, first, last, end - start, _of_rows, unsealed)
+
+
+def seal_pieces(pieces: tuple[Piece, ...]) -> Piece:
+    """A piece one level up, with its content."""
+    first, last = pieces[0], pieces[-1]
+    rows = sum(piece.rows for piece in pieces)
+    return Piece(
+        first.partition, first.level + 1, first.base_offset, last.next_offset, rows, _of_pieces, pieces
+    )
+
+
+class _Unsealed:
+    """The rows of a piece, as long as they are not stored: as small as in the tail."""
+
+    __slots__ = ("_aborted", "_end", "_start", "_tail")
+
+    def __init__(self, tail: Rows, start: int, end: int, aborted: Aborted) -> None:
+        self._tail, self._start, self._end, self._aborted = tail, start, end, aborted
+
+    def __call__(self) -> tuple[IndexRow, ...]:
+        rows = self._tail[self._start : self._end]
+        return tuple([self._marked(row) for row in rows] if self._aborted else rows)
+
+    def _marked(self, row: IndexRow) -> IndexRow:
+        stamp = row.producer
+        if row.kind is Kind.DATA and (stamp.producer_id, stamp.number) in self._aborted:
+            return row._replace(kind=Kind.ABORTED)
+        return row
+
+
+def _of_rows(rows: Any) -> Measures:
+    size = min(sum(row.batch.length for row in rows if row.batch is not None), _MOST_BYTES)
+    return Measures(size, max(row.max_timestamp_ms for row in rows), google_crc32c.value(_body(rows)))
+
+
+def _of_pieces(pieces: Any) -> Measures:
+    size = min(sum(piece.bytes for piece in pieces), _MOST_BYTES)
+    newest = max(piece.max_timestamp_ms for piece in pieces)
+    return Measures(size, newest, google_crc32c.value(_body(pieces)))
+
+
+def checksum(pieces: Iterable[Piece]) -> int:
+    """What `ReplaceSegments` says of the pieces that it replaces."""
+    return int(google_crc32c.value(repr([piece.identity for piece in pieces]).encode()))
+
+
+def encode_piece(content: PieceContent) -> bytes:
+    """The bytes that are stored for a piece with this content."""
+    return _FRAME.wrap(_body(content), next(reversed(schemas())))
+
+
+def decode_piece(data: Any, piece: Piece, where: str) -> PieceContent:
+    """The content of ``piece`` from its bytes. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
+    from fastavro import schemaless_reader
+
+    body, schema = _FRAME.unwrap(data, schemas(), where)
+    if google_crc32c.value(body) != piece.crc:
+        raise CorruptRecordError(f"{where} holds another piece than the one the log knows of")
+    try:
+        columns: Any = schemaless_reader(BytesIO(body), schema, None)
+        content = columns["content"]
+        if piece.level:
+            return tuple(read_pieces(piece.partition, content))
+        return tuple(read_rows(piece.partition[1], content))
+    except Exception as error:
+        raise CorruptRecordError(f"{where} is no valid piece of an index: {error!r}") from error
+
+
+def _body(content: PieceContent) -> bytes:
+    from fastavro import schemaless_writer
+
+    stream = BytesIO()
+    branch: tuple[str, Any] = (
+        ("Pieces", piece_columns(content))
+        if isinstance(content[0], Piece)
+        else ("Rows", rows_columns(content))
+    )
+    schemaless_writer(stream, list(schemas().values())[-1], {"content": branch})
+    return stream.getvalue()
+
+
+# -- Values to Avro -------------------------------------------------------------------------------------
+
+
+def rows_columns(rows: Sequence[IndexRow]) -> dict[str, Any]:
+    """Index rows as columns."""
+    files: dict[FileRef, int] = {}
+    table = [_row(row, files) for row in rows]
+    columns = zip(*table, strict=True) if table else ((),) * len(ROW_COLUMNS)
+    return {
+        "files": [file._asdict() for file in files],
+        **dict(zip(ROW_COLUMNS, map(list, columns), strict=True)),
+    }
+
+
+def _row(row: IndexRow, files: dict[FileRef, int]) -> tuple[int, ...]:
+    head = (row.base_offset, row.count, int(row.kind), *row.producer, row.max_timestamp_ms)
+    if row.file is None or row.batch is None:
+        return (*head, -1, 0, 0, 0, 0, 0, 0, 0)
+    batch = row.batch
+    return (
+        *head,
+        files.setdefault(row.file, len(files)),
+        batch.position,
+        batch.length,
+        batch.crc,
+        batch.count,
+        batch.min_timestamp_ms,
+        batch.max_timestamp_ms,
+        batch.base_sequence,
+    )
+
+
+def piece_columns(pieces: Iterable[Piece]) -> dict[str, Any]:
+    """What a state keeps of pieces, as columns."""
+    table = [piece.identity[1:] for piece in pieces]
+    columns = zip(*table, strict=True) if table else ((),) * len(_PIECE_COLUMNS)
+    return dict(zip(_PIECE_COLUMNS, map(list, columns), strict=True))
+
+
+# -- Avro to values -------------------------------------------------------------------------------------
+
+
+def read_rows(partition: int, columns: dict[str, Any]) -> Iterable[IndexRow]:
+    """The rows that `rows_columns` wrote."""
+    files = [FileRef(**{**file, "omitted": tuple(file["omitted"])}) for file in columns["files"]]
+    kinds = list(Kind)
+    for (
+        base,
+        count,
+        kind,
+        pid,
+        epoch,
+        number,
+        newest,
+        file,
+        position,
+        length,
+        crc,
+        records,
+        low,
+        high,
+        seq,
+    ) in zip(*(columns[name] for name in ROW_COLUMNS), strict=True):
+        stamp = ProducerStamp(pid, epoch, number)
+        if file < 0:
+            yield IndexRow(base, count, kinds[kind], stamp, newest)
+        else:
+            batch = BatchRef(partition, records, position, length, crc, low, high, seq)
+            yield IndexRow(base, count, kinds[kind], stamp, newest, files[file], batch)
+
+
+def read_pieces(partition: tuple[str, int], columns: dict[str, Any]) -> Iterable[Piece]:
+    """The pieces that `piece_columns` wrote, without their content."""
+    for row in zip(*(columns[name] for name in _PIECE_COLUMNS), strict=True):
+        level, base, end, rows, *measures = row
+        yield Piece(partition, level, base, end, rows, Measures(*measures))

@@ -1,0 +1,188 @@
+"""The Avro schemas of snapshots. One that was written never changes: a new one is added behind it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from spark_eos.protocol.encoding.index_blocks import PIECES
+from spark_eos.protocol.encoding.schema import (
+    OFFSETS,
+    array,
+    file_of,
+    fingerprint,
+    optional,
+    record,
+    rows_of,
+    source_of,
+)
+
+__all__ = ["WRITTEN", "schemas"]
+
+
+def _partitions() -> dict[str, Any]:
+    """All partitions at once: a column of numbers costs a hundredth of a record for each.
+
+    ``runs`` are partitions whose numbers follow one another. Of those that have any, ``others`` have transactions and
+    pieces; ``tails`` the newest rows (`spark_eos.protocol.index_rows.Rows.pack`): for each the number of its
+    partition, how many rows are open, bytes and blocks. ``lists`` are the heads of blocks: each row's number in
+    ``heads``, of which each has kind, producer id, epoch, transaction number, and the number of its file or -1.
+    """
+    longs = array("long")
+    return record(
+        "Partitions",
+        runs=array(record("Run", topic_id="string", first="long", count="long")),
+        starts=longs,
+        ends=longs,
+        others=array(record("Other", at="long", open=array(longs), aborted=array(longs), pieces=PIECES)),
+        tails=longs,
+        body="bytes",
+        blocks=longs,
+        lists=array(longs),
+        heads=longs,
+        files=array(file_of(3)),
+    )
+
+
+def _schema(version: int) -> dict[str, Any]:
+    """The schema of a version.
+
+    1: the first. 2: where a transaction began. 3: names of sources, former ones, and whether a query keeps state.
+    4: the rules by which requests are judged, the lineages, and how often the time was set back.
+    5: offsets, and partitions that a producer or a member has, as columns.
+    """
+    longs, text = array("long"), array("string")
+    pair = record("Pair", name="string", value="string")
+    key = record("Key", topic_id="string", partition="long")
+    offset = record(
+        "CommittedOffset",
+        topic="string",
+        partition="long",
+        topic_id="string",
+        offset="long",
+        metadata="string",
+        timestamp_ms="long",
+    )
+    place = record(
+        "PartitionOffset",
+        topic="string",
+        topic_id="string",
+        partition="long",
+        offset="long",
+        metadata="string",
+    )
+    partition = record(
+        "Partition",
+        key=key,
+        start="long",
+        end="long",
+        open=array(longs),
+        aborted=array(longs),
+        pieces=PIECES,
+        tail=rows_of(file_of(3)),
+    )
+    producer = record(
+        "Producer",
+        producer_id="long",
+        epoch="long",
+        transactional_id=optional("string"),
+        timeout_ms="long",
+        number="long",
+        transaction="string",
+        started_ms="long",
+        last_ms="long",
+        touched=array("Key" if version < 4 else key) if version < 5 else array("Run"),
+        pending=array(record("Pending", group="string", offset=offset)),
+        sequences=array(record("Sequences", key="Key", ranges=array(longs)))
+        if version < 5
+        else record("Windows", runs=array("Run"), counts=longs, numbers=longs),
+        runs=text,
+        **({"started_seq": "long"} if version >= 2 else {}),
+    )
+    member = record(
+        "Member",
+        member_id="string",
+        topics=text,
+        assignors=text,
+        session_timeout_ms="long",
+        instance_id=optional("string"),
+        client_id="string",
+        generation="long",
+        held=array("Key" if version < 5 else "Run"),
+    )
+    group = record(
+        "Group",
+        name="string",
+        generation="long",
+        assignor="string",
+        members=array(member),
+        assignment=array(
+            record("Share", member_id="string", partitions=array("Key" if version < 5 else "Run"))
+        ),
+        empty_since_ms="long",
+    )
+    source = (
+        source_of("Offsets")
+        if version >= 5
+        else record(
+            "SourceProgress",
+            start=optional("string"),
+            end=optional("string"),
+            group=optional("string"),
+            start_offsets=array(place),
+            end_offsets=array("PartitionOffset"),
+            **({"name": optional("string")} if version >= 3 else {}),
+        )
+    )
+    query = record(
+        "Query",
+        name="string",
+        query_id="string",
+        batch_id="long",
+        sources=array(source),
+        **({"former": array("SourceProgress"), "stateful": optional("boolean")} if version >= 3 else {}),
+    )
+    topic = record(
+        "Topic",
+        name="string",
+        topic_id="string",
+        partitions="long",
+        config=array(pair),
+        schemas=array("bytes"),
+    )
+    return record(
+        "Snapshot",
+        seq="long",
+        log_id="string",
+        timestamp_ms="long",
+        next_producer_id="long",
+        staging_floor="long",
+        **(
+            {"rules": "long", "lineage": "bytes", "lineages": "bytes", "time_resets": "long"}
+            if version >= 4
+            else {}
+        ),
+        snapshot_interval="long",
+        entries_per_folder="long",
+        topics=array(topic),
+        config=array("Pair"),
+        partitions=array(partition) if version < 4 else _partitions(),
+        producers=array(producer),
+        offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset")))
+        if version < 5
+        else array(record("GroupOffsets", group="string", offsets=OFFSETS, timestamps=longs)),
+        groups=array(group),
+        queries=array(query),
+    )
+
+
+WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4), _schema(5))
+"""Every schema of snapshots that a release ever wrote, oldest first."""
+
+
+@cache
+def schemas() -> dict[bytes, Any]:
+    """Them all by their fingerprints, as fastavro takes them."""
+    from fastavro.schema import parse_schema
+
+    return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}

@@ -1,0 +1,355 @@
+"""A state as bytes: the same state gives the same bytes, and they give the same state.
+
+A snapshot is a cache of the entries it covers, until they are retired; then it stands for them.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from itertools import chain
+from typing import Any
+
+from immutables import Map
+
+from spark_eos.errors import CorruptRecordError
+from spark_eos.protocol.actions import PartitionOffset
+from spark_eos.protocol.encoding.frame import Frame
+from spark_eos.protocol.encoding.index_blocks import read_pieces, read_rows
+from spark_eos.protocol.encoding.offset_columns import (
+    offset_columns,
+    read_offsets,
+    read_runs,
+    read_source,
+    runs_of,
+    source_columns,
+)
+from spark_eos.protocol.encoding.snapshot_partitions import partition_columns, read_partitions
+from spark_eos.protocol.encoding.snapshot_schema import schemas
+from spark_eos.protocol.index import Index, Rows
+from spark_eos.protocol.state import (
+    CommittedOffset,
+    Group,
+    Member,
+    Partition,
+    PartitionKey,
+    Producer,
+    Query,
+    State,
+    Topic,
+    TransactionState,
+)
+
+__all__ = ["decode_snapshot", "encode_snapshot"]
+
+_FRAME = Frame(b"EOSSNP", "snapshot", 1)
+
+
+def encode_snapshot(state: State) -> bytes:
+    """The bytes of the state; the content of pieces is not in them."""
+    from fastavro import schemaless_writer
+
+    newest, schema = list(schemas().items())[-1]
+    stream = BytesIO()
+    schemaless_writer(stream, schema, _state(state))
+    return _FRAME.wrap(stream.getvalue(), newest)
+
+
+def decode_snapshot(data: Any, seq: int, where: str) -> State:
+    """The state behind entry ``seq``. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
+    from fastavro import schemaless_reader
+
+    body, schema = _FRAME.unwrap(data, schemas(), where)
+    try:
+        fields: Any = schemaless_reader(BytesIO(body), schema, None)
+        state = _read_state(fields)
+    except Exception as error:
+        raise CorruptRecordError(f"{where} is no valid snapshot: {error!r}") from error
+    if state.seq != seq:
+        raise CorruptRecordError(f"{where} is the state behind entry {state.seq}, not entry {seq}")
+    return state
+
+
+# -- Values to Avro -------------------------------------------------------------------------------------
+
+
+def _state(state: State) -> dict[str, Any]:
+    plain = (
+        "seq",
+        "log_id",
+        "timestamp_ms",
+        "next_producer_id",
+        "staging_floor",
+        "rules",
+        "lineage",
+        "lineages",
+        "time_resets",
+    )
+    return {
+        **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},
+        "topics": [
+            {
+                "name": topic.name,
+                "topic_id": topic.topic_id,
+                "partitions": topic.partitions,
+                "config": _pairs(topic.config),
+                "schemas": list(topic.schemas),
+            }
+            for _, topic in sorted(state.topics.items())
+        ],
+        "config": _pairs(state.config),
+        "partitions": partition_columns(state.partitions),
+        "producers": [_producer(state.producers[number]) for number in sorted(state.producers)],
+        "offsets": [_group_offsets(group, offsets) for group, offsets in sorted(state.offsets.items())],
+        "groups": [_group(name, state.groups[name]) for name in sorted(state.groups)],
+        "queries": [
+            {
+                "name": name,
+                "query_id": query.query_id,
+                "batch_id": query.batch_id,
+                "sources": [*map(source_columns, query.sources)],
+                "former": [*map(source_columns, query.former)],
+                "stateful": query.stateful,
+            }
+            for name, query in sorted(state.queries.items())
+        ],
+    }
+
+
+def _group_offsets(group: str, offsets: Map[tuple[str, int], CommittedOffset]) -> dict[str, Any]:
+    found = [
+        (PartitionOffset(topic, at.topic_id, number, at.offset, at.metadata), at.timestamp_ms)
+        for (topic, number), at in sorted(offsets.items())
+    ]
+    return {
+        "group": group,
+        "offsets": offset_columns([at for at, _ in found]),
+        "timestamps": [timestamp_ms for _, timestamp_ms in found],
+    }
+
+
+def _pairs(config: Map[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in sorted(config.items())]
+
+
+def _offset(topic: str, number: int, at: CommittedOffset) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": number,
+        "topic_id": at.topic_id,
+        "offset": at.offset,
+        "metadata": at.metadata,
+        "timestamp_ms": at.timestamp_ms,
+    }
+
+
+def _producer(producer: Producer) -> dict[str, Any]:
+    plain = (
+        "producer_id",
+        "epoch",
+        "transactional_id",
+        "timeout_ms",
+        "number",
+        "started_ms",
+        "last_ms",
+        "started_seq",
+    )
+    return {
+        **{name: getattr(producer, name) for name in plain},
+        "transaction": producer.transaction.value,
+        "touched": runs_of(sorted(producer.touched)),
+        "pending": [
+            {"group": group, "offset": _offset(topic, number, at)}
+            for (group, topic, number), at in sorted(producer.pending.items())
+        ],
+        "sequences": _windows(producer),
+        "runs": list(producer.runs),
+    }
+
+
+def _windows(producer: Producer) -> dict[str, Any]:
+    windows = sorted(producer.sequences.items())
+    return {
+        "runs": runs_of(key for key, _ in windows),
+        "counts": [len(window) for _, window in windows],
+        "numbers": [*chain.from_iterable(window for _, window in windows)],
+    }
+
+
+def _group(name: str, group: Group) -> dict[str, Any]:
+    return {
+        "name": name,
+        "generation": group.generation,
+        "assignor": group.assignor,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "topics": list(member.topics),
+                "assignors": list(member.assignors),
+                "session_timeout_ms": member.session_timeout_ms,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "generation": member.generation,
+                "held": runs_of(member.held),
+            }
+            for _, member in sorted(group.members.items())
+        ],
+        "assignment": [
+            {"member_id": member_id, "partitions": runs_of(share)}
+            for member_id, share in sorted(group.assignment.items())
+        ],
+        "empty_since_ms": group.empty_since_ms,
+    }
+
+
+# -- Avro to values -------------------------------------------------------------------------------------
+
+
+def _read_state(fields: dict[str, Any]) -> State:
+    producers = {one["producer_id"]: _read_producer(one, fields["seq"]) for one in fields.pop("producers")}
+    partitions = fields.pop("partitions")
+    fields.setdefault("rules", 1)  # Up to schema 3 there were no others.
+    topics = [
+        Topic(
+            one["name"],
+            one["topic_id"],
+            one["partitions"],
+            _read_pairs(one["config"]),
+            tuple(one["schemas"]),
+        )
+        for one in fields.pop("topics")
+    ]
+    return State(
+        topics=Map({topic.name: topic for topic in topics}),
+        config=_read_pairs(fields.pop("config")),
+        partitions=Map(
+            read_partitions(partitions)
+            if isinstance(partitions, dict)
+            else {_read_key(one["key"]): _read_partition(one) for one in partitions}  # Up to schema 3.
+        ),
+        producers=Map(producers),
+        transactional_ids=Map(
+            {
+                one.transactional_id: one.producer_id
+                for one in producers.values()
+                if one.transactional_id is not None
+            }
+        ),
+        open_transactions=Map(
+            {
+                one.producer_id: True
+                for one in producers.values()
+                if one.transaction is TransactionState.ONGOING
+            }
+        ),
+        offsets=Map({one["group"]: _read_group_offsets(one) for one in fields.pop("offsets")}),
+        groups=Map({one["name"]: _read_group(one) for one in fields.pop("groups")}),
+        queries=Map({one["name"]: _read_query(one) for one in fields.pop("queries")}),
+        **fields,
+    )
+
+
+def _read_pairs(pairs: list[dict[str, str]]) -> Map[str, str]:
+    return Map({pair["name"]: pair["value"] for pair in pairs})
+
+
+def _read_key(key: dict[str, Any]) -> PartitionKey:
+    return key["topic_id"], key["partition"]
+
+
+def _read_partition(fields: dict[str, Any]) -> Partition:
+    key = _read_key(fields["key"])
+    return Partition(
+        fields["start"],
+        fields["end"],
+        Index(
+            tuple(read_pieces(key, fields["pieces"])),
+            Rows(list(read_rows(key[1], fields["tail"]))),
+        ),
+        Map(dict(fields["open"])),
+        Map(dict.fromkeys(map(tuple, fields["aborted"]), True)),
+    )
+
+
+def _read_keys(fields: list[dict[str, Any]]) -> tuple[PartitionKey, ...]:
+    if fields and "partition" in fields[0]:
+        return tuple(map(_read_key, fields))  # Up to schema 4.
+    return tuple(read_runs(fields))
+
+
+def _read_group_offsets(fields: dict[str, Any]) -> Map[tuple[str, int], CommittedOffset]:
+    offsets = fields["offsets"]
+    if not isinstance(offsets, dict):
+        return Map(map(_read_offset, offsets))  # Up to schema 4.
+    return Map(
+        {
+            (at.topic, at.partition): CommittedOffset(at.topic_id, at.offset, at.metadata, timestamp_ms)
+            for at, timestamp_ms in zip(read_offsets(offsets), fields["timestamps"], strict=True)
+        }
+    )
+
+
+def _read_windows(fields: Any) -> Map[PartitionKey, tuple[int, ...]]:
+    if not isinstance(fields, dict):  # Up to schema 4.
+        return Map((_read_key(one["key"]), tuple(chain.from_iterable(one["ranges"]))) for one in fields)
+    numbers, at, windows = fields["numbers"], 0, {}
+    for key, count in zip(read_runs(fields["runs"]), fields["counts"], strict=True):
+        windows[key] = tuple(numbers[at : at + count])
+        at += count
+    if at != len(numbers):
+        raise CorruptRecordError("sequence numbers that belong to no partition")
+    return Map(windows)
+
+
+def _read_offset(fields: dict[str, Any]) -> tuple[tuple[str, int], CommittedOffset]:
+    at = CommittedOffset(fields["topic_id"], fields["offset"], fields["metadata"], fields["timestamp_ms"])
+    return (fields["topic"], fields["partition"]), at
+
+
+def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
+    pending = {}
+    transaction = TransactionState(fields["transaction"])
+    if transaction is TransactionState.ONGOING:
+        fields.setdefault("started_seq", seq)  # Schema 1 does not say where it began: here at the latest.
+    for one in fields["pending"]:
+        (topic, number), at = _read_offset(one["offset"])
+        pending[one["group"], topic, number] = at
+    return Producer(
+        **{
+            **fields,
+            "transaction": transaction,
+            "touched": Map((key, True) for key in _read_keys(fields["touched"])),
+            "pending": Map(pending),
+            "sequences": _read_windows(fields["sequences"]),
+            "runs": tuple(fields["runs"]),
+        }
+    )
+
+
+def _read_group(fields: dict[str, Any]) -> Group:
+    members = {}
+    for one in fields["members"]:
+        members[one["member_id"]] = Member(
+            **{
+                **one,
+                "topics": tuple(one["topics"]),
+                "assignors": tuple(one["assignors"]),
+                "held": _read_keys(one["held"]),
+            }
+        )
+    return Group(
+        fields["generation"],
+        fields["assignor"],
+        Map(members),
+        Map({one["member_id"]: _read_keys(one["partitions"]) for one in fields["assignment"]}),
+        fields["empty_since_ms"],
+    )
+
+
+def _read_query(fields: dict[str, Any]) -> Query:
+    return Query(
+        fields["query_id"],
+        fields["batch_id"],
+        tuple(map(read_source, fields["sources"])),
+        tuple(map(read_source, fields.get("former", ()))),
+        fields.get("stateful"),
+    )

@@ -1,0 +1,322 @@
+"""Proof that the rows of a micro-batch are those between the source offsets that are committed with them.
+
+Spark plans a micro-batch in one Python process, reads it in others, and commits it in yet another one. It hands
+over no offsets between them. So the source leaves notes, and the sink compares them with the checkpoint:
+
+- `note_plan`, in the driver: from where to where the source has planned;
+- `note_read`, in the tasks: which part of that plan a task has read to its end;
+- `reads_of_task`, in the tasks of the sink: what has been read beside them, which goes to the driver with the
+  task's message;
+- `require_proof`, at the commit: refuses what does not belong together.
+
+Notes are small files in a folder of the JVM that started the process (``SPARK_LOCAL_DIRS``: the driver's, or the
+executor's), which deletes it when it ends. They cost no request to the store.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark import TaskContext
+
+from spark_eos.errors import CheckpointMismatchError, StorageError
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.source.offsets import SourceOffset
+
+__all__ = ["Part", "Plan", "PlanNotes", "Read", "note_read", "reads_of_task", "require_proof"]
+
+_KEPT = 2
+"""Notes of so many micro-batches stay: the one that runs, and the one before it."""
+
+
+class Part(NamedTuple):
+    """Offsets ``start`` to ``end - 1`` of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} from {self.start} to {self.end}"
+
+
+class Plan(NamedTuple):
+    """What a source plans for a micro-batch: one part for each partition, in order."""
+
+    log_id: str
+    topic_ids: tuple[tuple[str, str], ...]
+    parts: tuple[Part, ...]
+
+    @staticmethod
+    def between(begin: Mapping[TopicPartition, int], finish: SourceOffset) -> Plan:
+        """The plan from ``begin`` to ``finish``; partitions that are not in ``begin`` start at their first offset."""
+        return Plan(
+            finish.log_id,
+            tuple(sorted(finish.topic_ids.items())),
+            tuple(
+                Part(at.topic, at.partition, begin.get(at, finish.initial.get(at, 0)), end)
+                for at, end in sorted(finish.positions.items())
+            ),
+        )
+
+    @property
+    def digest(self) -> str:
+        """A name for the plan: equal plans have the same one."""
+        return _digest(self)
+
+    @property
+    def end_digest(self) -> str:
+        """A name for where the plan ends: the same for plans from other starts."""
+        return _digest([self.log_id, self.topic_ids, [part._replace(start=0) for part in self.parts]])
+
+    def __str__(self) -> str:
+        return ", ".join(str(part) for part in self.parts if part.start != part.end) or "no offsets"
+
+
+class Read(NamedTuple):
+    """Task ``number`` of the ``of`` tasks of a plan has read these parts to their ends."""
+
+    digest: str
+    number: int
+    of: int
+    parts: tuple[Part, ...]
+
+
+class PlanNotes:
+    """The notes of one source of one query run."""
+
+    def __init__(self) -> None:
+        self._owner = uuid.uuid4().hex
+        self._process = _this_process()
+        self._kept: deque[Path] = deque()
+
+    def note(self, plan: Plan) -> None:
+        """Say that this is what is planned. Raises `StorageError` if the note cannot be written."""
+        path = _folder() / "plans" / f"{plan.digest}.{plan.end_digest}.{self._process}.{self._owner}"
+        try:
+            _touch(path)
+        except OSError as error:
+            raise StorageError(
+                f"the source cannot note what it has planned in {path.parent} (SPARK_LOCAL_DIRS): {error}. Without "
+                "this note the sink refuses the micro-batch: make room there, or let Spark use another spark.local.dir"
+            ) from error
+        if path not in self._kept:
+            self._kept.append(path)
+        while len(self._kept) > _KEPT:
+            self._kept.popleft().unlink(missing_ok=True)
+
+
+def note_read(read: Read) -> None:
+    """Say what this task has read. Nothing, outside of a micro-batch; without room, the plan's note has to do."""
+    where = _place_of_task()
+    if where is None:
+        return
+    folder, attempt = where
+    with suppress(OSError):
+        _write(folder / f"{read.digest}.{read.number}.{attempt}", json.dumps(read))
+        _forget_before(folder)
+
+
+def reads_of_task() -> tuple[Read, ...]:
+    """What was read for the rows of this task, as far as it was read on this machine.
+
+    Behind a shuffle the rows come from other tasks: then all that was read here and has not been told yet.
+    """
+    where = _place_of_task()
+    if where is None:
+        return ()
+    folder, attempt = where
+    names = sorted(path for path in _names(folder) if not path.name.endswith(".told"))
+    own = [path for path in names if path.name.endswith(f".{attempt}")]
+    if own:
+        return tuple(_read(path) for path in own)
+    taken = []
+    for path in names:
+        told = path.with_name(f"{path.name}.told")
+        with suppress(FileNotFoundError):  # Another task was faster.
+            path.rename(told)
+            taken.append(_read(told))
+    return tuple(taken)
+
+
+def require_proof(
+    plans: Sequence[Plan], reads: Iterable[Read], *, batch_id: int, may_be_away: Collection[Plan] = ()
+) -> tuple[Plan, ...]:
+    """Raise `CheckpointMismatchError` unless ``plans``, from the checkpoint, are what was planned and read.
+
+    Of each plan either all tasks have told what they have read, and it is the whole plan, or the source has noted
+    this very plan in this driver, and its process lives. No task may have read for another plan.
+
+    Returns those of the plans ``may_be_away`` to whose ends nothing was planned: their sources are not in the query.
+    """
+    by_plan: dict[str, dict[int, Read]] = {}
+    for read in reads:
+        by_plan.setdefault(read.digest, {})[read.number] = read
+    known = {plan.digest for plan in plans}
+    for digest, found in by_plan.items():
+        if digest not in known:
+            parts = [part for read in found.values() for part in read.parts]
+            raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
+    away = []
+    for plan in plans:
+        found = by_plan.get(plan.digest, {})
+        of = next((read.of for read in found.values()), -1)
+        if len(found) == of:
+            parts = [part for read in found.values() for part in read.parts]
+            if not _tile(plan, parts):
+                raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
+            continue
+        noted = _noted()
+        if plan.digest in noted:
+            continue
+        if plan in may_be_away and not found and plan.end_digest not in noted.values():
+            away.append(plan)
+            continue
+        raise _refused(
+            batch_id,
+            plans,
+            f"nothing that was planned for {plan} (Spark does not plan a source of which the query can use no row, "
+            "for instance behind limit(0): leave such a source out of the query)",
+        )
+    return tuple(away)
+
+
+def _noted() -> dict[str, str]:
+    """The ends of what sources have planned whose processes live, by the plans' digests."""
+    notes = [path.name.split(".") for path in _names(_folder() / "plans")]
+    return {name: end for name, end, process, _ in notes if _lives(process)}
+
+
+def _tile(plan: Plan, parts: Sequence[Part]) -> bool:
+    """Whether the parts make up the plan: no offset is missing, and none is there twice."""
+    reached = {(part.topic, part.partition): part.start for part in plan.parts}
+    for part in sorted(parts):
+        at = (part.topic, part.partition)
+        if reached.get(at) != part.start:
+            return False
+        reached[at] = part.end
+    return all(reached[part.topic, part.partition] == part.end for part in plan.parts)
+
+
+def _refused(batch_id: int, plans: Sequence[Plan], found: str) -> CheckpointMismatchError:
+    recorded = "; ".join(map(str, plans))
+    return CheckpointMismatchError(
+        f"the checkpoint records that batch {batch_id} reads {recorded}, but the tasks of this run have read {found}: "
+        "the rows and the offsets do not belong together. Nothing was written. Start the query again, which plans the "
+        "batch anew; if that does not help, start from a new checkpoint with startingOffsets=committed and the same "
+        "transactional.id, and report this error"
+    )
+
+
+def _digest(found: object) -> str:
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:32]
+
+
+def _this_process() -> str:
+    """This process, and no other one that gets its number later."""
+    return f"{os.getpid()}-{_began(os.getpid())}"
+
+
+def _lives(process: str) -> bool:
+    """Whether the process is there. That of a query that has ended is not: its notes say nothing of a later query."""
+    number, _, began = process.partition("-")
+    if began != _began(int(number)):
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _began(number: int) -> str:
+    """When a process began, in the kernel's ticks; "gone" for one that is over, "" where the kernel does not tell."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return "gone" if Path("/proc/self/stat").exists() else ""
+    except OSError:
+        return "gone"
+    return "gone" if fields[0] in "ZX" else fields[19]
+
+
+def _place_of_task() -> tuple[Path, int] | None:
+    """The folder for what the tasks of this micro-batch have read here, and the number of this attempt of a task."""
+    context = TaskContext.get()
+    if context is None:
+        return None
+    run, batch = (
+        context.getLocalProperty("spark.jobGroup.id"),
+        context.getLocalProperty("streaming.sql.batchId"),
+    )
+    if not run or not batch or not batch.isdecimal():
+        return None
+    return _folder() / "reads" / run / batch, context.taskAttemptId()
+
+
+def _forget_before(folder: Path) -> None:
+    """Delete what was read for micro-batches that are over."""
+    for other in _names(folder.parent):
+        if other.name.isdecimal() and int(other.name) <= int(folder.name) - _KEPT:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _touch(path: Path) -> None:
+    try:
+        path.touch()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def _read(path: Path) -> Read:
+    digest, number, of, parts = json.loads(path.read_text())
+    return Read(digest, number, of, tuple(Part(*part) for part in parts))
+
+
+def _names(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if not path.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+
+
+def _folder() -> Path:
+    """The same for all Python processes of one JVM, and of no other."""
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return Path(local, "eoslog") if local else _of_this_process()
+
+
+@cache
+def _of_this_process() -> Path:
+    """Where there is no Spark, all is in one process."""
+    made, maker = tempfile.mkdtemp(prefix="eoslog-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == maker:  # Not at the end of a process that was forked from this one.
+            shutil.rmtree(made, ignore_errors=True)
+
+    atexit.register(remove)
+    return Path(made)

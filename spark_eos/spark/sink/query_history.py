@@ -1,0 +1,59 @@
+"""What a commit has to know of the query's past, of the log and of the checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_eos.errors import CheckpointMismatchError, NotALogError
+from spark_eos.log.log import Log
+from spark_eos.log.stores import NO_SETTINGS, Settings
+from spark_eos.protocol.rules.queries import record_of
+from spark_eos.spark.sink.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from spark_eos.protocol.state import State
+
+__all__ = ["is_committed", "keeps_state", "require_own_log"]
+
+
+def keeps_state(
+    state: State, checkpoint: Checkpoint, transactional_id: str, query_id: str, run_id: str
+) -> bool:
+    """Whether the query keeps state. Looked up in the checkpoint once in a run; from then on the log knows."""
+    known, producer = state.queries.get(transactional_id), state.producer_of(transactional_id)
+    same_run = producer is not None and producer.run_id == run_id
+    if same_run and known is not None and known.query_id == query_id and known.stateful is not None:
+        return known.stateful
+    return checkpoint.stateful()
+
+
+def require_own_log(location: str, path: str, settings: Settings = NO_SETTINGS) -> None:
+    """Raise `CheckpointMismatchError` if micro-batches of this checkpoint were committed, but not in the log ``path``.
+
+    The sink finds that out at its first commit, which does not come where there is nothing new to read.
+    """
+    checkpoint = Checkpoint(location, settings)
+    if not checkpoint.begun():
+        return
+    query_id = checkpoint.query_id()
+    try:
+        state = Log.shared(path, settings).state
+    except NotALogError:
+        state = None
+    if state is None or record_of(state, "", query_id) is None:
+        what = "is no log" if state is None else f"has no micro-batch of its query {query_id}"
+        raise CheckpointMismatchError(
+            f"the checkpoint {location} has micro-batches that are done, but {path} {what}: they went to another log. "
+            "Nothing was written. Give the log that the query wrote to, or a new checkpoint"
+        )
+
+
+def is_committed(state: State, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> bool:
+    """Whether the query has committed the batch with its offsets: at_least_once would write it a second time."""
+    told = next((found for one in messages if (found := getattr(one, "query_id", None)) is not None), None)
+    record = None if told is None else record_of(state, "", told)
+    return record is not None and batch_id <= record.batch_id

@@ -1,0 +1,127 @@
+"""Where a write goes: the log and the topic, made ready in the driver before any task runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql.types import StructType
+
+from spark_eos.errors import ConfigError, NotALogError, UnknownTopicOrPartitionError
+from spark_eos.log.data.task_io import Stage
+from spark_eos.log.log import Log
+from spark_eos.log.topics import new_topic, schema_of
+from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, PartitionOffset
+from spark_eos.protocol.rules.topics import create
+from spark_eos.protocol.state import State, Topic
+from spark_eos.spark.schema import arrow_schema, check_sink_schema, classify, topic_schema
+from spark_eos.spark.types import check_types
+
+if TYPE_CHECKING:
+    from spark_eos.spark.options import SinkOptions
+
+__all__ = ["METADATA_AGE_S", "Target", "check_fits", "prepare", "truncation"]
+
+METADATA_AGE_S = 60.0
+"""How old may be what a stream knows of topics and of the log's end, where looking costs a request.
+
+It is what Kafka calls metadata.max.age.ms. A file that was staged by what is older may be behind the staging floor.
+"""
+
+
+class Target(NamedTuple):
+    """Goes to the tasks: where they stage, the topic (None: the rows name it), and Spark's columns of the rows."""
+
+    stage: Stage
+    topic: Topic | None
+    frame: StructType
+
+
+def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_age_s: float = 0.0) -> Target:
+    """Check the frame against the topic; create the log and the topic if they are missing and may be.
+
+    Everything that can be refused is refused before anything is created. ``max_age_s`` as `Log.follow` takes it.
+    """
+    frame = arrow_schema(schema)
+    if options.topic is None and "topic" not in frame.names:
+        raise ConfigError("no topic: name it with option('topic', ...), or give the rows a 'topic' column")
+    if overwrite and options.topic is None:
+        raise ConfigError(
+            "overwriting (and complete mode) replaces the records of one topic: name it with option('topic', ...)"
+        )
+    log = _existing(options, max_age_s)
+    topic = None if log is None or options.topic is None else log.state.topics.get(options.topic)
+    if topic is None:
+        # Rows that name their topics are Kafka-shaped unless the user says otherwise.
+        default = options.row_format if options.topic is not None else options.row_format or "kafka"
+        typed = classify(schema, default) == "typed"
+        new_schema = topic_schema(schema, by_column=options.topic is None) if typed else None
+        check_sink_schema(frame, typed=new_schema, topic_option=options.topic)
+        if options.topic is not None and not options.auto_create:
+            raise UnknownTopicOrPartitionError(
+                f"the log {options.path} has no topic {options.topic!r}, and auto.create.topics.enable is false: "
+                "create it with Admin.create_topic"
+            )
+        if options.topic is not None:
+            # Tried on a log without topics: an illegal name must not leave an empty log behind.
+            create(State(), new_topic(options.topic, options.num_partitions))
+    else:
+        new_schema = None
+        check_fits(options, schema, topic)
+        _check_topic(options, topic)
+    if log is None:
+        log = Log.shared(options.path, options.settings, create=True, upkeep=options.upkeep)
+    if options.topic is not None and topic is None:
+        topic = log.ensure_topic(options.topic, options.num_partitions, schema=new_schema)
+    now_ms = log.time.record_ms(log.state)
+    return Target(Stage(log.url, log.state.seq + 1, options.settings, now_ms), topic, schema)
+
+
+def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
+    """Raise unless rows of ``frame`` can be written to a topic that is there, and come back with their types."""
+    typed = schema_of(topic)
+    kind = "kafka" if typed is None else "typed"
+    if options.row_format not in (None, kind):
+        has = "no schema" if typed is None else "a schema"
+        raise ConfigError(
+            f"option row.format={options.row_format}: topic {topic.name!r} is there, and has {has}. Leave the option "
+            "out, or write to another topic"
+        )
+    check_sink_schema(arrow_schema(frame), typed=typed, topic_option=options.topic, topic=topic.name)
+    if typed is not None:
+        check_types(frame, typed, topic.name)
+
+
+def truncation(state: State, topic: str) -> tuple[Action, ...]:
+    """Everything the topic holds goes, in the same entry in which the new rows come."""
+    known = state.topics[topic]
+    return (
+        AdvanceLogStart(
+            tuple(
+                PartitionOffset(topic, known.topic_id, number, TO_THE_END)
+                for number in range(known.partitions)
+            )
+        ),
+    )
+
+
+def _check_topic(options: SinkOptions, topic: Topic) -> None:
+    """Refuse what has no effect on a topic that is there."""
+    if options.num_partitions > topic.partitions:
+        raise ConfigError(
+            f"option num.partitions={options.num_partitions}: topic {topic.name!r} is there, and has "
+            f"{topic.partitions}. It is how many a topic is created with, and the least that one must have: leave it "
+            "out, or add partitions with Admin.alter_topic"
+        )
+    if not options.include_headers and topic.schemas:
+        raise ConfigError(
+            f"option includeHeaders=false: topic {topic.name!r} has a schema, and no headers. Leave it out"
+        )
+
+
+def _existing(options: SinkOptions, max_age_s: float) -> Log | None:
+    try:
+        return Log.shared(options.path, options.settings, max_age_s=max_age_s, upkeep=options.upkeep)
+    except NotALogError:
+        if not options.auto_create:
+            raise
+        return None

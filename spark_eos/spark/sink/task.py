@@ -1,0 +1,184 @@
+"""What one Spark task of a write does: Arrow batches in, staged files out, nothing visible yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark_eos.errors import EosLogError, IllegalStateError, InvalidRecordError
+from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
+from spark_eos.log.data.segments import SegmentWriter
+from spark_eos.log.data.task_io import Stage
+from spark_eos.log.log import Log
+from spark_eos.log.topics import key_columns, layout_of
+from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.rules.appends import staged_at
+from spark_eos.protocol.state import Topic
+from spark_eos.protocol.types import StagedFile
+from spark_eos.spark.options import SinkOptions
+from spark_eos.spark.schema import topic_schema
+from spark_eos.spark.sink.proof import Read, reads_of_task
+from spark_eos.spark.sink.sink_target import METADATA_AGE_S, check_fits
+from spark_eos.spark.workers import spare_imports
+
+__all__ = ["TaskMessage", "TaskWriter", "collect", "discard_refused", "was_appended"]
+
+
+@dataclass
+class TaskMessage(WriterCommitMessage):
+    """What a task tells the driver: the files it staged, for which topics, whose task it was, and what was read."""
+
+    topics: dict[str, str] = field(default_factory=dict)
+    files: tuple[StagedFile, ...] = ()
+    query_id: str | None = None
+    run_id: str | None = None
+    reads: tuple[Read, ...] = ()
+
+
+def collect(
+    messages: list[WriterCommitMessage | None],
+) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
+    """All topics and files of a write, in task order: rows of one partition keep the order they had."""
+    told = [message for message in messages if isinstance(message, TaskMessage)]
+    topics = {name: topic_id for message in told for name, topic_id in message.topics.items()}
+    return tuple(sorted(topics.items())), tuple(file for message in told for file in message.files)
+
+
+def was_appended(results: tuple[Any, ...]) -> bool:
+    """Whether a commit with these results put rows into the log (a replay does not)."""
+    return any(
+        isinstance(item, Appended) for result in results if isinstance(result, tuple) for item in result
+    )
+
+
+def discard_refused(log: Log, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]) -> None:
+    """Delete what a commit that was refused for certain had staged.
+
+    Only what no partition refers to: the same messages may have been committed once before. What was staged
+    before the last boundary, and so may be in a sealed piece, is left to `eoslog vacuum`.
+    """
+    try:
+        state = log.follow()
+    except EosLogError:
+        return  # What is in the log is not known. Garbage collection deletes what is not.
+    topic_ids = {topic_id for _, topic_id in topics}
+    listed = {
+        row.file.name
+        for (topic_id, _), partition in state.partitions.items()
+        if topic_id in topic_ids
+        for row in partition.index.tail
+        if row.file is not None
+    }
+    boundary = state.seq - state.seq % state.snapshot_interval
+    with suppress(EosLogError):  # The refusal is what the caller has to hear of.
+        log.discard(
+            tuple(
+                staged
+                for staged in files
+                if staged.file.name not in listed and staged_at(staged.file.name) > boundary
+            )
+        )
+
+
+class TaskWriter:
+    """Routes the rows of one task to partitions and stages them, one file for each topic."""
+
+    def __init__(
+        self, options: SinkOptions, stage: Stage, topic: Topic | None, frame: StructType | None = None
+    ) -> None:
+        self._frame = frame
+        self._options = options
+        self._stage = stage
+        self._topic = topic
+        self._found: dict[str, Topic] = {}
+        self._writers: dict[str, tuple[Topic, SegmentWriter, Partitioner]] = {}
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
+        """Stage all rows. A task that fails leaves nothing behind but bytes that nobody refers to."""
+        spare_imports()
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    self._append(batch, task)
+            files = tuple(file for _, writer, _ in self._writers.values() for file in writer.finish())
+        except BaseException:
+            for _, writer, _ in self._writers.values():
+                with suppress(IllegalStateError):  # Finished already: its file goes with the staging floor.
+                    writer.abandon()
+            raise
+        message = TaskMessage({topic.name: topic.topic_id for topic, _, _ in self._writers.values()}, files)
+        if context is not None:
+            message.query_id = context.getLocalProperty("sql.streaming.queryId")
+            message.run_id = context.getLocalProperty("spark.jobGroup.id")
+            message.reads = reads_of_task()
+        return message
+
+    def _append(self, batch: pa.RecordBatch, task: int) -> None:
+        if self._topic is not None:
+            self._append_to(self._topic.name, batch, task)
+            return
+        names = batch.column("topic")
+        if names.null_count:
+            raise InvalidRecordError(
+                "a row has no topic: the topic column is null in "
+                f"{names.null_count} rows of a batch. Fill it, or name one topic with option('topic', ...)"
+            )
+        distinct = pc.unique(names).to_pylist()
+        self._find([name for name in distinct if name not in self._writers], batch.schema)
+        for name in distinct:
+            rows = batch if len(distinct) == 1 else batch.filter(pc.equal(names, name))
+            self._append_to(name, rows, task)
+
+    def _append_to(self, name: str, rows: pa.RecordBatch, task: int) -> None:
+        topic, writer, partitioner = self._writers.get(name) or self._open(name, task)
+        try:
+            targets = partitioner(rows, topic.partitions)
+        except InvalidRecordError as error:
+            raise InvalidRecordError(f"topic {name!r}: {error}") from error
+        stored = set(layout_of(topic).physical.names)
+        if not self._options.include_headers and not topic.schemas:
+            stored.remove("headers")
+        writer.append(rows.select([column for column in rows.schema.names if column in stored]), targets)
+
+    def _find(self, names: list[str], columns: pa.Schema) -> None:
+        """The topics that rows name: those that are there must take the rows, then those that are not are created."""
+        if not names:
+            return
+        options = self._options
+        log = Log.shared(options.path, options.settings, max_age_s=METADATA_AGE_S, upkeep=options.upkeep)
+        frame = self._frame if self._frame is not None else from_arrow_schema(columns)
+        for name in names:
+            if name in log.state.topics:
+                check_fits(options, frame, log.state.topics[name])
+        schema = topic_schema(frame, by_column=True) if options.row_format == "typed" else None
+        found = log.ensure_topics(names, options.num_partitions, schema, auto_create=options.auto_create)
+        for topic in found:
+            check_fits(options, frame, topic)  # Somebody else may have created it with other columns.
+            self._found[topic.name] = topic
+
+    def _open(self, name: str, task: int) -> tuple[Topic, SegmentWriter, Partitioner]:
+        options = self._options
+        topic = self._topic or self._found[name]
+        writer = self._stage.writer(topic, compression=options.compression)
+        self._writers[name] = (topic, writer, self._partitioner(topic, task))
+        return self._writers[name]
+
+    def _partitioner(self, topic: Topic, task: int) -> Partitioner:
+        if self._options.partitioner is not None:
+            return load_partitioner(self._options.partitioner)
+        # Tasks begin at different partitions, batches of later positions at later ones: small micro-batches
+        # are spread as well.
+        sticky = Sticky(task + self._stage.base_seq)
+        column = "_partition" if topic.schemas else "partition"
+        return DefaultPartitioner(sticky, key_columns(topic), column)

@@ -1,0 +1,1 @@
+"""What Spark reads: the streaming source and the batch source."""

@@ -1,0 +1,140 @@
+"""From what a user asks for (``startingOffsets``, ``endingOffsets``, timestamps) to offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spark_eos.errors import (
+    ConfigError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+    UnstableOffsetCommitError,
+)
+from spark_eos.log.data.planner import Isolation, end_offset, partition_of
+from spark_eos.log.log import Log
+from spark_eos.protocol.rules.offsets import is_pending
+from spark_eos.protocol.state import Partition
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.options import SourceOptions
+from spark_eos.spark.source.offsets import EARLIEST, LATEST, Start
+
+__all__ = ["ending_positions", "starting_positions"]
+
+
+def starting_positions(
+    options: SourceOptions, log: Log, partitions: Sequence[TopicPartition], *, default: int = LATEST
+) -> dict[TopicPartition, int]:
+    """Where reading begins, for each partition.
+
+    ``default`` is for partitions that a user's JSON does not name. Without a committed offset ``committed``
+    begins at the earliest, so that a job can be written once and started any number of times.
+    """
+    return {
+        at: _start(options, options.starting, log, at, default)
+        for at in _with_named(options.starting, partitions)
+    }
+
+
+def ending_positions(
+    options: SourceOptions, log: Log, starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Where a batch read ends (exclusive), for each partition; never before its start."""
+    wanted = options.ending
+    _with_named(wanted, tuple(starts))
+    ends = {}
+    for at, start in starts.items():
+        end = _end(options, wanted, log, at)
+        if end < start:
+            raise ConfigError(f"{at} would be read from offset {start} to {end}: it ends before it starts")
+        ends[at] = end
+    return ends
+
+
+def _with_named(wanted: Start, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+    """All partitions; those that the option names must be among them."""
+    for at in (*wanted.offsets, *wanted.timestamps_ms):
+        if at not in partitions:
+            raise UnknownTopicOrPartitionError(
+                f"an offset is given for {at}, which this source does not read; it reads "
+                f"{', '.join(map(str, partitions)) or 'nothing'}"
+            )
+    return partitions
+
+
+def _start(options: SourceOptions, wanted: Start, log: Log, at: TopicPartition, default: int) -> int:
+    partition, end = _bounds(options, log, at)
+    if wanted.kind == "earliest":
+        return partition.start
+    if wanted.kind == "latest":
+        return end
+    if wanted.kind == "committed":
+        return _committed(options, log, at, partition)
+    if wanted.kind == "specific":
+        return _resolve(options, at, wanted.offsets.get(at, default), partition, end)
+    timestamp_ms = wanted.timestamps_ms.get(at, wanted.timestamp_ms)
+    if timestamp_ms is None:
+        return end if default == LATEST else partition.start
+    found = log.offset_for_time(at, timestamp_ms, Isolation.parse(options.isolation_level))
+    if found is not None:
+        return found[0]
+    if wanted.strategy == "latest":
+        return end
+    raise OffsetOutOfRangeError(
+        f"{at} has no record at or after timestamp {timestamp_ms} ms; set startingOffsetsByTimestampStrategy=latest "
+        "to begin at its end"
+    )
+
+
+def _end(options: SourceOptions, wanted: Start, log: Log, at: TopicPartition) -> int:
+    partition, end = _bounds(options, log, at)
+    if wanted.kind == "specific":
+        return _resolve(options, at, wanted.offsets.get(at, LATEST), partition, end)
+    if wanted.kind == "timestamp":
+        timestamp_ms = wanted.timestamps_ms.get(at, wanted.timestamp_ms)
+        if timestamp_ms is not None:
+            found = log.offset_for_time(at, timestamp_ms, Isolation.parse(options.isolation_level))
+            return end if found is None else found[0]
+    return end
+
+
+def _bounds(options: SourceOptions, log: Log, at: TopicPartition) -> tuple[Partition, int]:
+    partition = partition_of(log.state, at)
+    return partition, end_offset(partition, Isolation.parse(options.isolation_level))
+
+
+def _resolve(options: SourceOptions, at: TopicPartition, offset: int, partition: Partition, end: int) -> int:
+    if offset == EARLIEST:
+        return partition.start
+    if offset == LATEST:
+        return end
+    if partition.start <= offset <= end:
+        return offset
+    if options.fail_on_data_loss:
+        raise OffsetOutOfRangeError(
+            f"offset {offset} of {at} is out of range: it has {partition.start} to {end}. Give one inside, or set "
+            "failOnDataLoss=false to take the nearest"
+        )
+    return min(max(offset, partition.start), end)
+
+
+def _committed(options: SourceOptions, log: Log, at: TopicPartition, partition: Partition) -> int:
+    group = options.group_id
+    if group is None:
+        raise ConfigError(
+            "startingOffsets=committed needs group.id: the group whose offsets the sink commits"
+        )
+    state = log.state
+    if is_pending(state, group, at.topic, at.partition):
+        raise UnstableOffsetCommitError(
+            f"the offset of group {group!r} for {at} is part of an open transaction: try again when it has ended"
+        )
+    known = state.offset_of(group, at.topic, at.partition)
+    if known is None or known.topic_id != state.topics[at.topic].topic_id:
+        return partition.start
+    end = end_offset(partition, Isolation.parse(options.isolation_level))
+    if partition.start <= known.offset <= end or not options.fail_on_data_loss:
+        return min(max(known.offset, partition.start), end)
+    raise OffsetOutOfRangeError(
+        f"group {group!r} has committed offset {known.offset} for {at}, which has {partition.start} to {end} now: "
+        "records that the group has not read are gone. Set failOnDataLoss=false to go on without them"
+    )

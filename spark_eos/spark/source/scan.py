@@ -1,0 +1,200 @@
+"""Scans: planned fetches cut into Spark's tasks, and read there as Arrow batches in Spark's columns."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from spark_eos.errors import ObjectNotFoundError, SchemaMismatchError
+from spark_eos.log.data.arrow import numbers, repeated
+from spark_eos.log.data.layout import normalise_type
+from spark_eos.log.data.planner import Fetch
+from spark_eos.log.data.records import Records
+from spark_eos.log.data.task_io import Stage
+from spark_eos.protocol.state import Topic
+from spark_eos.spark.sink.proof import Part, Plan, Read, note_read
+from spark_eos.spark.types import as_spark
+from spark_eos.spark.workers import spare_imports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["TASK_BYTES", "ScanTask", "of_plan", "read_task", "split"]
+
+TASK_BYTES = (16 << 20, 256 << 20)
+"""The fewest and the most bytes that a task is to read, unless there are fewer.
+
+Small partitions share a task, and large ones are cut, at twice what Spark's own file sources cut them at
+(``spark.sql.files.maxPartitionBytes``): theirs are encoded and compressed, ours are not unless a topic asks for it, and
+a MB costs a millisecond or two. A task costs Spark and its worker 10 to 20 of the processor, and waits at its ends
+(docs/speed.md). Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task
+order. Who has more processors than the driver's machine asks for ``minPartitions``.
+"""
+
+
+@dataclass
+class ScanTask(InputPartition):
+    """What one Spark task reads. Carries all it needs, so that no task reads the transaction log."""
+
+    stage: Stage
+    topics: dict[str, Topic]
+    fetches: tuple[Fetch, ...]
+    read: Read | None = None
+    """What it has read of a streaming source's plan when it has come to its end."""
+
+    def __repr__(self) -> str:
+        rows = sum(fetch.records for fetch in self.fetches)
+        return f"ScanTask({rows} records of {', '.join(sorted(self.topics))})"
+
+
+def split(
+    stage: Stage,
+    topics: dict[str, Topic],
+    fetches: Sequence[Fetch],
+    *,
+    at_least: int | None = None,
+    records: int | None = None,
+) -> list[ScanTask]:
+    """Tasks for the fetches, in order, with about as many bytes each, because the longest one is waited for.
+
+    As many as this machine, the driver's, has processors: it is where all tasks run, or the best guess there is.
+    ``at_least`` of them if there are as many records (``minPartitions``), and none with more than
+    ``records`` (``maxRecordsPerPartition``).
+    """
+    total = sum(fetch.records for fetch in fetches)
+    longest = records or total
+    if at_least:
+        longest = min(longest, max(1, total // at_least))
+    size = sum(_bytes(fetch, fetch.records) for fetch in fetches)
+    fewest, most = TASK_BYTES
+    wanted = min(max(size / (os.cpu_count() or 1), fewest), most)
+    share = size / max(1, math.ceil(size / wanted))
+    tasks: list[list[Fetch]] = []
+    rows = 0
+    done, edge = 0.0, share
+    for fetch in fetches:
+        first = 0
+        while first < fetch.records:
+            half = _bytes(fetch, min(fetch.records - first, longest)) / 2
+            if not tasks or rows >= longest or done + half > edge:
+                tasks.append([])
+                rows = 0
+            while done + half > edge:
+                edge += share
+            taken = min(fetch.records - first, longest - rows)
+            tasks[-1].append(fetch.take(first, taken))
+            first += taken
+            rows += taken
+            done += _bytes(fetch, taken)
+    return [_task(stage, topics, task) for task in tasks]
+
+
+def of_plan(tasks: Sequence[ScanTask], plan: Plan, stage: Stage) -> list[ScanTask]:
+    """The tasks, each with its part of the plan: together exactly the plan; offsets without a record go with others.
+
+    At least one: a plan that no task carries out could not be proved to have been carried out.
+    """
+    carried = list(tasks) or [ScanTask(stage, {}, ())]
+    ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for number, task in enumerate(carried):
+        for fetch, following in zip_longest(task.fetches, task.fetches[1:]):
+            if following is None or (following.topic, following.partition) != (fetch.topic, fetch.partition):
+                ends.setdefault((fetch.topic, fetch.partition), []).append((number, fetch.next_offset))
+    parts: list[list[Part]] = [[] for _ in carried]
+    for whole in plan.parts:
+        reached = whole.start
+        # The last task with records of the partition reads it to its end. Tasks that share a batch with holes cannot
+        # say at which offset one leaves it to the next: the last one of them has it.
+        leaving = ends.get((whole.topic, whole.partition), [(0, 0)])
+        for number, end in leaving[:-1]:
+            if reached < end < whole.end and not _goes_on(carried, number, whole, end):
+                parts[number].append(whole._replace(start=reached, end=end))
+                reached = end
+        if reached < whole.end:
+            parts[leaving[-1][0]].append(whole._replace(start=reached))
+    for number, task in enumerate(carried):
+        task.read = Read(plan.digest, number, len(carried), tuple(parts[number]))
+    return carried
+
+
+def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects)."""
+    if not isinstance(task, ScanTask):
+        return  # Spark's stand-in where a batch read has nothing to plan.
+    spare_imports()
+    with task.stage.reading(task.fetches) as read:
+        for fetch in task.fetches:
+            topic = task.topics[fetch.topic]
+            try:
+                records = read(topic, fetch)
+            except ObjectNotFoundError as error:
+                raise ObjectNotFoundError(
+                    f"{error}. It was there when this read was planned: its records were deleted or written anew "
+                    "since, and it went when file.delete.delay.ms of its topic was over. A stream plans anew when it "
+                    "is started again. A DataFrame or view does not, whatever is called on it: make it again, with "
+                    "spark.read...load(). If tasks take that long, raise file.delete.delay.ms"
+                ) from error
+            arrays = [_column(records, topic, fetch, field) for field in columns]
+            yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()
+    if task.read is not None:
+        note_read(task.read)
+
+
+def _bytes(fetch: Fetch, records: int) -> float:
+    """What so many of its records have to do with the bytes to be read."""
+    return fetch.size * records / fetch.batch.count
+
+
+def _task(stage: Stage, topics: dict[str, Topic], fetches: list[Fetch]) -> ScanTask:
+    return ScanTask(
+        stage, {name: topics[name] for name in {fetch.topic for fetch in fetches}}, tuple(fetches)
+    )
+
+
+def _goes_on(tasks: Sequence[ScanTask], number: int, part: Part, end: int) -> bool:
+    """Whether a later task reads further records of the batch that ends at ``end``."""
+    return any(
+        (fetch.topic, fetch.partition, fetch.next_offset) == (part.topic, part.partition, end)
+        for task in tasks[number + 1 : number + 2]
+        for fetch in task.fetches
+    )
+
+
+def _column(records: Records, topic: Topic, fetch: Fetch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    """A column as Spark wants it: stored, or one of those that every record has. Never one that is made up."""
+    name, count = field.name, records.num_rows
+    if records.table.schema.get_field_index(name) >= 0:
+        stored = records.table.schema.field(name).type
+        if stored == field.type or _same_type(name, stored, field.type):
+            return as_spark(records.column(name), field.type)
+        raise SchemaMismatchError(
+            f"column {name!r} of topic {fetch.topic!r} is {stored}, but the query was planned with {field.type}: "
+            "start it again, or read this topic with a source of its own"
+        )
+    prefix = "_" if topic.schemas else ""
+    if name == f"{prefix}topic":
+        return repeated(fetch.topic, field.type, count)
+    if name == f"{prefix}partition":
+        return repeated(fetch.partition, field.type, count)
+    if name == f"{prefix}offset":
+        return numbers(records.offsets, field.type)
+    if name == "timestampType" and not topic.schemas:
+        return repeated(0, field.type, count)  # CreateTime
+    raise SchemaMismatchError(
+        f"topic {fetch.topic!r} has no column {name!r}, which the query was planned with: start it again, or read this "
+        "topic with a source of its own"
+    )
+
+
+def _same_type(name: str, stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Spark's type is the stored one in another spelling, or in a finer unit of time."""
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
+        return bool(stored.tz == wanted.tz)
+    return bool(normalise_type(wanted, name) == normalise_type(stored, name))

@@ -1,0 +1,327 @@
+"""The streaming source: offsets in, offsets out, and a plan that depends on nothing else."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from spark_eos.errors import ConfigError, DivergedLogError, OffsetOutOfRangeError
+from spark_eos.log.data.planner import Fetch, Isolation, end_offset, plan
+from spark_eos.log.data.task_io import Stage
+from spark_eos.log.log import Log
+from spark_eos.log.poll_backoff import Idle
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.schema import arrow_schema
+from spark_eos.spark.sink.continuity import check_continues
+from spark_eos.spark.sink.proof import Plan, PlanNotes
+from spark_eos.spark.source.admission import admit
+from spark_eos.spark.source.offset_resolution import starting_positions
+from spark_eos.spark.source.offsets import SourceOffset, beginning, is_beginning
+from spark_eos.spark.source.scan import of_plan, read_task, split
+from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from spark_eos.protocol.state import Partition, State
+    from spark_eos.spark.options import SourceOptions
+
+__all__ = ["EosLogStreamReader"]
+
+_LOG = logging.getLogger(__name__)
+
+_GLANCE_S = 0.01
+"""How often news is looked for where that is no request: as often as Spark would ask."""
+
+_LONGEST_REST_S = 0.2
+"""Another source of the same query waits, too."""
+
+
+class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics of one log as a stream.
+
+    One copy lives in the driver for a query run; others are pickled to the tasks, which only `read`.
+    Positions come from committed state alone; nothing is kept between calls but the target of an
+    AvailableNow run.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        check_columns(options, schema)
+        self._columns = arrow_schema(schema)
+        self._shapes = ColumnCheck(options, schema)
+        self._notes = PlanNotes()
+        self._isolation = Isolation.parse(options.isolation_level)
+        self._bounded = False
+        self._target: dict[TopicPartition, int] | None = None
+        self._idle: Idle | None = None
+        self._not_before_s = -math.inf
+        self._known: Log | None = None
+        """The log as this run has opened it. Opened anew it is another history: positions mean nothing there."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks only read, and what the driver knows of the log is not theirs."""
+        return {**vars(self), "_known": None}
+
+    # -- what Spark asks of the driver's copy -------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """That where a query without a checkpoint begins is decided with its first micro-batch (`beginning`)."""
+        return beginning(self._options.starting)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next micro-batch: at most ``limit``, and never past an AvailableNow target.
+
+        The first micro-batch may be without rows: it writes down where the query begins (``startingOffsets``).
+        """
+        log = self._log(math.inf)
+        self._look(log)
+        state = log.end_overdue()  # This query waits for open transactions.
+        begin = self._begin(log) if is_beginning(start) else self._go_on(start, log, state)
+        ends = self._ends(begin, state)
+        if self._bounded:
+            if self._target is None:
+                # Captured here and not when the trigger is prepared: that is too early (SPARK-53560).
+                self._target = ends
+            ends = {
+                at: max(begin.positions[at], min(end, self._target.get(at, begin.positions[at])))
+                for at, end in ends.items()
+            }
+        self._looked(log, found=ends != begin.positions)
+        if isinstance(limit, ReadMaxRows):
+            ends = admit(begin.positions, ends, limit.max_rows)
+        return replace(begin, positions={**begin.positions, **ends}).to_json_dict()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """``maxOffsetsPerTrigger``, or everything."""
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The ends of the partitions, for the query's progress (lag), as `latestOffset` has seen them."""
+        state = self._log(math.inf).state
+        gone = () if self._options.fail_on_data_loss else self._options.named_topics
+        ends: dict[str, Any] = {}
+        for at in selected_partitions(self._options, state, gone):
+            ends.setdefault(at.topic, {})[str(at.partition)] = end_offset(
+                _partition(state, at), self._isolation
+            )
+        return ends
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """The run ends at what is there when the first batch is planned."""
+        self._bounded = True
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks that read from ``start`` to ``end``: a pure function of what Spark has written down.
+
+        After a restart this is the first call, for the offsets that Spark wrote before the crash.
+        """
+        finish = SourceOffset.from_json_dict(end)
+        log = self._log(math.inf)
+        if not _reaches(log.state, finish):
+            log.follow()
+        state = log.state
+        begin: Mapping[TopicPartition, int] = {}  # Of a first micro-batch: where `finish` says that it began.
+        if not is_beginning(start):
+            offset = SourceOffset.from_json_dict(start)
+            check_continues(offset, self._options, log, state)
+            begin = offset.positions
+        check_continues(finish, self._options, log, state)
+        planned = Plan.between(begin, finish)
+        self._check_columns(finish, state)
+        fetches: list[Fetch] = []
+        for part in planned.parts:
+            at = TopicPartition(part.topic, part.partition)
+            partition = state.partitions.get((finish.topic_ids[at.topic], at.partition))
+            if partition is None:
+                _LOG.warning(
+                    "the records of %s up to offset %d are gone with their topic: this query goes on without them "
+                    "(failOnDataLoss=false)",
+                    at,
+                    part.end,
+                )
+                continue
+            first, stop = self._range(at, part.start, part.end, partition)
+            fetches += plan(state, at, first, stop, self._isolation, log.load)
+        stage = Stage(self._options.path, state.seq + 1, self._options.settings)
+        tasks = split(
+            stage,
+            dict(state.topics),
+            fetches,
+            at_least=self._options.min_partitions,
+            records=self._options.max_records_per_partition,
+        )
+        self._notes.note(planned)
+        return of_plan(tasks, planned, stage)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: offsets are committed with the output, by the sink."""
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    # -- what tasks do ------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return read_task(partition, self._columns)
+
+    # -- details ------------------------------------------------------------------------------------
+
+    def _log(self, max_age_s: float = 0.0) -> Log:
+        log = Log.shared(self._options.path, self._options.settings, max_age_s=max_age_s)
+        if self._known is None:
+            self._known = log
+        if log is not self._known:
+            raise DivergedLogError(
+                f"{log.url} was put back from a copy, moved or replaced while this query ran: what it has read may not "
+                "be in the log any more. Compare its output with the log, and start it again; it goes on where its "
+                "checkpoint says, or start it from a new checkpoint"
+            )
+        return log
+
+    def _look(self, log: Log) -> None:
+        """Look for news; after looks in vain with patience, as Spark asks again after 10 ms.
+
+        Where looking is a request, not at once. In a folder it costs next to nothing, but Spark's question does: the
+        answer waits for news instead, for a moment, unless a micro-batch has run since the last one.
+        """
+        if log.store.is_local:
+            seq = log.state.seq  # `Log.shared` has looked.
+            while (left := self._not_before_s - log.clock.monotonic()) > 0:
+                log.clock.sleep(min(left, _GLANCE_S))
+                if log.follow().seq != seq:
+                    return
+            return
+        left = self._not_before_s - log.clock.monotonic()
+        if left > 0:
+            log.clock.sleep(left)
+        log.follow()
+
+    def _looked(self, log: Log, *, found: bool) -> None:
+        if self._idle is None:
+            self._idle = Idle(log.store, _LONGEST_REST_S)
+        if found:
+            self._idle.over()
+            self._not_before_s = -math.inf
+        else:
+            self._not_before_s = log.clock.monotonic() + self._idle.wait_s()
+
+    def _begin(self, log: Log) -> SourceOffset:
+        """Where the query begins, as of now."""
+        state = log.state
+        positions = starting_positions(self._options, log, selected_partitions(self._options, state))
+        offset = SourceOffset(
+            log_id=log.log_id,
+            topic_ids={at.topic: state.topics[at.topic].topic_id for at in positions},
+            positions=positions,
+            initial=positions,
+            group=self._options.group_id,
+            begins=self._options.starting.text,
+        )
+        self._check_columns(offset, state)
+        return offset
+
+    def _go_on(self, start: dict[str, Any], log: Log, state: State) -> SourceOffset:
+        """Where the last micro-batch ended, and partitions found since from their beginning."""
+        begin = SourceOffset.from_json_dict(start)
+        check_continues(begin, self._options, log, state)
+        begin = replace(self._join_new_partitions(begin, state), group=self._options.group_id)
+        self._check_columns(begin, state)
+        return begin
+
+    def _check_columns(self, offset: SourceOffset, state: State) -> None:
+        self._shapes.check([state.topics[name] for name in offset.topic_ids if name in state.topics])
+
+    def _join_new_partitions(self, begin: SourceOffset, state: State) -> SourceOffset:
+        gone = () if self._options.fail_on_data_loss else begin.topic_ids
+        fresh = {
+            at: _partition(state, at).start
+            for at in selected_partitions(self._options, state, gone)
+            if at not in begin.positions
+        }
+        if not fresh:
+            return begin
+        for at, first in fresh.items():
+            # Its records were never out of this query's reach, as those of a topic that it did not read may have been.
+            if first and at.topic in begin.topic_ids and self._options.fail_on_data_loss:
+                raise _gone(at, 0, first)
+        return replace(
+            begin,
+            positions={**begin.positions, **fresh},
+            initial={**begin.initial, **fresh},
+            topic_ids={**begin.topic_ids, **{at.topic: state.topics[at.topic].topic_id for at in fresh}},
+        )
+
+    def _ends(self, begin: SourceOffset, state: State) -> dict[TopicPartition, int]:
+        ends = {}
+        for at, position in begin.positions.items():
+            partition = state.partitions.get((begin.topic_ids[at.topic], at.partition))
+            stop = position if partition is None else end_offset(partition, self._isolation)
+            if partition is not None and partition.end < position:
+                raise _lost(at, position, partition.end)
+            ends[at] = max(stop, position)  # Behind the last stable offset: it was read uncommitted before.
+        return ends
+
+    def _range(self, at: TopicPartition, start: int, stop: int, partition: Partition) -> tuple[int, int]:
+        """The offsets to read; records that retention removed are an error, or skipped if that is allowed."""
+        if stop > partition.end:
+            raise _lost(at, stop, partition.end)
+        if stop > end_offset(partition, self._isolation):
+            raise ConfigError(
+                f"option isolation.level was read_uncommitted when this micro-batch was begun: it reads {at} up to "
+                f"offset {stop}, but a transaction is open at offset {partition.last_stable_offset}, which "
+                "read_committed does not read past. Set isolation.level=read_uncommitted again, or start the query "
+                "when the transaction has ended"
+            )
+        if start >= partition.start:
+            return start, stop
+        if self._options.fail_on_data_loss:
+            raise _gone(at, start, partition.start)
+        _LOG.warning(
+            "the records of %s from offset %d to %d are gone: this query goes on without them (failOnDataLoss=false)",
+            at,
+            start,
+            min(stop, partition.start) - 1,
+        )
+        return partition.start, max(stop, partition.start)
+
+
+def _reaches(state: State, offset: SourceOffset) -> bool:
+    """Whether the state has all that lies before the offset."""
+    for at, stop in offset.positions.items():
+        partition = state.partitions.get((offset.topic_ids[at.topic], at.partition))
+        if partition is None or partition.end < stop:
+            return False
+    return True
+
+
+def _partition(state: State, at: TopicPartition) -> Partition:
+    return state.partitions[state.topics[at.topic].topic_id, at.partition]
+
+
+def _lost(at: TopicPartition, wanted: int, end: int) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(
+        f"the checkpoint is ahead of the log: it has read {at} up to offset {wanted}, but the log ends at {end}. The "
+        "log was put back from a backup, or the checkpoint belongs to another one. Start from a new checkpoint"
+    )
+
+
+def _gone(at: TopicPartition, first: int, start: int) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(
+        f"the records of {at} from offset {first} to {start - 1} are gone (retention, or "
+        "overwritten): this query has not read them. Set failOnDataLoss=false to go on without them"
+    )

@@ -1,0 +1,410 @@
+"""A store in a folder: a local disk or NFS, any file system with hard links.
+
+The whole of ``create``: write a temporary file of a unique name, sync it, ``link`` it to its final name
+(the kernel refuses a second link, on NFS too), sync the folder, remove the temporary name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+
+import pyarrow as pa
+
+from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError
+from spark_eos.storage.group_channel import FileMeeting, Meeting
+from spark_eos.storage.object_names import TEMP_FOLDER, check_name, check_prefix, check_range, is_legal_name
+from spark_eos.storage.posix.direct_io import Pieces
+from spark_eos.storage.posix.files import (
+    TemporaryFile,
+    exists,
+    link_count,
+    make_root,
+    open_folder,
+    read_fully,
+    sync,
+    sync_folder,
+)
+from spark_eos.storage.posix.oserrors import ABSENT, failure, is_refusal, outcome_unknown, store_error
+from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo, Store, Upload
+from spark_eos.storage.uploads import UploadFile, as_bytes_view
+
+__all__ = ["PosixStore"]
+
+_EMPTY = "empty"
+"""Name, in the temporary folder, of the inode that all objects overwritten with nothing share."""
+
+
+class PosixStore(Store):
+    """Objects as files under the folder ``root``, which the first write makes if it is missing.
+
+    ``root`` is made absolute and is the `url` too. Half-written files live in ``<root>/_tmp`` and are no
+    objects; what a killed process leaves there is in nobody's way (see `discard_leftovers`).
+    """
+
+    is_local = True
+    knows_its_own = True  # By the link count, see `_link`.
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = self.url = os.path.abspath(root)
+        self._temp_folder = os.path.join(self.root, TEMP_FOLDER)
+        # Folders that are durable, with every name they held when this store first used them.
+        self._settled: set[str] = set()
+        # Folders whose sync after a link failed: what is in them must not be read before it is durable.
+        self._doubted: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"PosixStore({self.root!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PosixStore, (self.root,)  # Another process makes sure of folders for itself.
+
+    # -- Create -----------------------------------------------------------------------------------------
+
+    def create(self, name: str, data: Data) -> None:
+        path = self._path(name)
+        with self._temporary() as temp:
+            with _translated("write", path):
+                temp.write(as_bytes_view(data))
+            self._publish(temp, path)
+
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
+        """As `Store.upload`; a full disk may show as early as in ``write``. One upload is for one thread."""
+        return self._upload(self._path(name), write_behind)
+
+    @contextmanager
+    def _upload(self, path: str, write_behind: bool) -> Iterator[Upload]:
+        with self._temporary() as temp, closing(Pieces(temp, write_behind=write_behind)) as pieces:
+
+            def write(view: memoryview) -> None:
+                with _translated("write", path):
+                    pieces.write(view)
+
+            with UploadFile(write) as file:
+                yield file
+                file.finish()
+            with _translated("write", path):
+                pieces.finish()
+            self._publish(temp, path)
+
+    def _publish(self, temp: TemporaryFile, path: str) -> None:
+        """Make the bytes durable, then link them to ``path``, then make the link durable."""
+        with _translated("sync", path):
+            temp.seal()
+        # The folder is opened before the link, so that after it nothing is left to fail but one sync.
+        with self._folder_of(path) as folder:
+            self._link(temp, path, folder)
+            try:
+                sync(folder)
+            except OSError as error:
+                self._doubt(path)
+                raise outcome_unknown(error, "create", path) from error
+            except BaseException:
+                self._doubt(path)
+                raise
+
+    def _link(self, temp: TemporaryFile, path: str, folder: int) -> None:
+        """Return if ``temp`` is linked to ``path``; raise that it is not, or `OutcomeUnknownError`."""
+        try:
+            os.link(temp.path, os.path.basename(path), dst_dir_fd=folder)
+        except OSError as error:
+            # NFS may answer EEXIST to its own retransmission, or nothing useful: the link count knows.
+            if link_count(temp.path) == 2:
+                return
+            if error.errno == errno.EEXIST:
+                raise self._met(path, folder) from error
+            if is_refusal(error):
+                raise store_error(error, "link", path) from error
+            raise self._withdraw(temp, path, folder, error) from error
+
+    def _withdraw(self, temp: TemporaryFile, path: str, folder: int, error: OSError) -> EosLogError:
+        """The outcome of a link in doubt, after making sure that it cannot land any more.
+
+        A request may still be under way to an NFS server; it finds nothing to link once the (closed)
+        temporary file is gone. A name that is taken by then may be taken by us: the bytes say, as always.
+        """
+        try:
+            os.unlink(temp.path)
+            taken = exists(path)
+        except OSError:
+            self._doubt(path)
+            return outcome_unknown(error, "create", path)
+        return self._met(path, folder) if taken else store_error(error, "link", path)
+
+    def _met(self, path: str, folder: int) -> EosLogError:
+        """That the name is taken; durably, because who made it may not live to sync it, and we build on it."""
+        try:
+            sync(folder)
+        except OSError as error:
+            self._doubt(path)
+            return outcome_unknown(error, "create", path)
+        return _taken(path)
+
+    def _doubt(self, path: str) -> None:
+        """An object at ``path`` may be there and not be durable: sync before an answer can rest on it."""
+        folder = os.path.dirname(path)
+        self._settled.discard(folder)
+        self._doubted.add(folder)
+
+    def _settle_doubt(self, path: str) -> None:
+        folder = os.path.dirname(path)
+        if folder in self._doubted:
+            with _translated("sync", folder), suppress(FileNotFoundError):
+                sync_folder(folder)
+            self._doubted.discard(folder)
+
+    @contextmanager
+    def _temporary(self) -> Iterator[TemporaryFile]:
+        with _translated("make a temporary file in", self._temp_folder):
+            try:
+                temp = TemporaryFile(self._temp_folder)
+            except FileNotFoundError:  # the first write, or somebody removed the tree
+                self._settled.clear()
+                self._settle(self._temp_folder)
+                temp = TemporaryFile(self._temp_folder)
+        with temp:
+            yield temp
+
+    # -- Folders ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _folder_of(self, path: str) -> Iterator[int]:
+        """A descriptor of the folder that ``path`` is in; the folder is made, durably, if it is missing."""
+        folder = os.path.dirname(path)
+        with _translated("open the folder", folder):
+            self._settle(folder)
+            try:
+                descriptor = open_folder(folder)
+            except FileNotFoundError:  # somebody removed it since this store first used it
+                self._settled.clear()
+                self._settle(folder)
+                descriptor = open_folder(folder)
+        try:
+            yield descriptor
+        finally:
+            with suppress(OSError):  # it was only looked at: nothing can be lost any more
+                os.close(descriptor)
+
+    def _settle(self, folder: str) -> None:
+        """Make ``folder`` if it is missing, and sync it and those above it up to the root; once per store.
+
+        Also what other processes made, and perhaps did not live to sync: whatever this store builds on has
+        to survive a power cut as well as what it writes itself.
+        """
+        if folder in self._settled:
+            return
+        if folder == self.root:
+            with _translated("make the folder", folder):
+                make_root(folder)
+        else:
+            parent = os.path.dirname(folder)
+            self._settle(parent)
+            with _translated("make the folder", folder), suppress(FileExistsError):
+                os.mkdir(folder)
+            with _translated("sync", parent):
+                sync_folder(parent)
+        with _translated("sync", folder):
+            sync_folder(folder)
+        self._settled.add(folder)
+
+    # -- Read -------------------------------------------------------------------------------------------
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        path = self._path(name)
+        check_range(name, offset, length)
+        self._settle_doubt(path)
+        with _translated("read", path, absent=True):
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                available = max(_object_size(os.fstat(file), path) - offset, 0)
+                return read_fully(file, offset, available if length is None else min(length, available))
+            finally:
+                os.close(file)
+
+    def settle(self, name: str) -> None:
+        """As `Store.settle`: who linked the name may not have lived to sync its folder."""
+        folder = os.path.dirname(self._path(name))
+        with _translated("sync", folder):
+            sync_folder(folder)
+
+    def size(self, name: str) -> int:
+        path = self._path(name)
+        self._settle_doubt(path)
+        with _translated("look at", path, absent=True):
+            return _object_size(os.stat(path), path)
+
+    def identity(self, name: str) -> tuple[int, ...]:
+        path = self._path(name)
+        if self._doubted:
+            self._settle_doubt(path)
+        try:  # Not `_translated`: this is asked for three times in each commit.
+            found = os.stat(path)
+        except OSError as error:
+            raise _refused(error, "look at", path, absent=True) from error
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        return self._list(prefix)
+
+    def _list(self, prefix: str) -> Iterator[ObjectInfo]:
+        if prefix.startswith(f"{TEMP_FOLDER}/"):
+            return
+        folders = [prefix[: prefix.rfind("/") + 1]]
+        while folders:
+            folder = folders.pop()
+            path = os.path.join(self.root, folder)
+            with _translated("list", path):
+                found = [*_scan(path)]
+            for name, size in found:
+                if not (folder + name).startswith(prefix):
+                    continue
+                if size is not None:
+                    yield ObjectInfo(folder + name, size)
+                elif folder + name != TEMP_FOLDER:
+                    folders.append(f"{folder}{name}/")
+
+    # -- Remove and replace -----------------------------------------------------------------------------
+
+    def delete(self, name: str) -> None:
+        """As `Store.delete`. Not synced: after a power cut the object may be back, to be deleted again."""
+        path = self._path(name)
+        try:
+            os.unlink(path)
+        except OSError as error:
+            if error.errno not in ABSENT and not os.path.isdir(path):
+                raise failure(error, "delete", path) from error
+
+    def overwrite(self, name: str, data: Data) -> None:
+        """As `Store.overwrite`. All objects that are overwritten with nothing share one inode."""
+        path = self._path(name)
+        body = as_bytes_view(data)
+        with self._temporary() as temp:
+            with _translated("write", path):
+                temp.write(body)
+                temp.seal()
+                if body.nbytes == 0:
+                    temp.share(os.path.join(self._temp_folder, _EMPTY))
+            with self._folder_of(path) as folder:
+                try:
+                    os.rename(temp.path, os.path.basename(path), dst_dir_fd=folder)
+                except OSError as error:
+                    raise failure(error, "overwrite", path) from error
+                try:
+                    sync(folder)
+                except OSError as error:
+                    raise outcome_unknown(error, "overwrite", path) from error
+
+    def retire(self, name: str) -> None:
+        """As `Store.retire`: one more name of a shared empty file, and no sync."""
+        path = self._path(name)
+        twin = os.path.join(self._temp_folder, f"{uuid.uuid4().hex}-twin")
+        try:
+            empty = os.path.join(self._temp_folder, _EMPTY)
+            os.link(empty, twin)
+            if os.stat(
+                twin
+            ).st_size:  # A copy was put over a name of it: that writes to the file of all of them.
+                os.unlink(empty)
+                raise FileNotFoundError(empty)
+            os.rename(twin, path)
+        except OSError:  # There is no empty file yet, or it has as many names as a file may have.
+            with suppress(OSError):
+                os.unlink(twin)
+            self.overwrite(name, b"")
+
+    def age_s(self, name: str) -> float | None:
+        """As `Store.age_s`: the last change of the file, its link to the name or a later one, and that of a new file.
+
+        Of both it is the time of the inode (ctime), which the file system sets (on NFS the server) and nobody else can.
+        """
+        path = self._path(name)
+        self._settle_doubt(path)
+        with _translated("look at", path, absent=True):
+            status = os.stat(path)
+        if not _object_size(status, path):
+            return None
+        with self._temporary() as temp, _translated("look at", temp.path):
+            now_ns = os.stat(temp.path).st_ctime_ns
+        return max((now_ns - status.st_ctime_ns) / 1e9 - ROUNDED_S, 0.0)
+
+    def now_ms(self) -> int:
+        """As `Store.now_ms`: the time of a new file's inode, which the file system sets (on NFS the server)."""
+        with self._temporary() as temp, _translated("look at", temp.path):
+            return os.stat(temp.path).st_ctime_ns // 1_000_000
+
+    def meeting(self, name: str) -> Meeting:
+        return FileMeeting(os.path.join(self._temp_folder, f"meeting-{name}"))
+
+    def discard_leftovers(self, older_than_s: float) -> int:
+        """Remove temporary files not written to for ``older_than_s`` seconds; returns how many.
+
+        Killed processes leave them. The age is a courtesy, not a matter of safety: a writer whose temporary
+        file is taken away gets `StoreUnavailableError` and has created nothing.
+        """
+        removed = 0
+        with _translated("clean", self._temp_folder), suppress(FileNotFoundError):
+            for entry in os.scandir(self._temp_folder):
+                with suppress(FileNotFoundError):
+                    if (
+                        entry.is_file()
+                        and entry.name != _EMPTY
+                        and time.time() - entry.stat().st_mtime > older_than_s
+                    ):
+                        os.unlink(entry.path)
+                        removed += 1
+        return removed
+
+    def _path(self, name: str) -> str:
+        check_name(name)
+        return os.path.join(self.root, name)
+
+
+@contextmanager
+def _translated(verb: str, path: str, *, absent: bool = False) -> Iterator[None]:
+    """Turn the ``OSError`` of a block that has done nothing yet into ours.
+
+    ``absent``: a missing file is a missing object.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _refused(error, verb, path, absent=absent) from error
+
+
+def _refused(error: OSError, verb: str, path: str, *, absent: bool) -> EosLogError:
+    return _not_found(path) if absent and error.errno in ABSENT else store_error(error, verb, path)
+
+
+def _object_size(status: os.stat_result, path: str) -> int:
+    if not stat.S_ISREG(status.st_mode):
+        raise _not_found(path)
+    return status.st_size
+
+
+def _scan(folder: str) -> Iterator[tuple[str, int | None]]:
+    """Files with their sizes and folders with None; nothing if ``folder`` is not there (any more)."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not is_legal_name(entry.name):  # somebody else's
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.name, None
+            elif entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):
+                    yield entry.name, entry.stat().st_size
+
+
+def _taken(path: str) -> EosLogError:
+    if os.path.isdir(path):
+        return store_error(IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)), "create", path)
+    return ObjectExistsError(f"{path}: cannot create: it exists already; read it to see whose it is")
+
+
+def _not_found(path: str) -> ObjectNotFoundError:
+    return ObjectNotFoundError(f"{path}: there is no such object; check the name and the folder")
