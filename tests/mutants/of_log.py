@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "done-before-it-is-durable",
         _COMMIT,
-        "            self._store.settle(names.entry(seq, self._tail.state.entries_per_folder))\n",
+        "            self._store.settle(paths.entry(seq, self._tail.state.entries_per_folder))\n",
         "",
         "an answer rests on an entry whose dead writer did not sync it",
         _OF_COMMIT,
@@ -247,7 +247,7 @@ MUTANTS = (
         "next-slot-while-in-doubt",
         _COMMIT,
         "                self._store.create(name, data)",
-        "                self._store.create(names.entry(entry.seq + attempt), data)",
+        "                self._store.create(paths.entry(entry.seq + attempt), data)",
         "a try in doubt is repeated in the next slot",
         _OF_COMMIT,
     ),

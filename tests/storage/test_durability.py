@@ -36,7 +36,8 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches, CreateTopic
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage import PosixStore
-from spark_eos.storage.posix import direct_io, files, store
+from spark_eos.storage.posix import direct_io, files
+from spark_eos.storage.posix import store as posix_store
 from spark_eos.testing.disk import Disk, PowerCut
 from tests.log.fakes import FakeClock
 
@@ -197,17 +198,17 @@ def without_sync_of_files(patch: pytest.MonkeyPatch) -> type[PosixStore]:
 
 
 def without_sync_of_the_link(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(store, "sync", lambda _: None)
+    patch.setattr(posix_store, "sync", lambda _: None)
     return PosixStore
 
 
 def without_sync_of_made_folders(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(store, "sync_folder", lambda _: None)
+    patch.setattr(posix_store, "sync_folder", lambda _: None)
     return PosixStore
 
 
 def without_sync_above_the_root(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(store, "make_root", lambda root: os.makedirs(root, exist_ok=True))
+    patch.setattr(posix_store, "make_root", lambda root: os.makedirs(root, exist_ok=True))
     return PosixStore
 
 
@@ -323,7 +324,7 @@ def test_an_interrupted_sync_leaves_a_doubt_too(
     with disk.recording():
         store, _ = two_stores(disk)
         with monkeypatch.context() as patch:
-            patch.setattr(store, "sync", interrupt)
+            patch.setattr(posix_store, "sync", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 store.create("_log/1", b"1")
         store.read("_log/1")
