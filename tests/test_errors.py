@@ -25,7 +25,7 @@ from spark_eos.protocol.actions import (
     ReplaceSegments,
     SourceProgress,
 )
-from spark_eos.protocol.encoding.index_blocks import checksum
+from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import open_store

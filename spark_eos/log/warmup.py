@@ -10,7 +10,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from spark_eos.protocol.encoding import index_blocks, snapshot_schema
+from spark_eos.protocol.encoding import index_pages, snapshot_schema
 from spark_eos.protocol.encoding.schema import newest
 
 __all__ = ["ready_for_columns", "ready_to_commit"]
@@ -21,7 +21,7 @@ def ready_to_commit() -> None:
     """Load what writes and reads entries, snapshots and pieces, and parse their schemas."""
     newest()
     snapshot_schema.schemas()
-    index_blocks.schemas()
+    index_pages.schemas()
 
 
 @cache

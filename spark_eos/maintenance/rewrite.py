@@ -25,7 +25,7 @@ from spark_eos.log.data.records import Records, read
 from spark_eos.log.log import Log
 from spark_eos.log.topics import TOPIC_CONFIGS, config_value, layout_of
 from spark_eos.protocol.actions import ReplaceSegments
-from spark_eos.protocol.encoding.index_blocks import checksum
+from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexRow, Kind, Piece
 from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State, Topic

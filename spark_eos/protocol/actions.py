@@ -283,7 +283,7 @@ class AdvanceLogStart(NamedTuple):
 class ReplaceSegments(NamedTuple):
     """Sealed rows of a partition give way to others with the same records at the same offsets, or fewer of them.
 
-    ``replaced`` is the checksum (`spark_eos.protocol.encoding.index_blocks.checksum`) of the pieces from
+    ``replaced`` is the checksum (`spark_eos.protocol.encoding.index_pages.checksum`) of the pieces from
     ``base_offset`` to ``next_offset``: of several requests that replace the same pieces, one wins. ``rows`` cover just
     these offsets. ``staged`` are the names of the files that were written for it; all others that the rows name were
     named by what is replaced.

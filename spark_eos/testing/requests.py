@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.encoding.index_blocks import checksum
+from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State

@@ -16,7 +16,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.snapshots import snapshots
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import AlterLog, AppendBatches
-from spark_eos.protocol.encoding import index_blocks
+from spark_eos.protocol.encoding import index_pages
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
@@ -132,13 +132,13 @@ class Encoding:
 
     def __init__(self, monkeypatch):
         self.by = []
-        body = index_blocks._body
+        body = index_pages._body
 
         def noted(content):
             self.by.append(threading.current_thread().name)
             return body(content)
 
-        monkeypatch.setattr(index_blocks, "_body", noted)
+        monkeypatch.setattr(index_pages, "_body", noted)
 
 
 def rows(log, count):

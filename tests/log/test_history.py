@@ -26,7 +26,7 @@ from spark_eos.protocol.actions import (
     ReplaceSegments,
     SourceProgress,
 )
-from spark_eos.protocol.encoding.index_blocks import checksum
+from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition

@@ -33,7 +33,7 @@ from spark_eos.protocol.actions import (
 )
 from spark_eos.protocol.encoding import entries
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
-from spark_eos.protocol.encoding.index_blocks import checksum
+from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.encoding.schema import known_schemas
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, Measures, Piece

@@ -8,7 +8,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterTopic, AppendBatches, ReplaceSegments
-from spark_eos.protocol.encoding.index_blocks import checksum
+from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from tests.log.fakes import FakeClock

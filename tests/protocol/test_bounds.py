@@ -8,7 +8,7 @@ from immutables import Map
 from spark_eos.errors import EosLogError, InvalidRequestError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import encode_entry
-from spark_eos.protocol.encoding.index_blocks import encode_piece, seal_pieces, seal_rows
+from spark_eos.protocol.encoding.index_pages import encode_piece, seal_pieces, seal_rows
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace

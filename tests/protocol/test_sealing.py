@@ -17,9 +17,9 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.encoding import index_blocks, snapshot_partitions, snapshot_schema
+from spark_eos.protocol.encoding import index_pages, snapshot_partitions, snapshot_schema
 from spark_eos.protocol.encoding.entries import encode_entry
-from spark_eos.protocol.encoding.index_blocks import checksum, decode_piece, encode_piece, seal_rows
+from spark_eos.protocol.encoding.index_pages import checksum, decode_piece, encode_piece, seal_rows
 from spark_eos.protocol.encoding.schema import fingerprint
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexRow, Kind
@@ -221,7 +221,7 @@ ROWS = (
 
 
 def test_schemas_that_were_written_never_change():
-    assert [fingerprint(schema).hex() for schema in index_blocks.WRITTEN] == ["d639e769e927bb81"]
+    assert [fingerprint(schema).hex() for schema in index_pages.WRITTEN] == ["d639e769e927bb81"]
     assert [fingerprint(schema).hex() for schema in snapshot_schema.WRITTEN] == [
         "fb888bbbb2e8eef1",
         "38b66d9231cb2085",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from spark_eos.log import paths
 from spark_eos.log.snapshots.derived import store_derived
-from spark_eos.protocol.encoding.index_blocks import decode_piece, encode_piece
+from spark_eos.protocol.encoding.index_pages import decode_piece, encode_piece
 from spark_eos.protocol.index import Piece, PieceContent
 from spark_eos.storage import Store
 

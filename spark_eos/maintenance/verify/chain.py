@@ -10,7 +10,7 @@ from spark_eos.log import paths
 from spark_eos.log.log import is_leftover
 from spark_eos.log.snapshots.derived import store_derived
 from spark_eos.log.snapshots.index_store import Pieces
-from spark_eos.maintenance.verify.index_blocks import PieceCheck
+from spark_eos.maintenance.verify.index_pages import PieceCheck
 from spark_eos.maintenance.verify.report import Notes, Verdict
 from spark_eos.protocol.actions import CreateLog, Entry
 from spark_eos.protocol.encoding.entries import decode_entry

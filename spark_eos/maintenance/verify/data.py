@@ -9,7 +9,7 @@ from spark_eos.log import paths
 from spark_eos.log.data.segments import read_batch
 from spark_eos.log.snapshots.index_store import Pieces
 from spark_eos.log.topics import layout_of
-from spark_eos.maintenance.verify.index_blocks import Mentioned, PieceCheck, newest_of
+from spark_eos.maintenance.verify.index_pages import Mentioned, PieceCheck, newest_of
 from spark_eos.maintenance.verify.report import Notes, Verdict
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.rules.appends import staged_at

@@ -19,7 +19,7 @@ from spark_eos.log.commit.timekeeping import MEND, is_ahead
 from spark_eos.log.time_travel import iso
 from spark_eos.maintenance.verify.chain import Chain
 from spark_eos.maintenance.verify.data import DataCheck
-from spark_eos.maintenance.verify.index_blocks import PieceCheck
+from spark_eos.maintenance.verify.index_pages import PieceCheck
 from spark_eos.maintenance.verify.report import Finding, Notes, Summary, Verdict
 from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store

@@ -9,7 +9,7 @@ from typing import Any
 from spark_eos.errors import CorruptRecordError, InvalidRequestError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.frame import Frame
-from spark_eos.protocol.encoding.index_blocks import read_rows, rows_columns
+from spark_eos.protocol.encoding.index_pages import read_rows, rows_columns
 from spark_eos.protocol.encoding.offset_columns import (
     offset_columns,
     read_offsets,

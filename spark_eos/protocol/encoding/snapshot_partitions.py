@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.encoding.index_blocks import piece_columns, read_pieces
+from spark_eos.protocol.encoding.index_pages import piece_columns, read_pieces
 from spark_eos.protocol.encoding.packing import Head, Heads, heads_of
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import Partition, PartitionKey

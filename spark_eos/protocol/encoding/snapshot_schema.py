@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from spark_eos.protocol.encoding.index_blocks import PIECES
+from spark_eos.protocol.encoding.index_pages import PIECES
 from spark_eos.protocol.encoding.schema import (
     OFFSETS,
     array,

@@ -14,7 +14,7 @@ from immutables import Map
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.encoding.frame import Frame
-from spark_eos.protocol.encoding.index_blocks import read_pieces, read_rows
+from spark_eos.protocol.encoding.index_pages import read_pieces, read_rows
 from spark_eos.protocol.encoding.offset_columns import (
     offset_columns,
     read_offsets,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from immutables import Map
 
-from spark_eos.protocol.encoding.index_blocks import seal_pieces, seal_tail
+from spark_eos.protocol.encoding.index_pages import seal_pieces, seal_tail
 from spark_eos.protocol.index import Index, Kind, Piece, Rows
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.bounds import MAX_NUMBER

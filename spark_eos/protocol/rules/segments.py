@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from spark_eos.errors import InvalidRecordError, InvalidRequestError, SegmentsReplacedError
 from spark_eos.protocol.actions import ReplaceSegments
-from spark_eos.protocol.encoding.index_blocks import checksum, seal_rows
+from spark_eos.protocol.encoding.index_pages import checksum, seal_rows
 from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.appends import check_floor

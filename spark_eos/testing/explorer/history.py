@@ -16,7 +16,7 @@ from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.encoding.index_blocks import checksum
+from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.protocol.rules import Accepted, apply
 from spark_eos.protocol.state import EMPTY, State

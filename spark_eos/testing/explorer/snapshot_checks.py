@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from spark_eos.log import paths
-from spark_eos.protocol.encoding.index_blocks import encode_piece
+from spark_eos.protocol.encoding.index_pages import encode_piece
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
 from spark_eos.protocol.index import Piece
 from spark_eos.protocol.state import State

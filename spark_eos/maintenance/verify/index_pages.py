@@ -14,7 +14,7 @@ from spark_eos.log import paths
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.snapshots.derived import store_derived
 from spark_eos.maintenance.verify.report import Notes, Verdict
-from spark_eos.protocol.encoding.index_blocks import decode_piece, encode_piece
+from spark_eos.protocol.encoding.index_pages import decode_piece, encode_piece
 from spark_eos.protocol.index import IndexRow, Piece, PieceContent
 from spark_eos.protocol.state import Partition, PartitionKey, State
 from spark_eos.storage import Store
