@@ -16,7 +16,7 @@ from immutables import Map
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules.sealing import PIECE_ROWS, seal
+from spark_eos.protocol.rules.sealing import PAGE_ROWS, seal
 from spark_eos.protocol.state import EMPTY, Partition, State
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 
@@ -68,7 +68,7 @@ def main() -> None:
     size, of = len(data), options.partitions * options.commits
     del state, data
     sealed = min(options.partitions, SEALED)
-    full = busy(sealed, PIECE_ROWS)
+    full = busy(sealed, PAGE_ROWS)
     start = time.perf_counter()
     seal(full)
     took = time.perf_counter() - start
@@ -79,8 +79,8 @@ def main() -> None:
         f"| snapshot | {size / 1e6:.1f} MB | {size / of:.1f} bytes |\n"
         f"| … encoded | {encoded - begun:.2f} s | {(encoded - begun) / of * 1e6:.2f} µs |\n"
         f"| … decoded | {decoded - encoded:.2f} s | {(decoded - encoded) / of * 1e6:.2f} µs |\n"
-        f"| the entry that seals {PIECE_ROWS} rows of each of {sealed} partitions | {took:.2f} s "
-        f"| {took / sealed / PIECE_ROWS * 1e6:.1f} µs |\n"
+        f"| the entry that seals {PAGE_ROWS} rows of each of {sealed} partitions | {took:.2f} s "
+        f"| {took / sealed / PAGE_ROWS * 1e6:.1f} µs |\n"
     )
 
 

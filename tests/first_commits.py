@@ -108,17 +108,17 @@ def in_company(folder):
     from spark_eos.storage import open_store
 
     log = Log.open_or_create(folder)
-    other = open_store(folder).meeting(log.log_id)
+    other = open_store(folder).group_channel(log.log_id)
     producer = Producer(log)
-    assert other.take_lead()
+    assert other.try_lead()
     with watched():
         sent = threading.Thread(target=lambda: producer.send("t", b"value").result())
         sent.start()
-        while not list(other.handed_over()):
+        while not list(other.submissions()):
             time.sleep(0.001)
-        other.leave()
+        other.release_lead()
         sent.join()
-        assert log._committer._company.is_there
+        assert log._committer._group.is_contended
 
 
 @scenario

@@ -27,7 +27,7 @@ from spark_eos.errors import (
     UnstableOffsetCommitError,
 )
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots.maintenance import Upkeep
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.topics import TOPIC_CONFIGS
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import Roller
@@ -311,7 +311,7 @@ def upkeep_done(world, name, value):
     world.topic()
     done = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Upkeep, "share", lambda _, state: done.append(state.seq))
+        patch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: done.append(state.seq))
         if "producer" in name:
             world.fill(b"1", log_upkeep_enable=value)
         else:

@@ -22,7 +22,7 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import STEPS, Maintainer, check_steps, size_text
 from spark_eos.maintenance.rolling import TAIL_ROWS
 from spark_eos.maintenance.vacuum import MIN_AGE_S, Vacuum
-from spark_eos.protocol.rules.sealing import PIECE_ROWS
+from spark_eos.protocol.rules.sealing import PAGE_ROWS
 from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["add_commands"]
@@ -101,7 +101,7 @@ def _maintain(chosen: argparse.Namespace) -> None:
             heartbeat_name=heartbeat_name,
             # What is rolled all the time waits for a boundary of the log, which seals as many rows.
             delete_names_s=chosen.delete_names,
-            tail_rows=TAIL_ROWS if chosen.watch is None else PIECE_ROWS,
+            tail_rows=TAIL_ROWS if chosen.watch is None else PAGE_ROWS,
             tell=lambda text: _go_on(stop, progress, text),
         )
         while True:

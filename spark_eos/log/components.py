@@ -9,19 +9,19 @@ from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.commit.timekeeping import Timekeeper
-from spark_eos.log.expiration import Sweeper
-from spark_eos.log.snapshots.index_store import Pieces
-from spark_eos.log.snapshots.maintenance import Upkeep
+from spark_eos.log.expiration import ExpirationTask
+from spark_eos.log.snapshots.index_store import IndexPageStore
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.log.warmup import ready_to_commit
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 from spark_eos.storage.forks import tell_in_child
 
-__all__ = ["Parts"]
+__all__ = ["Components"]
 
 
-class Parts:
+class Components:
     """The parts of one handle, and of all that were made from it.
 
     A child keeps what is known of the log, which never changes, and nothing else: locks may be held by threads that it
@@ -42,14 +42,14 @@ class Parts:
 
     def _make(self, state: State) -> None:
         store, clock = self.store, self.clock
-        self.pieces = Pieces(store)
+        self.pieces = IndexPageStore(store)
         snapshots = Snapshots(store, self.pieces, clock)
         self.tail = Tail(store, state, snapshots.passed, clock)
         self.time = Timekeeper(store, clock)
         self.time.saw(state)
         self.committer = Committer(store, self.tail, clock, self.retry, self.time)
-        self.upkeep = Upkeep(store, snapshots, clock, self._is_same, self.tail.check)
-        self.sweeper = Sweeper(self.committer.commit, store, clock, self.time)
+        self.upkeep = BackgroundMaintenance(store, snapshots, clock, self._is_same, self.tail.check)
+        self.sweeper = ExpirationTask(self.committer.commit, store, clock, self.time)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`."""

@@ -22,7 +22,7 @@ from spark_eos.protocol.state import Producer, State
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import Store
 
-__all__ = ["Sweeper"]
+__all__ = ["ExpirationTask"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class _Watch:
     asked: bool = False
 
 
-class Sweeper:
+class ExpirationTask:
     """Watches open transactions and ends those that were open too long. Safe to share between threads.
 
     How long a transaction has been open is known from two clocks. The monotonic one of this process: from when it

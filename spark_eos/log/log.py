@@ -25,16 +25,16 @@ from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit.loop import Committed, Committer, Propose
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.commit.timekeeping import Timekeeper
-from spark_eos.log.components import Parts
+from spark_eos.log.components import Components
 from spark_eos.log.data.planner import Fetch, Isolation
 from spark_eos.log.data.records import Records, offset_for_time, read
 from spark_eos.log.data.segments import SegmentWriter
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
-from spark_eos.log.snapshots.maintenance import Upkeep
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.protocol.actions import Action, CreateLog, ExpireTransaction
 from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.index import Piece, PieceContent
+from spark_eos.protocol.index import IndexPage, PageContent
 from spark_eos.protocol.rules.appends import check_floor
 from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import StagedFile, TopicPartition
@@ -67,8 +67,8 @@ class Log:
         """Of a store that may not hold a log yet: use `open` or `create`. ``state`` is one seen before."""
         self.store = store
         self.clock = clock
-        self._parts = Parts(store, clock, retry or Retry(), state, self.is_same)
-        self.does_upkeep = True
+        self._parts = Components(store, clock, retry or Retry(), state, self.is_same)
+        self.does_maintenance = True
         """Whether a commit by this handle is followed by a share of the log's upkeep."""
         self._staged_s = clock.monotonic()
         self._believed_until = clock.monotonic() + _BELIEVED_S
@@ -167,7 +167,7 @@ class Log:
         """The handle that everybody in this process uses for the log: what it has read is read once.
 
         Everybody with the same ``settings``: others may be somebody else. Looks for news, as `follow` says of
-        ``max_age_s``. With ``upkeep`` False the handle is one `without_upkeep`, for this caller alone.
+        ``max_age_s``. With ``upkeep`` False the handle is one `without_maintenance`, for this caller alone.
         """
         store = shared_store(url, settings)
         key = (store.url, settings) if settings else store.url
@@ -175,14 +175,14 @@ class Log:
             log = _SHARED.get(key)
             if log is None or not log.is_believed():
                 log = _SHARED[key] = (cls.open_or_create if create else cls.open)(store)
-                return log if upkeep else log.without_upkeep()
+                return log if upkeep else log.without_maintenance()
         log.follow(max_age_s)
-        return log if upkeep else log.without_upkeep()
+        return log if upkeep else log.without_maintenance()
 
-    def without_upkeep(self) -> Log:
+    def without_maintenance(self) -> Log:
         """A handle on the same log, with all that is known of it, whose commits leave upkeep to others."""
         twin = copy.copy(self)
-        twin.does_upkeep = False
+        twin.does_maintenance = False
         return twin
 
     def __copy__(self) -> Log:
@@ -192,7 +192,7 @@ class Log:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Where it is loaded, the log is opened there. Settings of the store go along, with their secrets."""
-        return _reopened, (self.store, self.clock, self._parts.retry, self.log_id, self.does_upkeep)
+        return _reopened, (self.store, self.clock, self._parts.retry, self.log_id, self.does_maintenance)
 
     @property
     def time(self) -> Timekeeper:
@@ -210,7 +210,7 @@ class Log:
         return self._parts.committer
 
     @property
-    def upkeep(self) -> Upkeep:
+    def upkeep(self) -> BackgroundMaintenance:
         """What keeps the log quick to open."""
         return self._parts.upkeep
 
@@ -280,12 +280,12 @@ class Log:
     # -- write --------------------------------------------------------------------------------------
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
-        """See `spark_eos.log.commit.loop.Committer.commit`. A share of the log's upkeep may follow (`does_upkeep`)."""
+        """See `spark_eos.log.commit.loop.Committer.commit`. Maintenance may follow (`does_maintenance`)."""
         if request_id is not None:
             self._parts.check_repeatable(request_id)
         committed = self._committer.commit(propose, writer=writer, request_id=request_id)
-        if self.does_upkeep:
-            self.upkeep.share(committed.state)
+        if self.does_maintenance:
+            self.upkeep.run_slice(committed.state)
         return committed
 
     def sweep(self, *, everything: bool = False, trust_clock: bool = False) -> tuple[Action, ...]:
@@ -418,16 +418,16 @@ class Log:
         """The first visible record at or after a time, as (offset, timestamp in ms)."""
         return offset_for_time(self.store, self.state, at, timestamp_ms, isolation, self.load)
 
-    def load(self, piece: Piece) -> PieceContent:
+    def load(self, piece: IndexPage) -> PageContent:
         """The content of a sealed piece of an index, for `spark_eos.log.data.planner.plan`."""
         return self._parts.pieces.load(piece)
 
 
-def _reopened(store: Store, clock: Clock, retry: Retry, log_id: str, does_upkeep: bool) -> Log:
+def _reopened(store: Store, clock: Clock, retry: Retry, log_id: str, does_maintenance: bool) -> Log:
     log = Log.open(store, clock, retry)
     if log.log_id != log_id:
         raise NotALogError(f"the log that was pickled is not at {store.url} any more: another one is there")
-    return log if does_upkeep else log.without_upkeep()
+    return log if does_maintenance else log.without_maintenance()
 
 
 def _check_end(log: Log, retry: Retry) -> None:

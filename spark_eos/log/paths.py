@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from spark_eos.protocol.index import Piece
+from spark_eos.protocol.index import IndexPage
 from spark_eos.storage.object_names import MAX_PART_BYTES
 
 __all__ = [
@@ -46,7 +46,7 @@ def snapshot_seq(name: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and snapshot(int(digits)) == name else None
 
 
-def piece(of: Piece) -> str:
+def piece(of: IndexPage) -> str:
     """The name of a sealed piece of a partition's index: the same content has the same name."""
     topic_id, number = of.partition
     return (

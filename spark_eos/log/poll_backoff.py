@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_eos.storage.store import Store
 
-__all__ = ["IDLE_S", "LONGEST_S", "Idle"]
+__all__ = ["IDLE_S", "LONGEST_S", "PollBackoff"]
 
 IDLE_S = 0.05
 """How long somebody who waits for the log to change waits before he looks again."""
@@ -13,7 +13,7 @@ LONGEST_S = 0.5
 """The same after many looks in vain, where each of them is a request (Kafka's fetch.max.wait.ms)."""
 
 
-class Idle:
+class PollBackoff:
     """The waits between looks of one reader: twice as long each time, where looking costs a request."""
 
     def __init__(self, store: Store, longest_s: float = LONGEST_S) -> None:

@@ -34,7 +34,7 @@ from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of,
 from spark_eos.maintenance.rewrite import CLEAN, SMALL_BYTES, Rewriter, form_of, has_moved, read_row
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
 from spark_eos.maintenance.unreadable import Unreadable
-from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
+from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
 from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
 
@@ -116,7 +116,7 @@ class Compactor:
         self._topics = None if topics is None else frozenset(topics)
         self._keys = keys
         self._views = SealedViews()
-        self._sums: dict[Piece, _Sum] = {}
+        self._sums: dict[IndexPage, _Sum] = {}
         self._pass: _Pass | None = None
         self._unreadable = Unreadable()
 
@@ -222,7 +222,7 @@ class Compactor:
             return share
         return _LEAST if due else 0.0
 
-    def _sum(self, piece: Piece) -> _Sum:
+    def _sum(self, piece: IndexPage) -> _Sum:
         found = self._sums.get(piece)
         if found is None:
             clean = dirty = 0
@@ -293,7 +293,7 @@ class Compactor:
         self._pass = under_way
         return done
 
-    def _stretch(self, under_way: _Pass, topic: Topic, partition: Partition) -> tuple[Piece, ...]:
+    def _stretch(self, under_way: _Pass, topic: Topic, partition: Partition) -> tuple[IndexPage, ...]:
         """The next pieces; none if the pass is over. Some that were replaced may hold what it has seen already."""
         pieces = partition.index.pieces
         first = next((n for n, one in enumerate(pieces) if one.next_offset > under_way.at), len(pieces))
@@ -307,7 +307,7 @@ class Compactor:
         return pieces[first:last]
 
     def _compact(
-        self, under_way: _Pass, topic: Topic, partition: Partition, pieces: Sequence[Piece]
+        self, under_way: _Pass, topic: Topic, partition: Partition, pieces: Sequence[IndexPage]
     ) -> Compacted | None:
         rows = [*Index(tuple(pieces)).scan(pieces[0].base_offset, self._log.load)]
         start, number = partition.start, under_way.number

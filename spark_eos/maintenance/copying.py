@@ -30,8 +30,8 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM
-from spark_eos.log.snapshots.derived import store_derived
-from spark_eos.log.snapshots.index_store import Pieces
+from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.reachability import piece_names
 from spark_eos.maintenance.verify.verify import Finding, Summary, verify
@@ -170,7 +170,7 @@ def _create(target: Store, name: str, data: Data) -> None:
     try:
         target.create(name, data)
     except ObjectExistsError:
-        store_derived(target, name, data)  # A store may refuse a free name.
+        create_idempotent(target, name, data)  # A store may refuse a free name.
         if bytes(target.read(name)) != bytes(data):
             raise LogExistsError(
                 f"{target.url}/{name} was written by another process while the log was copied: delete the copy and "
@@ -207,7 +207,7 @@ def _fix(source: Store) -> _Fixed:
             entries[seq] = data
             state, _ = apply_entry(state, decode_entry(data, seq, f"{source.url}/{paths.entry(seq)}"))
         if data is None:
-            source.settle(paths.entry(state.seq, state.entries_per_folder))
+            source.ensure_durable(paths.entry(state.seq, state.entries_per_folder))
             return _Fixed(state, base, entries)
         newer = newest_snapshot(source)
         if newer is None or newer.seq <= state.seq:
@@ -223,7 +223,7 @@ def _entry(source: Store, state: State) -> pa.Buffer | None:
         return None
 
 
-def _data_sizes(state: State, pieces: Pieces) -> dict[str, int]:
+def _data_sizes(state: State, pieces: IndexPageStore) -> dict[str, int]:
     """The data files that readers of the state may be sent to, with their sizes."""
     return {
         row.file.name: row.file.size
@@ -237,7 +237,7 @@ def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -
     """Copy what the state refers to, or a newer one does, where parts have been removed since; the state it was."""
     while True:
         try:
-            pieces = Pieces(source)
+            pieces = IndexPageStore(source)
             for name in piece_names(fixed.base, pieces.load) if fixed.base is not None else ():
                 tell("indexes", 0, 0)
                 _copy(source, target, name, None)

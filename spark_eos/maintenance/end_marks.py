@@ -8,7 +8,7 @@ from typing import NamedTuple
 from spark_eos.errors import ObjectNotFoundError
 from spark_eos.storage import Store
 
-__all__ = ["Milestone", "Milestones"]
+__all__ = ["LogEndMarks", "Milestone"]
 
 _LINE = re.compile(r"^([0-9]{1,18}) ([0-9]{1,18})$", re.MULTILINE | re.ASCII)
 
@@ -23,7 +23,7 @@ class Milestone(NamedTuple):
     seq: int
 
 
-class Milestones:
+class LogEndMarks:
     """One file of them; lines that are none are passed over. Two who note at once lose one, which waits longer."""
 
     def __init__(self, store: Store, name: str) -> None:

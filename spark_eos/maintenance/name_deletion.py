@@ -19,7 +19,7 @@ from spark_eos.errors import ConfigError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.commit.tail import AWAY_S
 from spark_eos.log.log import Log
-from spark_eos.maintenance.end_marks import Milestone, Milestones
+from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
 from spark_eos.maintenance.vacuum import Tell, silent
 
 __all__ = ["LEAST_S", "RetiredNames"]
@@ -48,7 +48,7 @@ class RetiredNames:
             )
         self._log = log
         self._after_ms = after_s * 1000
-        self._notes = Milestones(log.store, _RETIRED)
+        self._notes = LogEndMarks(log.store, _RETIRED)
         self._tell = tell
 
     def look(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spark_eos.log import paths
-from spark_eos.protocol.index import Load, Piece
+from spark_eos.protocol.index import IndexPage, Load
 from spark_eos.protocol.state import State
 
 __all__ = ["data_files", "piece_names"]
@@ -33,7 +33,7 @@ def piece_names(state: State, load: Load) -> Iterator[str]:
         yield from _piece_names(partition.index.pieces, load)
 
 
-def _piece_names(pieces: Sequence[Piece], load: Load) -> Iterator[str]:
+def _piece_names(pieces: Sequence[IndexPage], load: Load) -> Iterator[str]:
     for piece in pieces:
         yield paths.piece(piece)
         if piece.level:

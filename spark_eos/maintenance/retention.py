@@ -18,7 +18,7 @@ from typing import NamedTuple
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
 from spark_eos.protocol.actions import Action, AdvanceLogStart, PartitionOffset
-from spark_eos.protocol.index import IndexRow, Load, Piece
+from spark_eos.protocol.index import IndexPage, IndexRow, Load
 from spark_eos.protocol.state import Partition, State, Topic
 from spark_eos.protocol.types import TopicPartition
 
@@ -33,7 +33,7 @@ _AGREED_MS = 60_000
 _WRITER = "retention"
 _LOG = logging.getLogger(__name__)
 
-_Goes = Callable[["Piece | IndexRow"], bool]
+_Goes = Callable[["IndexPage | IndexRow"], bool]
 
 
 class Due(NamedTuple):
@@ -142,7 +142,7 @@ class _Excess:
     def __init__(self, size: int) -> None:
         self._size = size
 
-    def __call__(self, what: Piece | IndexRow) -> bool:
+    def __call__(self, what: IndexPage | IndexRow) -> bool:
         size = _size_of(what)
         if self._size <= 0 or size > self._size:
             return False
@@ -166,7 +166,7 @@ def first_kept(partition: Partition, load: Load, goes: _Goes) -> int:
     return offset
 
 
-def _past_pieces(pieces: Sequence[Piece], offset: int, load: Load, goes: _Goes) -> tuple[int, bool]:
+def _past_pieces(pieces: Sequence[IndexPage], offset: int, load: Load, goes: _Goes) -> tuple[int, bool]:
     """How far it goes from ``offset`` on, and whether that is past all of them."""
     for piece in pieces:
         if piece.next_offset <= offset:
@@ -198,7 +198,7 @@ def _size(partition: Partition, load: Load) -> int:
     """Bytes of the batches that are left of a partition."""
     size = 0
 
-    def count(what: Piece | IndexRow) -> bool:
+    def count(what: IndexPage | IndexRow) -> bool:
         nonlocal size
         size += _size_of(what)
         return True
@@ -207,7 +207,7 @@ def _size(partition: Partition, load: Load) -> int:
     return size + sum(map(_size_of, partition.index.tail.since(stable)))
 
 
-def _size_of(what: Piece | IndexRow) -> int:
-    if isinstance(what, Piece):
+def _size_of(what: IndexPage | IndexRow) -> int:
+    if isinstance(what, IndexPage):
         return what.bytes
     return 0 if what.batch is None else what.batch.length

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log import paths
-from spark_eos.log.data.arrow_file import Run, StagingFile, compression_of
+from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, compression_of
 from spark_eos.log.data.compression import chosen, write_options
 from spark_eos.log.data.layout import SKIPPED
 from spark_eos.log.data.planner import Fetch
@@ -26,7 +26,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import TOPIC_CONFIGS, config_value, layout_of
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.encoding.index_pages import checksum
-from spark_eos.protocol.index import IndexRow, Kind, Piece
+from spark_eos.protocol.index import IndexPage, IndexRow, Kind
 from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, FileRef, ProducerStamp, StagedFile
@@ -159,7 +159,9 @@ class Rewriter:
     batch is full. A context manager: what was not committed is discarded.
     """
 
-    def __init__(self, log: Log, topic: Topic, partition: int, pieces: Sequence[Piece], form: Form) -> None:
+    def __init__(
+        self, log: Log, topic: Topic, partition: int, pieces: Sequence[IndexPage], form: Form
+    ) -> None:
         self._log = log
         self._topic = topic
         self._partition = partition
@@ -169,7 +171,7 @@ class Rewriter:
         self._base_seq = log.state.seq + 1
         self._options = write_options(form.compression)
         self._rows: list[IndexRow | _Written] = []
-        self._file: StagingFile | None = None
+        self._file: StagedFileWriter | None = None
         self._in_file = 0
         self._staged: list[StagedFile] = []
         self._written_to = self._seen_to = pieces[0].base_offset
@@ -260,7 +262,7 @@ class Rewriter:
             pa.RecordBatch.from_arrays(batch.columns, schema=self._file.schema)
             for batch in table.to_batches()
         ]
-        self._file.append(Run(self._partition, batches, lowest, highest))
+        self._file.append(PartitionRun(self._partition, batches, lowest, highest))
         stamp = next(iter(self._stamps)) if len(self._stamps) == 1 else NO_PRODUCER
         self._rows.append(
             _Written(self._written_to, self._seen_to, self._kind, stamp, self._label, self._in_file)
@@ -285,7 +287,7 @@ class Rewriter:
         unique = self._log.clock.unique().hex()
         name = paths.data_file(topic.name, topic.topic_id, self._base_seq, unique, self._partition)
         form = self._form
-        self._file = StagingFile(
+        self._file = StagedFileWriter(
             self._log.store, name, self._layout, form.omitted, self._options, offsets=form.offsets
         )
         self._in_file = 0

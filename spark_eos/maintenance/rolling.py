@@ -31,7 +31,7 @@ from spark_eos.maintenance.rewrite import (
 )
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
 from spark_eos.maintenance.unreadable import Unreadable
-from spark_eos.protocol.index import Index, IndexRow, Piece
+from spark_eos.protocol.index import Index, IndexPage, IndexRow
 from spark_eos.protocol.rules.sealing import ready
 from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
@@ -95,7 +95,7 @@ def rows_after(rows: Iterable[IndexRow], start: int = 0) -> int:
 
 
 def plan_roll(
-    pieces: Sequence[Piece], after: Callable[[Piece], int], file_bytes: int
+    pieces: Sequence[IndexPage], after: Callable[[IndexPage], int], file_bytes: int
 ) -> tuple[int, int] | None:
     """The pieces to roll next, as a range of their numbers; None if it does not pay anywhere.
 
@@ -126,13 +126,13 @@ class _Judged(NamedTuple):
     ``need`` is what is left of its rows, as a share of those of the whole it becomes a part of.
     """
 
-    piece: Piece
+    piece: IndexPage
     dirty: bool
     settled: bool
     need: float
 
     @staticmethod
-    def of(piece: Piece, after: Callable[[Piece], int]) -> _Judged:
+    def of(piece: IndexPage, after: Callable[[IndexPage], int]) -> _Judged:
         if piece.bytes >= SMALL_BYTES * piece.rows:
             return _Judged(piece, dirty=False, settled=True, need=piece.rows)
         share = max(0, piece.bytes - _OVERHEAD_BYTES * piece.rows) / BATCH_BYTES
@@ -182,7 +182,7 @@ class Roller:
         self._log = log
         self._topics = None if topics is None else frozenset(topics)
         self._tail_rows = tail_rows
-        self._after: dict[tuple[Piece, int], int] = {}
+        self._after: dict[tuple[IndexPage, int], int] = {}
         self._views = SealedViews()
         self._unreadable = Unreadable()
 
@@ -223,14 +223,14 @@ class Roller:
         self._log.follow()
         return [TopicPartition(topic.name, number) for topic, number, *_ in self._plans()]
 
-    def _plans(self) -> Iterator[tuple[Topic, int, Partition, tuple[Piece, ...]]]:
+    def _plans(self) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
         """The next pieces to roll of every partition that has some."""
         topics = self._log.state.topics
         for name in sorted(topics):
             if self._topics is None or name in self._topics:
                 yield from self._plan(topics[name])
 
-    def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[Piece, ...]]]:
+    def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
         file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
         for number in range(topic.partitions):
             if (topic.topic_id, number) in self._unreadable:
@@ -251,7 +251,7 @@ class Roller:
             return self._views(key, partition)
         return partition
 
-    def _rows_after(self, start: int, piece: Piece) -> int:
+    def _rows_after(self, start: int, piece: IndexPage) -> int:
         key = piece, max(start, piece.base_offset)
         found = self._after.get(key)
         if found is None:
@@ -260,7 +260,7 @@ class Roller:
             found = self._after[key] = rows_after(Index((piece,)).scan(0, self._log.load), start)
         return found
 
-    def _roll(self, topic: Topic, number: int, partition: Partition, pieces: tuple[Piece, ...]) -> Rolled:
+    def _roll(self, topic: Topic, number: int, partition: Partition, pieces: tuple[IndexPage, ...]) -> Rolled:
         rows = [*Index(pieces).scan(0, self._log.load)]
         taken = [row for row in rows if row.next_offset > partition.start and not _stays(row)]
         holes = partition.start > rows[0].base_offset or any(

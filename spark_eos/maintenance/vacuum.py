@@ -25,7 +25,7 @@ from spark_eos.errors import (
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.topics import TOPIC_CONFIGS, config_value
-from spark_eos.maintenance.end_marks import Milestone, Milestones
+from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
 from spark_eos.maintenance.reachability import data_files, piece_names
 from spark_eos.protocol.actions import Action, RaiseStagingFloor
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -111,7 +111,7 @@ class Vacuum:
         """When this process has seen the log's end where: (monotonic seconds, next free slot)."""
         self._since: dict[str, float] = {}
         self._more = False
-        self._notes = Milestones(log.store, _ENDS)
+        self._notes = LogEndMarks(log.store, _ENDS)
 
     def look(self) -> list[Leftover]:
         """What a vacuum would delete, at most `CHUNK` names of each kind; nothing is changed.
@@ -318,9 +318,9 @@ class Vacuum:
     def _settle(self, state: State) -> None:
         """What the deletions rest on must outlive a power cut: an entry may still be undone whose writer died."""
         folder = state.entries_per_folder
-        self._log.store.settle(paths.entry(state.seq, folder))
+        self._log.store.ensure_durable(paths.entry(state.seq, folder))
         if folder and state.seq >= folder:
-            self._log.store.settle(paths.entry(state.seq // folder * folder - 1, folder))
+            self._log.store.ensure_durable(paths.entry(state.seq // folder * folder - 1, folder))
 
     def _check_same(self, state: State | None) -> None:
         """Whether the log is still there that was looked at, as long as it was: its folder may have been replaced."""

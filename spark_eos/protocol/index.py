@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from spark_eos.errors import IllegalStateError
 from spark_eos.protocol.index_rows import IndexRow, Kind, Rows
 
-__all__ = ["Index", "IndexRow", "Kind", "Load", "Measures", "Piece", "PieceContent", "Rows", "in_memory"]
+__all__ = ["Index", "IndexPage", "IndexRow", "Kind", "Load", "Measures", "PageContent", "Rows", "in_memory"]
 
 
 class Measures(NamedTuple):
@@ -28,7 +28,7 @@ class Measures(NamedTuple):
     """CRC32C of the encoded content."""
 
 
-class Piece:
+class IndexPage:
     """A sealed stretch of a partition's index: all rows of its offsets, or (level 1 and up) pieces of them.
 
     Immutable but for ``content``, which is a cache: None once it was dropped. Two pieces are equal if they
@@ -57,7 +57,7 @@ class Piece:
         next_offset: int,
         rows: int,
         measures: Measures | _Measure,
-        content: PieceContent | Callable[[], PieceContent] | None = None,
+        content: PageContent | Callable[[], PageContent] | None = None,
     ) -> None:
         """``measures`` may be what finds them, given the content, and ``content`` what makes it."""
         #: Topic id and number of the partition.
@@ -69,10 +69,10 @@ class Piece:
         self.rows = rows
         self._measures: Measures | None = measures if isinstance(measures, Measures) else None
         self._measure: _Measure | None = None if isinstance(measures, Measures) else measures
-        self._content: PieceContent | Callable[[], PieceContent] | None = content
+        self._content: PageContent | Callable[[], PageContent] | None = content
 
     @property
-    def content(self) -> PieceContent | None:
+    def content(self) -> PageContent | None:
         """Its rows or pieces; None once they were dropped."""
         content = self._content
         return content() if callable(content) else content
@@ -82,7 +82,7 @@ class Piece:
         """Whether it still has its content."""
         return self._content is not None
 
-    def forget(self) -> PieceContent | None:
+    def forget(self) -> PageContent | None:
         """Drop the content, which is in the store; what was dropped, as far as it is in memory as it is."""
         self.measures  # noqa: B018  (what is dropped cannot be measured any more)
         content, self._content = self._content, None
@@ -119,7 +119,7 @@ class Piece:
         return (self.partition, self.level, self.base_offset, self.next_offset, self.rows, *self.measures)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Piece) and self.identity == other.identity
+        return isinstance(other, IndexPage) and self.identity == other.identity
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -128,15 +128,15 @@ class Piece:
         return f"Piece{self.identity!r}"
 
 
-PieceContent: TypeAlias = "tuple[IndexRow, ...] | tuple[Piece, ...]"
+PageContent: TypeAlias = "tuple[IndexRow, ...] | tuple[IndexPage, ...]"
 
-_Measure: TypeAlias = "Callable[[PieceContent], Measures]"
+_Measure: TypeAlias = "Callable[[PageContent], Measures]"
 
-Load: TypeAlias = "Callable[[Piece], PieceContent]"
+Load: TypeAlias = "Callable[[IndexPage], PageContent]"
 """Gives the content of a piece, from wherever it is."""
 
 
-def in_memory(piece: Piece) -> PieceContent:
+def in_memory(piece: IndexPage) -> PageContent:
     """The content of a piece that still has it: for states that nobody has dropped anything from."""
     content = piece.content
     if content is None:
@@ -149,7 +149,7 @@ def in_memory(piece: Piece) -> PieceContent:
 class Index(NamedTuple):
     """All batches of a partition by rising offset: ``pieces``, whose levels never rise, and then the ``tail``."""
 
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[IndexPage, ...] = ()
     tail: Rows = Rows()
 
     def append(self, row: IndexRow) -> Index:
@@ -186,7 +186,9 @@ class Index(NamedTuple):
         return self.tail.start
 
 
-def _scan(pieces: Sequence[Piece], offset: int, load: Load, newer_than_ms: int | None) -> Iterator[IndexRow]:
+def _scan(
+    pieces: Sequence[IndexPage], offset: int, load: Load, newer_than_ms: int | None
+) -> Iterator[IndexRow]:
     for at in range(max(bisect_right(pieces, offset, key=_base_of_piece) - 1, 0), len(pieces)):
         piece = pieces[at]
         if piece.next_offset <= offset:
@@ -203,5 +205,5 @@ def _scan(pieces: Sequence[Piece], offset: int, load: Load, newer_than_ms: int |
                 yield row
 
 
-def _base_of_piece(piece: Piece) -> int:
+def _base_of_piece(piece: IndexPage) -> int:
     return piece.base_offset

@@ -7,8 +7,8 @@ end: the next request of the same entry may already forget a producer whose tran
 from __future__ import annotations
 
 from spark_eos.protocol.actions import Entry
-from spark_eos.protocol.index import IndexRow, Kind, Piece
-from spark_eos.protocol.rules import Outcome, apply, behind, check_history, judged_by
+from spark_eos.protocol.index import IndexPage, IndexRow, Kind
+from spark_eos.protocol.rules import Outcome, apply, check_history, judged_by, state_after
 from spark_eos.protocol.state import Group, Partition, PartitionKey, Query, State, TransactionState
 
 __all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "check_step"]
@@ -32,7 +32,7 @@ def apply_checked(state: State, entry: Entry) -> tuple[State, tuple[Outcome, ...
         if number < len(entry.requests):  # The last one is checked with what follows the entry.
             check_step(before, state, len(request.actions))
             before = state
-    state = behind(state, entry)
+    state = state_after(state, entry)
     check_step(before, state, len(entry.requests[-1].actions) if entry.requests else 1)
     return state, tuple(outcomes)
 
@@ -218,7 +218,7 @@ def _held(partition: Partition) -> list[IndexRow]:
     pieces = [*partition.index.pieces]
     while pieces:
         content = pieces.pop().content or ()
-        pieces += [part for part in content if isinstance(part, Piece)]
+        pieces += [part for part in content if isinstance(part, IndexPage)]
         rows += [part for part in content if isinstance(part, IndexRow)]
     return [*rows, *partition.index.tail]
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from spark_eos.errors import ConfigError
 
-__all__ = ["SPELLINGS", "Given", "Use", "expected", "is_known_to", "of_table"]
+__all__ = ["SPELLINGS", "OptionReader", "Use", "expected", "is_known_to", "of_table"]
 
 Use: TypeAlias = Literal["source", "stream source", "batch source", "stream sink", "batch sink"]
 """A ``source`` is a stream's or a batch's: which, is not known yet."""
@@ -103,7 +103,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _MAX_INT = 2**63 - 1
 
 
-class Given:
+class OptionReader:
     """The options that were given for a ``use``, checked by name.
 
     Raises `ConfigError` for a name that is unknown or belongs to another use, and for one that is given
@@ -173,7 +173,7 @@ def expected(name: str, value: str, what: str) -> ConfigError:
 def is_known_to(options: Mapping[str, str], use: Use) -> bool:
     """Whether a ``use`` has options of all these names."""
     try:
-        Given(options, use)
+        OptionReader(options, use)
     except ConfigError:
         return False
     return True

@@ -15,10 +15,10 @@ from spark_eos.log.data.compression import LEVELS, chosen, level_setting
 from spark_eos.log.stores import NO_SETTINGS, Settings, settings_of, split_settings
 from spark_eos.log.time_travel import time_ms
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.optionkeys import Given, expected, is_known_to, of_table
+from spark_eos.spark.optionkeys import OptionReader, expected, is_known_to, of_table
 from spark_eos.spark.source.offsets import (
     Kind,
-    Start,
+    OffsetSpec,
     Strategy,
     loads,
     parse_offsets_json,
@@ -28,8 +28,8 @@ from spark_eos.spark.source.offsets import (
 __all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source"]
 
 _MAX_INT32 = 2**31 - 1
-_EARLIEST = Start("earliest")
-_LATEST = Start("latest")
+_EARLIEST = OffsetSpec("earliest")
+_LATEST = OffsetSpec("latest")
 _NO_OPTIONS = (
     "no path is given: it is the log, a folder or URL; give .load(url), .start(url) or .save(url). Spark hands a "
     "Python data source no option of a catalog's table; they are given with each statement: {}"
@@ -50,9 +50,9 @@ class SourceOptions:
     subscribe: tuple[str, ...] | None = None
     subscribe_pattern: str | None = None
     assign: dict[str, tuple[int, ...]] | None = None
-    starting: Start = _LATEST
+    starting: OffsetSpec = _LATEST
     starting_option: str | None = None
-    ending: Start = _LATEST
+    ending: OffsetSpec = _LATEST
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
     min_partitions: int | None = None
@@ -105,7 +105,7 @@ def parse_any_source(options: Mapping[str, str]) -> SourceOptions:
     """
     options = of_table(options)
     rest, _ = split_settings(options)
-    Given(rest, "source")
+    OptionReader(rest, "source")
     refused: ConfigError | None = None
     for streaming in (True, False):
         try:
@@ -120,7 +120,7 @@ def parse_any_source(options: Mapping[str, str]) -> SourceOptions:
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """The options of a source. Raises `ConfigError`, naming the option, its value and what is expected."""
     rest, settings = split_settings(options)
-    given = Given(rest, "stream source" if streaming else "batch source")
+    given = OptionReader(rest, "stream source" if streaming else "batch source")
     selection = replace(_selection(given), settings=settings)
     starting = _starting(given, streaming=streaming)
     ending = _LATEST if streaming else _ending(given)
@@ -160,7 +160,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """The options of a sink. Raises `ConfigError`, naming the option, its value and what is expected."""
     rest, settings = split_settings(options)
-    given = Given(rest, "stream sink" if streaming else "batch sink")
+    given = OptionReader(rest, "stream sink" if streaming else "batch sink")
     path, checkpoint = _path(given), given.verbatim("checkpointLocation")
     own, others = settings_of(path, settings), settings_of(checkpoint or "", settings)
     for name in settings:
@@ -201,12 +201,12 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     )
 
 
-def _row_format(given: Given) -> Literal["kafka", "typed"] | None:
+def _row_format(given: OptionReader) -> Literal["kafka", "typed"] | None:
     text = given.choice("row.format", ("kafka", "typed"))
     return None if text is None else "kafka" if text == "kafka" else "typed"
 
 
-def _selection(given: Given) -> SourceOptions:
+def _selection(given: OptionReader) -> SourceOptions:
     """What decides on the rows' columns and is the same in streams and batches."""
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
     if not chosen and "path" not in given:
@@ -225,7 +225,7 @@ def _selection(given: Given) -> SourceOptions:
     )
 
 
-def _path(given: Given) -> str:
+def _path(given: OptionReader) -> str:
     path = given.verbatim("path")
     if path is None:
         raise ConfigError(_NO_OPTIONS.format("INSERT INTO t WITH (path = '...', topic = '...') ..."))
@@ -271,7 +271,7 @@ def _assign(text: str | None) -> dict[str, tuple[int, ...]] | None:
     return {topic: tuple(sorted(set(found[topic]))) for topic in sorted(found)}
 
 
-def _starting(given: Given, *, streaming: bool) -> Start:
+def _starting(given: OptionReader, *, streaming: bool) -> OffsetSpec:
     strategy = given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"))
     option = _option_of(given, "starting")
     if strategy is not None and option == "startingOffsets":
@@ -285,14 +285,14 @@ def _starting(given: Given, *, streaming: bool) -> Start:
     return _by_offset(given, option, words, default, earliest=True, latest=streaming)
 
 
-def _ending(given: Given) -> Start:
+def _ending(given: OptionReader) -> OffsetSpec:
     option = _option_of(given, "ending")
     if option != "endingOffsets":
         return _by_timestamp(given, option, "latest")
     return _by_offset(given, option, ("latest",), _LATEST, earliest=False, latest=True)
 
 
-def _moment(given: Given) -> int | None:
+def _moment(given: OptionReader) -> int | None:
     """Delta's timestampAsOf: a date or a time; or, as in startingTimestamp, milliseconds."""
     text = given.text("timestampAsOf")
     if text is None or text.isdecimal():
@@ -306,7 +306,7 @@ def _moment(given: Given) -> int | None:
         raise expected("timestampAsOf", text, f"{what} milliseconds since 1970") from error
 
 
-def _option_of(given: Given, bound: str) -> str:
+def _option_of(given: OptionReader, bound: str) -> str:
     """The one option that says where reading starts, or ends."""
     names = (f"{bound}Offsets", f"{bound}Timestamp", f"{bound}OffsetsByTimestamp")
     chosen = [name for name in names if name in given]
@@ -316,27 +316,33 @@ def _option_of(given: Given, bound: str) -> str:
 
 
 def _by_offset(
-    given: Given, option: str, words: tuple[Kind, ...], default: Start, *, earliest: bool, latest: bool
-) -> Start:
+    given: OptionReader,
+    option: str,
+    words: tuple[Kind, ...],
+    default: OffsetSpec,
+    *,
+    earliest: bool,
+    latest: bool,
+) -> OffsetSpec:
     text = given.text(option)
     if text is None:
         return default
     for word in words:
         if text.lower() == word:
-            return Start(word)
+            return OffsetSpec(word)
     if not text.startswith("{"):
         raise expected(
             option, text, f'{", ".join(words)} or offsets as JSON, such as {{"flights": {{"0": 23}}}}'
         )
     offsets = parse_offsets_json(option, text, earliest_allowed=earliest, latest_allowed=latest)
-    return Start("specific", offsets=offsets)
+    return OffsetSpec("specific", offsets=offsets)
 
 
-def _by_timestamp(given: Given, option: str, strategy: Strategy) -> Start:
+def _by_timestamp(given: OptionReader, option: str, strategy: Strategy) -> OffsetSpec:
     if option.endswith("ByTimestamp"):
         times = parse_timestamps_json(option, given.text(option) or "")
-        return Start("timestamp", timestamps_ms=times, strategy=strategy)
-    return Start("timestamp", timestamp_ms=given.integer(option, lowest=0), strategy=strategy)
+        return OffsetSpec("timestamp", timestamps_ms=times, strategy=strategy)
+    return OffsetSpec("timestamp", timestamp_ms=given.integer(option, lowest=0), strategy=strategy)
 
 
 def _check_selected(option: str, at: TopicPartition, shape: SourceOptions) -> None:

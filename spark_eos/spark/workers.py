@@ -8,10 +8,10 @@ from functools import cache
 
 from pyspark import TaskContext
 
-__all__ = ["spare_imports"]
+__all__ = ["freeze_imports"]
 
 
-def spare_imports() -> None:
+def freeze_imports() -> None:
     """Leave what a worker has imported out of the garbage collection that Spark asks for after every task.
 
     ``pyspark.daemon`` calls ``gc.collect()`` before a worker takes its next task. With pyspark, pandas and pyarrow

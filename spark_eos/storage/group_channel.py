@@ -20,55 +20,55 @@ from uuid import uuid4
 
 from spark_eos.storage.forks import tell_in_child
 
-__all__ = ["FileMeeting", "Meeting", "meeting_on_this_machine"]
+__all__ = ["FileGroupChannel", "GroupChannel", "local_group_channel"]
 
-LED_S = 1.0
+LEADER_TTL_S = 1.0
 """Who took the lead longer ago has come to nothing, or is gone."""
 
 ANNOUNCED = 64
 """So many of the newest announcements can be read."""
 
-FRESH_S = 60.0
+SUBMISSION_TTL_S = 60.0
 """What is older was left behind: by somebody who died, or before the folder was put back from a copy."""
 
 
-class Meeting(ABC):
+class GroupChannel(ABC):
     """One process's place in it. Nothing raises: who cannot meet the others goes on without them."""
 
     @abstractmethod
-    def take_lead(self) -> bool:
+    def try_lead(self) -> bool:
         """Have the lead, if nobody else has it, and keep it until `leave`. True also where there is no telling."""
 
     @abstractmethod
-    def leave(self) -> None:
+    def release_lead(self) -> None:
         """Give up the lead, if it is had."""
 
     @abstractmethod
-    def led(self) -> int:
+    def leader_token(self) -> int:
         """A number that is another one each time that another process takes the lead; 0 if none did of late."""
 
     @abstractmethod
-    def hand_over(self, data: bytes) -> bool:
+    def submit(self, data: bytes) -> bool:
         """Let whoever leads find ``data``, in the place of what was handed over before; whether that worked."""
 
     @abstractmethod
-    def take_back(self) -> bool:
+    def withdraw(self) -> bool:
         """Let nobody find it any more, who has not found it already; whether that worked."""
 
     @abstractmethod
-    def handed_over(self) -> Iterator[bytes]:
+    def submissions(self) -> Iterator[bytes]:
         """What the others have handed over."""
 
     @abstractmethod
-    def announce(self, seq: int, data: bytes) -> None:
+    def publish(self, seq: int, data: bytes) -> None:
         """Entry ``seq`` has been created and is durable; ``data`` are its bytes, or nothing if they are near."""
 
     @abstractmethod
-    def announced(self, seq: int) -> bytes | None:
+    def published(self, seq: int) -> bytes | None:
         """What was announced of entry ``seq``, or nothing but that it is there; None if no word was heard of late."""
 
 
-class FileMeeting(Meeting):
+class FileGroupChannel(GroupChannel):
     """In a folder that all of them see, made when it is needed: a lock, and small files that are never synced.
 
     The kernel frees the lock of a process that dies. Safe for one thread at a time.
@@ -100,7 +100,7 @@ class FileMeeting(Meeting):
             with suppress(OSError):
                 os.close(lock)
 
-    def take_lead(self) -> bool:
+    def try_lead(self) -> bool:
         if not self._is_open:
             self._is_open = True
             try:
@@ -124,24 +124,24 @@ class FileMeeting(Meeting):
             self._ahead_ns = self._led_ns - time.monotonic_ns()
         return True
 
-    def leave(self) -> None:
+    def release_lead(self) -> None:
         if self._leads:
             self._leads = False
             with suppress(OSError):
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
 
-    def led(self) -> int:
+    def leader_token(self) -> int:
         try:
             led_ns = os.stat(self._lead_path).st_mtime_ns
         except OSError:
             return 0
-        of_late = abs(self._now_ns() - led_ns) < LED_S * 1e9
+        of_late = abs(self._now_ns() - led_ns) < LEADER_TTL_S * 1e9
         return led_ns if of_late and led_ns != self._led_ns else 0
 
-    def hand_over(self, data: bytes) -> bool:
+    def submit(self, data: bytes) -> bool:
         return self._write(self._own, data)
 
-    def take_back(self) -> bool:
+    def withdraw(self) -> bool:
         try:
             os.unlink(self._path(self._own))
         except FileNotFoundError:
@@ -150,7 +150,7 @@ class FileMeeting(Meeting):
             return False
         return True
 
-    def handed_over(self) -> Iterator[bytes]:
+    def submissions(self) -> Iterator[bytes]:
         with suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
                 if entry.name.startswith("request-") and entry.name != self._own:
@@ -160,10 +160,10 @@ class FileMeeting(Meeting):
                         else:
                             os.unlink(entry.path)
 
-    def announce(self, seq: int, data: bytes) -> None:
+    def publish(self, seq: int, data: bytes) -> None:
         self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data)
 
-    def announced(self, seq: int) -> bytes | None:
+    def published(self, seq: int) -> bytes | None:
         path = self._path(f"entry-{seq % ANNOUNCED}")
         try:
             # Asked again and again until there is news, which is a new file: mostly one look is enough.
@@ -189,7 +189,7 @@ class FileMeeting(Meeting):
         return time.time_ns() if self._ahead_ns is None else time.monotonic_ns() + self._ahead_ns
 
     def _is_fresh(self, status: os.stat_result) -> bool:
-        return abs(self._now_ns() - status.st_mtime_ns) < FRESH_S * 1e9
+        return abs(self._now_ns() - status.st_mtime_ns) < SUBMISSION_TTL_S * 1e9
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -211,7 +211,7 @@ class FileMeeting(Meeting):
         return True
 
 
-def meeting_on_this_machine(url: str, name: str) -> FileMeeting | None:
+def local_group_channel(url: str, name: str) -> FileGroupChannel | None:
     """For the processes of one user and one machine that write to the log ``name`` at ``url``, wherever that is.
 
     Announcements are believed, so the folder has to be this user's alone; None if it cannot be.
@@ -222,5 +222,5 @@ def meeting_on_this_machine(url: str, name: str) -> FileMeeting | None:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
         if stat.S_ISDIR(status.st_mode) and status.st_uid == user and not status.st_mode & 0o077:
-            return FileMeeting(folder / hashlib.sha256(f"{url}\0{name}".encode()).hexdigest()[:32])
+            return FileGroupChannel(folder / hashlib.sha256(f"{url}\0{name}".encode()).hexdigest()[:32])
     return None

@@ -15,7 +15,7 @@ from spark_eos.errors import IllegalStateError, ObjectExistsError, ObjectNotFoun
 from spark_eos.storage.forks import Lock, generation
 from spark_eos.storage.object_names import check_name, check_prefix, check_range
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import gathered
+from spark_eos.storage.uploads import buffered
 
 __all__ = ["MemoryStore"]
 
@@ -43,7 +43,7 @@ class MemoryStore(Store):
     """
 
     is_local = True
-    knows_its_own = True
+    has_exact_conflicts = True
 
     def __init__(self, name: str | None = None) -> None:
         with _spaces_lock:
@@ -68,7 +68,7 @@ class MemoryStore(Store):
 
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         check_name(name)
-        return gathered(lambda body: self.create(name, body))
+        return buffered(lambda body: self.create(name, body))
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         check_name(name)

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from spark_eos.storage.group_channel import Meeting
+from spark_eos.storage.group_channel import GroupChannel
 
 __all__ = ["ROUNDED_S", "Data", "ObjectInfo", "Readable", "Store", "Upload"]
 
@@ -70,7 +70,7 @@ class Store(ABC):
     #: True where a single `create` that raises `ObjectExistsError` has met another's object for certain. False where
     #: something below may have sent the request twice, so that it can meet its own, or where a free name may be refused
     #: (S3 answers 409 to a create that ran into another request, and nothing is done): only reading tells.
-    knows_its_own: bool = False
+    has_exact_conflicts: bool = False
 
     @abstractmethod
     def create(self, name: str, data: Data) -> None:
@@ -78,7 +78,7 @@ class Store(ABC):
 
         Returns only when the object would survive a power cut. Raises `ObjectExistsError` if the name is
         taken (by anybody, also by an earlier try of the caller: compare the body; unless the store
-        `knows_its_own`, look first whether it is there at all), `OutcomeUnknownError`
+        `has_exact_conflicts`, look first whether it is there at all), `OutcomeUnknownError`
         if the object may or may not be there or may still appear (or may not outlive a power cut): only the
         same call, repeated, settles that. `StoreFullError` and all other errors: it certainly is not there.
         """
@@ -115,7 +115,7 @@ class Store(ABC):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """The objects whose names start with ``prefix``, in no particular order. Never part of a commit."""
 
-    def settle(self, name: str) -> None:  # noqa: B027  (most stores have nothing to do)
+    def ensure_durable(self, name: str) -> None:  # noqa: B027  (most stores have nothing to do)
         """Return only when ``name``, which somebody has read, would survive a power cut, whoever made it.
 
         Raises `StoreUnavailableError` or another `StorageError` if that is not sure. Does nothing here: most
@@ -147,7 +147,7 @@ class Store(ABC):
         """
         return None
 
-    def meeting(self, name: str) -> Meeting | None:
+    def group_channel(self, name: str) -> GroupChannel | None:
         """Where the processes of this machine, or of this folder, that write to the log ``name`` meet; if they can."""
         return None
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from spark_eos.storage.store import Data, Upload
 
-__all__ = ["UploadFile", "as_bytes_view", "gathered"]
+__all__ = ["UploadFile", "as_bytes_view", "buffered"]
 
-GATHER_BYTES = 32 << 10
+BUFFER_BYTES = 32 << 10
 """Arrow writes paddings of a few bytes; below this size they are gathered into one call of the sink.
 
 Not more: what is gathered is copied once more, and the values of 64 partitions come in pieces of 400 KB.
@@ -47,7 +47,7 @@ class UploadFile(io.RawIOBase):
         if self.closed:
             raise ValueError("write to an upload that has ended")
         view = as_bytes_view(data)
-        if len(self._gathered) + view.nbytes < GATHER_BYTES:
+        if len(self._gathered) + view.nbytes < BUFFER_BYTES:
             self._gathered += view
         else:
             self._drain()
@@ -78,7 +78,7 @@ class UploadFile(io.RawIOBase):
 
 
 @contextmanager
-def gathered(done: Callable[[bytearray], object]) -> Iterator[Upload]:
+def buffered(done: Callable[[bytearray], object]) -> Iterator[Upload]:
     """An upload in memory: ``done`` gets all of it at the end, and nothing after an error."""
     body = bytearray()
     file = UploadFile(body.extend)

@@ -84,7 +84,7 @@ class Trouble(Enum):
         return self in {Trouble.CRASH_BEFORE, Trouble.CRASH_AFTER}
 
 
-_READING = frozenset({"read", "size", "age_s", "now_ms", "list", "settle"})
+_READING = frozenset({"read", "size", "age_s", "now_ms", "list", "ensure_durable"})
 _IN_DOUBT = frozenset({Trouble.REPLY_LOST, Trouble.REQUEST_LOST})
 """Of changes only: who reads and hears nothing knows as much as before."""
 _CREATING = frozenset({"create", "upload"})

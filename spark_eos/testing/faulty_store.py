@@ -19,7 +19,7 @@ __all__ = ["Call", "Fault", "FaultyStore"]
 T = TypeVar("T")
 
 _CHANGING = frozenset({"create", "upload", "delete", "overwrite", "retire"})
-_READING = frozenset({"read", "size", "age_s", "now_ms", "list", "settle"})
+_READING = frozenset({"read", "size", "age_s", "now_ms", "list", "ensure_durable"})
 
 
 class Fault(Enum):

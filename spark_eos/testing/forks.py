@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.log.clock import Clock
-from spark_eos.log.components import Parts
+from spark_eos.log.components import Components
 from spark_eos.log.log import Log
 
 __all__ = ["log_in_child", "producer_in_child"]
@@ -18,7 +18,7 @@ AnyLog = TypeVar("AnyLog", bound=Log)
 def log_in_child(log: AnyLog, clock: Clock) -> AnyLog:
     """The handle as a child has it, which lives by ``clock``."""
     twin = copy.copy(log)
-    parts = object.__new__(Parts)
+    parts = object.__new__(Components)
     vars(parts).update(vars(log._parts), clock=clock, _is_same=twin.is_same)  # noqa: SLF001
     vars(twin).update(clock=clock, _parts=parts)
     parts.forked()

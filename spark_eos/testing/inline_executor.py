@@ -6,13 +6,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import ParamSpec, TypeVar
 
-__all__ = ["AtOnce"]
+__all__ = ["InlineExecutor"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AtOnce:
+class InlineExecutor:
     """As `concurrent.futures.ThreadPoolExecutor`, without threads."""
 
     def __init__(self, *_: object) -> None: ...

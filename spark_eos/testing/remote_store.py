@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
-from spark_eos.storage.group_channel import Meeting, meeting_on_this_machine
+from spark_eos.storage.group_channel import GroupChannel, local_group_channel
 from spark_eos.storage.store import ObjectInfo, Store
 from spark_eos.testing.latency import Latency
 from spark_eos.testing.wrapped_store import WrappedStore
@@ -54,8 +54,8 @@ class RemoteStore(WrappedStore):
         self._latency = latency
         self._lock = threading.Lock()
 
-    def meeting(self, name: str) -> Meeting | None:
-        return meeting_on_this_machine(self.url, name)
+    def group_channel(self, name: str) -> GroupChannel | None:
+        return local_group_channel(self.url, name)
 
     def __repr__(self) -> str:
         return f"RemoteStore({self.inner!r})"
@@ -77,7 +77,7 @@ class RemoteStore(WrappedStore):
             time.sleep(self._request("LIST", prefix))
         return iter(found)
 
-    def settle(self, name: str) -> None:
+    def ensure_durable(self, name: str) -> None:
         """Nothing: an object store shows only what is durable."""
 
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:

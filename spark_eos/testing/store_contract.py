@@ -238,7 +238,7 @@ class StoreContract(UploadContract):
 
     def test_settle_keeps_an_object_as_it_is(self, store: Store) -> None:
         store.create("a/b", b"123")
-        store.settle("a/b")
+        store.ensure_durable("a/b")
         assert store.read("a/b") == b"123"
 
     def test_list_gives_names_and_sizes(self, store: Store) -> None:

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from spark_eos.storage.group_channel import Meeting
+from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.object_names import check_name
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import gathered
+from spark_eos.storage.uploads import buffered
 
 __all__ = ["WrappedStore"]
 
@@ -30,7 +30,7 @@ class WrappedStore(Store):
         self.inner = inner
         self.url = inner.url
         self.is_local = inner.is_local
-        self.knows_its_own = False  # Who knows what happens on the way.
+        self.has_exact_conflicts = False  # Who knows what happens on the way.
 
     @abstractmethod
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
@@ -42,7 +42,7 @@ class WrappedStore(Store):
 
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         check_name(name)
-        return gathered(lambda body: self._call("upload", name, lambda: self._upload(name, body)))
+        return buffered(lambda body: self._call("upload", name, lambda: self._upload(name, body)))
 
     def _upload(self, name: str, body: bytearray) -> None:
         with self.inner.upload(name) as file:
@@ -66,11 +66,11 @@ class WrappedStore(Store):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._call("list", prefix, lambda: iter([*self.inner.list(prefix)]))
 
-    def meeting(self, name: str) -> Meeting | None:
-        return self.inner.meeting(name)
+    def group_channel(self, name: str) -> GroupChannel | None:
+        return self.inner.group_channel(name)
 
-    def settle(self, name: str) -> None:
-        self._call("settle", name, lambda: self.inner.settle(name))
+    def ensure_durable(self, name: str) -> None:
+        self._call("ensure_durable", name, lambda: self.inner.ensure_durable(name))
 
     def delete(self, name: str) -> None:
         self._call("delete", name, lambda: self.inner.delete(name))

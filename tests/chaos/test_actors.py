@@ -15,7 +15,7 @@ from spark_eos.errors import StoreFullError
 from spark_eos.log.log import Log
 from spark_eos.testing.chaos.actors import Actor, Frozen
 from spark_eos.testing.chaos.disk import SmallDisk
-from spark_eos.testing.chaos.nemesis import Mischief, Scene
+from spark_eos.testing.chaos.nemesis import Nemesis, Scene
 from spark_eos.testing.processes import RUN, Process, marked
 
 PROGRAM = """
@@ -89,7 +89,7 @@ def test_a_frozen_program_is_not_replaced_and_goes_on(actors):
     actor = actors()
     (run,) = until(lambda: actor.ready, actor)
     scene = Scene([actor], None, None, None, None, None)
-    mischief = Mischief(scene, 0)
+    mischief = Nemesis(scene, 0)
     assert until(lambda: mischief.strike("freeze client"))
     until(lambda: stopped(run.process.pid))
     assert actor.ready == []
@@ -118,11 +118,11 @@ def test_the_same_seed_does_the_same(actors):
         until(lambda actor=actor: actor.ready, actor)
     told = []
     for _ in range(2):
-        mischief = Mischief(Scene(ready, None, None, None, None, None), 5)
+        mischief = Nemesis(Scene(ready, None, None, None, None, None), 5)
         told.append([mischief.strike("freeze client") for _ in range(3)])
         mischief.end()
     assert told[0] == told[1]
-    other = Mischief(Scene(ready, None, None, None, None, None), 6)
+    other = Nemesis(Scene(ready, None, None, None, None, None), 6)
     assert [other.strike("freeze client") for _ in range(3)] != told[0]
     other.end()
 

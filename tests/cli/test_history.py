@@ -17,7 +17,7 @@ from spark_eos.log.time_travel import iso
 def log(log_url):
     """Entries 0: the log, 1: the producer, 2: topic t, 3: COMMIT, 4: ABORT, 5: topic u, 6: COMMIT."""
     log = Log.create(log_url, snapshot_interval=5)
-    log.does_upkeep = False
+    log.does_maintenance = False
     producer = Producer(log_url, {"transactional.id": "app"})
     producer.init_transactions()
     for topic, commit in (("t", True), ("t", False), ("u", True)):
@@ -104,7 +104,7 @@ def test_a_part_of_it(log, capsys):
 
 
 def test_where_the_retired_part_begins(log, capsys):
-    log.does_upkeep = True
+    log.does_maintenance = True
     run(capsys, "verify", log.url, "--repair")
     for seq in range(1, 6):
         log.store.retire(f"_log/{seq:020d}.avro")

@@ -27,7 +27,7 @@ def run(capsys, *arguments, code=0):
 @pytest.fixture
 def log(log_url):
     log = Log.create(log_url, snapshot_interval=5)
-    log.does_upkeep = False
+    log.does_maintenance = False
     Admin(log).create_topic("t", config={"file.delete.delay.ms": 0})
     with Producer(log) as producer:
         for number in range(10):

@@ -70,7 +70,7 @@ def test_as_json(log, capsys):
 
 def test_a_repair(log_url, capsys):
     log = Log.create(log_url, snapshot_interval=2)
-    log.does_upkeep = False
+    log.does_maintenance = False
     log.ensure_topic("t")
     log.ensure_topic("u")
     assert main(("verify", log.url, "--repair")) == 0

@@ -243,11 +243,13 @@ def test_without_a_group_nothing_is_committed(url, admin):
 def test_offsets_of_an_open_transaction_are_waited_for(url):
     fill(url, b"0", b"1")
     log = Log.shared(url)
-    from spark_eos.clients.producer.producer_session import initialise
+    from spark_eos.clients.producer.producer_session import init_producer_id
     from spark_eos.protocol.actions import CommitOffsets, EndTransaction, PartitionOffset
 
     stamp = (
-        initialise(log, "app", 60_000, writer="", request_id=log.clock.unique()).results[0]._replace(number=0)
+        init_producer_id(log, "app", 60_000, writer="", request_id=log.clock.unique())
+        .results[0]
+        ._replace(number=0)
     )
     place = PartitionOffset("t", log.topic("t").topic_id, 0, 1)
     log.commit(lambda _state: (CommitOffsets("g", (place,), stamp),))

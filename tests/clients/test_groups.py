@@ -11,7 +11,7 @@ import pytest
 
 from spark_eos import Consumer, OffsetAndMetadata, Producer, TopicPartition
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
-from spark_eos.clients.producer.producer_session import initialise
+from spark_eos.clients.producer.producer_session import init_producer_id
 from spark_eos.errors import (
     CommitFailedError,
     CommitOutcomeUnknownError,
@@ -411,7 +411,7 @@ def test_a_new_holder_waits_for_pending_offsets(world):
     one = world.member(**settings)
     assert len(one.poll(max_records=4)) == 4
     request = world.log.clock.unique()
-    made = initialise(world.log, "copy", 60_000, writer="", request_id=request).results[0]
+    made = init_producer_id(world.log, "copy", 60_000, writer="", request_id=request).results[0]
     stamp = made._replace(number=made.number + 1)
     place = PartitionOffset("t", world.log.topic("t").topic_id, 0, 4)
     world.log.commit(lambda _state: (CommitOffsets("g", (place,), stamp, one.group_metadata().membership),))

@@ -26,7 +26,7 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.log.clock import Retry
-from spark_eos.log.commit.entry_builder import Ticket
+from spark_eos.log.commit.entry_builder import PendingCommit
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -255,7 +255,7 @@ def interrupted_commit(monkeypatch):
     producer.begin_transaction()
     producer.send("t", b"one", partition=0)
     with monkeypatch.context() as patch:
-        patch.setattr(log.upkeep, "share", interrupt)
+        patch.setattr(log.upkeep, "run_slice", interrupt)
         with pytest.raises(KeyboardInterrupt):
             producer.commit_transaction()
     assert [one.value for one in read(log)] == [b"one"]
@@ -379,10 +379,10 @@ def test_an_interrupt_is_of_one_thread_alone(made, monkeypatch):
     """A thread that writes for another one is interrupted: that one may try again, and is not interrupted itself."""
     log = made()
     committer = log._committer
-    monkeypatch.setattr(committer, "_attempt", interrupt)
-    mine, other = (Ticket(lambda _: (), bytes([number]) * 16, "") for number in range(2))
+    monkeypatch.setattr(committer, "_attempt_slot", interrupt)
+    mine, other = (PendingCommit(lambda _: (), bytes([number]) * 16, "") for number in range(2))
     with pytest.raises(KeyboardInterrupt):
-        committer._settle([mine, other])
+        committer._drain([mine, other])
     assert isinstance(other.error, StoreUnavailableError)
 
 

@@ -745,10 +745,10 @@ def test_two_processes_write_to_one_log(tmp_path):
 
 
 def test_sequence_numbers_wrap(log):
-    from spark_eos.clients.producer.producer_session import Identity
+    from spark_eos.clients.producer.producer_session import ProducerSession
     from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
-    identity = Identity(ProducerStamp(0, 0), log.state)
+    identity = ProducerSession(ProducerStamp(0, 0), log.state)
     identity._known = {("id", 0): (0, -1, 0, 2**31 - 3, 0)}
     batch = BatchRef(0, 3, 0, 1, 0, 0, 0)
     (numbered,) = identity.number((StagedFile("t", FileRef("f", 9, 0), (batch, batch)),), {"t": "id"})
@@ -756,7 +756,7 @@ def test_sequence_numbers_wrap(log):
 
 
 def test_a_commit_does_not_look_at_every_partition_the_producer_has_written_to(log):
-    from spark_eos.clients.producer.producer_session import Identity
+    from spark_eos.clients.producer.producer_session import ProducerSession
     from spark_eos.protocol.replace import replace
     from spark_eos.protocol.state import Producer
     from spark_eos.protocol.types import ProducerStamp
@@ -768,7 +768,7 @@ def test_a_commit_does_not_look_at_every_partition_the_producer_has_written_to(l
         items = values = keys = __iter__ = looked_at
 
     producer = Producer(0, 0, sequences=Numbers())
-    identity = Identity(ProducerStamp(0, 0), log.state)
+    identity = ProducerSession(ProducerStamp(0, 0), log.state)
     identity.learn(replace(log.state, producers=log.state.producers.set(0, producer)))
 
 

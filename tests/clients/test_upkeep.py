@@ -7,7 +7,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots.maintenance import Upkeep
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.storage import MemoryStore
 from tests.maintenance.world import another, append, created, left_behind
@@ -17,7 +17,7 @@ from tests.maintenance.world import another, append, created, left_behind
 def shares(monkeypatch):
     """The entries behind which a share of upkeep was done by this process."""
     seen = []
-    monkeypatch.setattr(Upkeep, "share", lambda _, state: seen.append(state.seq))
+    monkeypatch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: seen.append(state.seq))
     return seen
 
 
@@ -49,7 +49,7 @@ def test_a_consumer_that_leaves_upkeep_to_others_decides_for_itself_alone(log_ur
 
 
 def test_an_open_log_that_leaves_upkeep_to_others_stays_so(shares):
-    log = created(MemoryStore()).without_upkeep()
+    log = created(MemoryStore()).without_maintenance()
     shares.clear()
     with Producer(log) as producer:
         producer.send("t", b"x").result(timeout=60)

@@ -22,7 +22,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.crashpoints import CrashStore, Trouble, check_log, crash_points
-from spark_eos.testing.inline_executor import AtOnce
+from spark_eos.testing.inline_executor import InlineExecutor
 
 HOURS = 3600.0
 
@@ -244,7 +244,7 @@ def no_threads():
     with (
         mock.patch.object(sender, "threading", _Threads),
         mock.patch.object(heartbeat, "threading", _Threads),
-        mock.patch.object(prefetch, "ThreadPoolExecutor", AtOnce),
+        mock.patch.object(prefetch, "ThreadPoolExecutor", InlineExecutor),
     ):
         yield
 

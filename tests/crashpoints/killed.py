@@ -34,7 +34,7 @@ MORE = 8
 def world(url):
     """A log with something for every step: old records, garbage, small batches, no snapshot."""
     log = created(url)
-    log.does_upkeep = False
+    log.does_maintenance = False
     Admin(log).create_topic("old", config={"retention.ms": 1000})
     append(log, *range(3), topic="old", timestamp_ms=1)
     append(log, *range(ROWS))
@@ -45,7 +45,7 @@ def opened(url, name=b"m"):
     clock = Clock(name)
     clock.now += 7200
     log = Log.open(url, clock, Retry(deadline_s=0))
-    log.does_upkeep = False
+    log.does_maintenance = False
     return log
 
 
@@ -61,7 +61,7 @@ def maintain(url, _noted):
 def write(url, noted):
     """A writer who does all the upkeep that there is, and notes what he was told is in."""
     log = opened(url, b"w")
-    log.does_upkeep = True
+    log.does_maintenance = True
     for number in range(ROWS, ROWS + MORE):
         log.clock.now += 60
         append(log, number)
@@ -147,7 +147,7 @@ def tidy(url):
 
 
 def main(folder, job, first, step):
-    sealing.PIECE_ROWS = sealing.FAN_OUT = 2
+    sealing.PAGE_ROWS = sealing.FAN_OUT = 2
     base, copy, told = folder / "base", folder / "copy", folder / "told"
     world(str(base))
     at, ended = first, False

@@ -37,7 +37,7 @@ def _small(monkeypatch):
 def world():
     """Objects of a log with something for every step: old records, garbage, a topic that is gone, no snapshot."""
     log = created(MemoryStore())
-    log.does_upkeep = False
+    log.does_maintenance = False
     for topic in ("old", "gone"):
         log.ensure_topic(topic)
         append(log, *range(3), topic=topic, timestamp_ms=1)
@@ -74,7 +74,7 @@ def opened(store, name=b"m", hours=0):
 def maintain(store, process=0):
     """A process that tries again when a step has failed."""
     log = opened(store, b"m%d" % process, process)
-    log.does_upkeep = False
+    log.does_maintenance = False
     maintainer = Maintainer(
         log, only=STEPS, min_age_s=0, heartbeat_name=heartbeat_name, more={"roll": None, "compact": None}
     )
@@ -177,7 +177,7 @@ def test_others_at_work_at_every_operation(factory, work, more):
     for at in count():
         inner = factory()
         other = opened(inner, b"w")
-        other.does_upkeep = False
+        other.does_maintenance = False
         other.late, other.refused = stage(other, 77), False
         left_behind(other, 101)
         store = Interrupted(inner, at, partial(work, other))

@@ -41,7 +41,7 @@ def store_with(objects):
 
 def opened(store, patience=30):
     log = Log.open(store, Clock(store.process), Retry(deadline_s=patience))
-    log.does_upkeep = False
+    log.does_maintenance = False
     return log
 
 

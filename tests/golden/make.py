@@ -17,7 +17,7 @@ from spark_eos.log.topics import new_topic
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.rules.microbatch import MicroBatch, propose
-from spark_eos.protocol.rules.sealing import PIECE_ROWS
+from spark_eos.protocol.rules.sealing import PAGE_ROWS
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
 from spark_eos.storage import open_store
@@ -189,7 +189,7 @@ def make(folder: Path) -> None:
     # Version 3: an index that is sealed, a segment that was written anew, a snapshot, retired entries.
     many = _create(log, "many", "00000000-0000-4000-8000-000000000005", 1)
     (file,) = _stage(log, many, _kafka("often"), 0)
-    often = (file._replace(batches=file.batches * (PIECE_ROWS + 3)),)
+    often = (file._replace(batches=file.batches * (PAGE_ROWS + 3)),)
     log.commit(lambda _: (append(many, NO_PRODUCER, often),))
     while log.state.seq % 8:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))

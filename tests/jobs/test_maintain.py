@@ -19,7 +19,7 @@ JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
 def settings(tmp_path, log_url):
     """A settings file, and a log that has something to do."""
     log = Log.create(log_url, snapshot_interval=2)
-    log.does_upkeep = False
+    log.does_maintenance = False
     for name in "abcdef":
         log.ensure_topic(name)
     path = tmp_path / "jobs.ini"

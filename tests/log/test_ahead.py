@@ -12,7 +12,7 @@ import pytest
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log.data import prefetch
 from spark_eos.log.data.planner import Isolation, plan
-from spark_eos.log.data.prefetch import read_ahead
+from spark_eos.log.data.prefetch import prefetch_batches
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
@@ -70,7 +70,7 @@ def test_a_file_is_one_request(log):
     assert len(fetches) == PARTITIONS * FILES
     expected = values(log, log.store, fetches)
     log.store.asked.clear()
-    with read_ahead(log.store, fetches) as store:
+    with prefetch_batches(log.store, fetches) as store:
         assert values(log, store, fetches) == expected
     assert len(log.store.asked) == FILES
     assert len({name for name, _, _ in log.store.asked}) == FILES
@@ -80,7 +80,7 @@ def test_parts_of_a_batch_are_read_once(log):
     whole = planned(log)[0]
     parts = [whole.take(0, 2), whole.take(2, 3)]
     log.store.asked.clear()
-    with read_ahead(log.store, [*parts, planned(log)[1]]) as store:
+    with prefetch_batches(log.store, [*parts, planned(log)[1]]) as store:
         first, second = values(log, store, parts)
         assert first + second == values(log, log.store, [whole])[0]
     wanted = (whole.file.name, whole.batch.position, whole.batch.length)
@@ -90,16 +90,16 @@ def test_parts_of_a_batch_are_read_once(log):
 def test_requests_overlap(log):
     barrier = threading.Barrier(FILES)
     log.store.before = lambda _: barrier.wait(10)  # Nobody is answered before all have asked.
-    with read_ahead(log.store, planned(log)) as store:
+    with prefetch_batches(log.store, planned(log)) as store:
         values(log, store, planned(log))
 
 
 def test_where_a_read_is_a_system_call_nothing_is_read_ahead(log, monkeypatch):
     monkeypatch.setattr(Remote, "is_local", True)
-    with read_ahead(log.store, planned(log)) as store:
+    with prefetch_batches(log.store, planned(log)) as store:
         assert store is log.store
     monkeypatch.setattr(Remote, "is_local", False)
-    with read_ahead(log.store, planned(log)[:1]) as store:
+    with prefetch_batches(log.store, planned(log)[:1]) as store:
         assert store is log.store
 
 
@@ -109,7 +109,7 @@ def test_what_does_not_lie_together_is_asked_for_by_itself(log, monkeypatch, nam
     fetches = planned(log)
     expected = values(log, log.store, fetches)
     log.store.asked.clear()
-    with read_ahead(log.store, fetches) as store:
+    with prefetch_batches(log.store, fetches) as store:
         assert values(log, store, fetches) == expected
     assert len(log.store.asked) == len(fetches)
 
@@ -123,7 +123,7 @@ def test_no_more_is_held_than_there_is_room_for(log, monkeypatch, order):
     expected = values(log, log.store, fetches)
     log.store.asked.clear()
     taken = 0
-    with read_ahead(log.store, fetches) as store:
+    with prefetch_batches(log.store, fetches) as store:
         # Also in another order than was announced: it is only slower.
         for fetch, wanted in list(zip(fetches, expected, strict=True))[::order]:
             assert values(log, store, [fetch]) == [wanted]
@@ -144,7 +144,7 @@ def until(condition):
 
 def test_what_is_read_once_more_than_was_said_is_read_as_ever(log):
     fetches, threads = planned(log), []
-    with read_ahead(log.store, fetches) as store:
+    with prefetch_batches(log.store, fetches) as store:
         values(log, store, fetches)
         log.store.before = lambda _: threads.append(threading.current_thread())
         values(log, store, fetches[:1])
@@ -155,13 +155,13 @@ def test_what_is_read_once_more_than_was_said_is_read_as_ever(log):
 def test_errors_come_where_the_rows_would(log):
     fetches = planned(log)
     log.store.delete(fetches[1].file.name)
-    with read_ahead(log.store, fetches) as store:
+    with prefetch_batches(log.store, fetches) as store:
         values(log, store, fetches[:1])
         with pytest.raises(ObjectNotFoundError, match=fetches[1].file.name):
             values(log, store, fetches[1:2])
     name = fetches[0].file.name
     log.store.overwrite(name, log.store.read(name).slice(0, fetches[0].batch.position + 10))
-    with read_ahead(log.store, fetches) as store, pytest.raises(CorruptRecordError, match="only 10 of"):
+    with prefetch_batches(log.store, fetches) as store, pytest.raises(CorruptRecordError, match="only 10 of"):
         values(log, store, fetches)
 
 
@@ -169,7 +169,7 @@ def test_whoever_leaves_early_waits_for_nobody(log):
     gate, waited = threading.Event(), []
     first = planned(log)[0].file.name
     log.store.before = lambda name: name == first or waited.append(gate.wait(30))
-    with read_ahead(log.store, planned(log)) as store:
+    with prefetch_batches(log.store, planned(log)) as store:
         values(log, store, planned(log)[:1])
     assert waited == []
     gate.set()

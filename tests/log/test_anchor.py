@@ -193,7 +193,7 @@ def test_files_that_are_put_back_in_the_middle_of_a_commit(tmp_path):
 def test_maintenance_leaves_another_history_alone(tmp_path):
     url, copy = tmp_path / "log", tmp_path / "copy"
     log = Log.create(url, snapshot_interval=4)
-    log.does_upkeep = False
+    log.does_maintenance = False
     log.commit(create("a"))
     copied(url, copy)
     for at in range(10):
@@ -203,7 +203,7 @@ def test_maintenance_leaves_another_history_alone(tmp_path):
     for call in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 100)):
         with pytest.raises(DivergedLogError):
             call()
-    log.upkeep.share(log.state)
+    log.upkeep.run_slice(log.state)
     assert sorted(str(one.relative_to(url)) for one in url.rglob("*.avro")) == before
 
 
@@ -211,7 +211,7 @@ def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypa
     """It wakes in another history: what it stores then is deleted, and what the others have deleted stays so."""
     url, copy = tmp_path / "log", tmp_path / "copy"
     log = Log.create(url, snapshot_interval=4)
-    log.does_upkeep = False
+    log.does_maintenance = False
     log.commit(create("a"))
     copied(url, copy)
     for at in range(5):
@@ -303,7 +303,7 @@ def far():
     store, clock = FaultyStore(MemoryStore()), FakeClock()
     store.is_local = False
     log = Log.create(store, clock)
-    log.does_upkeep = False
+    log.does_maintenance = False
     log.commit(create("a"))
     log.commit(create("b"))
     return store, clock, log
@@ -365,7 +365,7 @@ def test_a_bucket_that_was_put_back_under_a_busy_writer_is_found(far, older_s):
 def test_writers_in_a_history_that_is_gone_do_not_make_each_other_sure(far):
     store, clock, one = far
     two = Log.open(store, clock)
-    two.does_upkeep = False
+    two.does_maintenance = False
     for at in range(200):
         clock.now += 1
         (one if at % 2 else two).commit(create(f"a{at}"))
@@ -381,9 +381,9 @@ def test_writers_in_a_history_that_is_gone_do_not_make_each_other_sure(far):
 def test_upkeep_looks_before_it_overwrites(far):
     """Else it could retire, in the history that is gone, the very entry that tells."""
     store, clock, log = far
-    log.does_upkeep = True
+    log.does_maintenance = True
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log.upkeep, "share", lambda _state: None)
+        patch.setattr(log.upkeep, "run_slice", lambda _state: None)
         for at in range(500):
             log.commit(create(f"a{at}"))
     clock.now += EVERY_S

@@ -35,10 +35,10 @@ def log(store, monkeypatch):
     """A log that counts as large, whose next entry is a boundary, and whose upkeep has time saved up."""
     monkeypatch.setattr(snapshots, "LARGE", 2)
     log = Log.create(store, snapshot_interval=3)
-    log.does_upkeep = False
+    log.does_maintenance = False
     log.ensure_topic("t", 2)
     commit(log)
-    log.does_upkeep = True
+    log.does_maintenance = True
     log.upkeep._saved_s = 1.0
     return log
 
@@ -207,10 +207,10 @@ import sys
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterLog, AppendBatches
 log = Log.create(sys.argv[1], snapshot_interval=3)
-log.does_upkeep = False
+log.does_maintenance = False
 log.ensure_topic("t", 300)
 log.commit(lambda _: (AlterLog(()),))
-log.does_upkeep = True
+log.does_maintenance = True
 log.upkeep._saved_s = 1.0
 log.commit(lambda _: (AlterLog(()),))
 """

@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from spark_eos.log.clock import Retry
-from spark_eos.log.commit.group import Company
-from spark_eos.log.expiration import Sweeper
+from spark_eos.log.commit.group import CommitGroup
+from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots.maintenance import Retirer, Upkeep
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance, Retirer
 from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.protocol.actions import AlterLog
 from spark_eos.storage.memory import MemoryStore
@@ -23,8 +23,8 @@ PLACES = {
     "old snapshots": (Snapshots, "drop_old"),
     "entries": (Retirer, "left"),
     "what is behind a boundary": (Snapshots, "passed"),
-    "telling others": (Company, "announce"),
-    "leaving others": (Company, "leave"),
+    "telling others": (CommitGroup, "announce"),
+    "leaving others": (CommitGroup, "leave"),
 }
 
 
@@ -73,7 +73,7 @@ def test_a_sweep_behind_a_commit_raises_nothing(log, monkeypatch, caplog, error)
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(Sweeper, "overdue", fail)
+    monkeypatch.setattr(ExpirationTask, "overdue", fail)
     log.sweep()
     log.clock.now += 7200
     with caplog.at_level(logging.WARNING):
@@ -87,7 +87,7 @@ def test_an_interrupt_is_no_failure(log, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Upkeep, "_step", interrupt)
+    monkeypatch.setattr(BackgroundMaintenance, "_step", interrupt)
     log.clock.now += 60
     with pytest.raises(KeyboardInterrupt):
         log.commit(lambda _: (AlterLog(()),))

@@ -253,10 +253,10 @@ def test_nothing_to_do_rests_on_what_would_survive_a_power_cut(log, store, other
     log.follow()
     log.commit(unless_there)
     log.commit(unless_there)
-    assert store.count("settle") == store.count("settle", paths.entry(1)) == 1
+    assert store.count("ensure_durable") == store.count("ensure_durable", paths.entry(1)) == 1
     log.commit(create("u"))
     log.commit(unless_there)
-    assert store.count("settle") == 1, "a create has synced it"
+    assert store.count("ensure_durable") == 1, "a create has synced it"
 
 
 def test_a_create_that_was_refused_has_synced_what_it_met(log, store, other):
@@ -264,7 +264,7 @@ def test_a_create_that_was_refused_has_synced_what_it_met(log, store, other):
     other.commit(create("t"))
     log.commit(unless_there)
     assert store.count("create", paths.entry(1)) == 1
-    assert store.count("settle") == 0
+    assert store.count("ensure_durable") == 0
 
 
 def test_an_own_entry_that_was_only_read_is_settled(log, store):
@@ -274,14 +274,14 @@ def test_an_own_entry_that_was_only_read_is_settled(log, store):
         log.commit(create("a"))
     store.heal()
     log.commit(create("a"), request_id=unknown.value.request_id)
-    assert store.count("settle", paths.entry(1)) == 1
+    assert store.count("ensure_durable", paths.entry(1)) == 1
 
 
 def test_what_cannot_be_made_durable_is_not_answered(log, store, other):
     other.follow()
     other.commit(create("t"))
     log.follow()
-    store.inject(StoreUnavailableError("away"), "settle")
+    store.inject(StoreUnavailableError("away"), "ensure_durable")
     with pytest.raises(StoreUnavailableError, match="away"):
         log.commit(unless_there)
     assert log.commit(unless_there).seq == 1

@@ -24,7 +24,7 @@ def topic(name):
 
 def test_a_child_reads_and_writes_with_the_handles_of_its_parent(tmp_path):
     log = Log.open_or_create(tmp_path)
-    twin, shared = log.without_upkeep(), Log.shared(tmp_path)
+    twin, shared = log.without_maintenance(), Log.shared(tmp_path)
 
     def child():
         for number, one in enumerate((log, twin, shared, Log.shared(tmp_path))):
@@ -159,7 +159,7 @@ def test_requests_of_a_child_have_names_of_their_own(tmp_path):
     log = Log.open_or_create(tmp_path)
 
     def drawn():
-        return log.clock.unique(), log.clock.jitter(), log._committer._company._store.meeting("x")._own
+        return log.clock.unique(), log.clock.jitter(), log._committer._group._store.group_channel("x")._own
 
     mine = drawn()
     assert len({mine, *(in_child(drawn) for _ in range(3))}) == 4
@@ -209,12 +209,16 @@ def test_a_child_finds_that_the_folder_was_put_back(tmp_path):
 
 def test_a_copy_is_the_same_handle_and_a_pickle_is_opened_anew(tmp_path):
     log = Log.open_or_create(tmp_path)
-    quiet = log.without_upkeep()
+    quiet = log.without_maintenance()
     assert copy.copy(log)._parts is log._parts
     assert quiet._parts is log._parts
     for one in (log, quiet):
         for there in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
-            assert (there.url, there.log_id, there.does_upkeep) == (log.url, log.log_id, one.does_upkeep)
+            assert (there.url, there.log_id, there.does_maintenance) == (
+                log.url,
+                log.log_id,
+                one.does_maintenance,
+            )
             assert there._parts is not log._parts
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import CorruptRecordError, InvalidRecordError
-from spark_eos.log.data.convert import Intake
+from spark_eos.log.data.convert import RowConverter
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.segments import decode_batch
 from spark_eos.log.log import Log
@@ -250,7 +250,7 @@ def test_an_intake_believes_no_buffers():
     offsets = pa.py_buffer(b"".join(one.to_bytes(4, "little") for one in (0, 1 << 30, 3)))
     lying = pa.Array.from_buffers(pa.binary(), 2, [None, offsets, pa.py_buffer(b"abc")])
     with pytest.raises(InvalidRecordError, match="not what their Arrow types say"):
-        Intake("t", Layout.kafka(), now_ms=1).accept(pa.record_batch({"value": lying}))
+        RowConverter("t", Layout.kafka(), now_ms=1).accept(pa.record_batch({"value": lying}))
 
 
 def test_a_log_of_others_goes_on(tmp_path):

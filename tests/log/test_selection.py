@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_eos.log.data import selection
-from spark_eos.log.data.selection import picked
+from spark_eos.log.data.selection import take_rows
 
 TYPES = {
     pa.binary(): st.binary(max_size=3),
@@ -54,7 +54,7 @@ def batches(draw):
 def test_they_are_those_of_take(batch, random):
     order = list(range(batch.num_rows))
     random.shuffle(order)
-    found = picked(batch, np.array(order, np.int64))
+    found = take_rows(batch, np.array(order, np.int64))
     found.validate(full=True)
     assert found.equals(batch.take(pa.array(order, pa.int64())), check_metadata=True)
 
@@ -71,7 +71,7 @@ def test_values_of_one_length(monkeypatch, type_, width):
     order = np.random.default_rng(width).permutation(30)
     for array in (column, nothing_null):
         batch = pa.RecordBatch.from_arrays([array], names=["a"]).slice(5, 30)
-        found = picked(batch, order)
+        found = take_rows(batch, order)
         found.validate(full=True)
         expected = [texts[5 + row] for row in order]
         assert found.column(0).cast(pa.string()).to_pylist() == expected
@@ -90,24 +90,24 @@ def test_lengths_that_only_seem_equal():
     # The first has as many bytes as all have on average.
     values = [b"ab", b"", b"abcd", b"xy"]
     batch = pa.RecordBatch.from_arrays([pa.array(values)], names=["a"])
-    assert picked(batch, np.array([3, 2, 1, 0])).column(0).to_pylist() == values[::-1]
+    assert take_rows(batch, np.array([3, 2, 1, 0])).column(0).to_pylist() == values[::-1]
 
 
 def test_rows_outside_a_slice_say_nothing_of_its_lengths():
     batch = pa.RecordBatch.from_arrays([pa.array([b"ab", b"cd", b"x", b"yyy", b"ef"])], names=["a"])
-    assert picked(batch.slice(2, 2), np.array([1, 0])).column(0).to_pylist() == [b"yyy", b"x"]
+    assert take_rows(batch.slice(2, 2), np.array([1, 0])).column(0).to_pylist() == [b"yyy", b"x"]
 
 
 def test_bytes_below_a_null_do_not_make_it_a_value():
     ends = pa.py_buffer(struct.pack("<4i", 0, 3, 6, 9))
     hidden = pa.Array.from_buffers(pa.binary(), 3, [pa.py_buffer(b"\x05"), ends, pa.py_buffer(b"abcxyzdef")])
-    found = picked(pa.RecordBatch.from_arrays([hidden], names=["a"]), np.array([2, 1, 0]))
+    found = take_rows(pa.RecordBatch.from_arrays([hidden], names=["a"]), np.array([2, 1, 0]))
     assert found.column(0).to_pylist() == [b"def", None, b"abc"]
 
 
 def test_nothing_beyond_the_rows_is_kept():
     batch = pa.RecordBatch.from_arrays([pa.array([b"%04d" % row for row in range(1000)])], names=["a"])
-    found = picked(batch.slice(500, 4), np.array([3, 1, 2, 0])).column(0)
+    found = take_rows(batch.slice(500, 4), np.array([3, 1, 2, 0])).column(0)
     assert pc.sum(pc.binary_length(found)).as_py() == found.buffers()[2].size == 16
 
 
@@ -115,4 +115,4 @@ def test_a_row_that_is_not_there():
     for values in ([b"ab", b"cd"], [b"ab", b"c"]):
         batch = pa.RecordBatch.from_arrays([pa.array(values)], names=["a"])
         with pytest.raises(IndexError):
-            picked(batch, np.array([0, 2]))
+            take_rows(batch, np.array([0, 2]))

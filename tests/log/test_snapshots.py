@@ -112,7 +112,7 @@ def retired(store):
 
 
 def test_entries_lie_in_folders(log, store):
-    log.does_upkeep = False
+    log.does_maintenance = False
     append(log, *range(14))
     assert store.size("_log/00000000000000000006.avro")
     assert store.size("_log/000000000001/00000000000000000007.avro")
@@ -504,7 +504,7 @@ def test_who_met_a_taken_slot_and_slept_does_not_take_it_for_anothers(log, store
 
 def test_what_an_earlier_call_sent_is_not_another_s_though_the_store_says_so_of_this_one(log, store):
     ours = FaultyStore(store.inner)
-    ours.knows_its_own = True
+    ours.has_exact_conflicts = True
     sleeper = Log.open(ours, Clock(b"c"), Retry(deadline_s=0))
     action = rows(sleeper)
     ours.inject(Fault.DELAYED, "create", "_log/*")
@@ -575,12 +575,12 @@ def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, d
     """A process sleeps between its commit and its upkeep, and finds a folder in which another log is by now."""
     if due == "entries":
         append(log, *range(20))
-        log.does_upkeep = False
+        log.does_maintenance = False
         append(log, *range(6))
         log.upkeep.snapshot()
         assert log.upkeep.look(log.state)[1], "there is something to be retired"
     else:
-        log.does_upkeep = False
+        log.does_maintenance = False
         append(log, *range(20))
         assert log.upkeep.look(log.state)[0], "there is a snapshot to be stored"
     for info in list(store.inner.list("")):
@@ -588,7 +588,7 @@ def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, d
     append(created(store.inner, b"z"), *range(40))
     before = {info.name: store.inner.read(info.name) for info in store.inner.list("")}
     log.clock.now += 2
-    log.upkeep.share(log.state)
+    log.upkeep.run_slice(log.state)
     for asked in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 9)):
         with pytest.raises(NotALogError, match="not there any more: open it again"):
             asked()
@@ -604,11 +604,11 @@ def test_no_snapshot_before_its_pieces(log, store):
 def test_the_entry_is_durable_before_the_snapshot_of_it(log, store):
     append(log, *range(4))
     done = [(call.operation, call.name) for call in store.journal]
-    assert done.index(("settle", paths.entry(5, 7))) < done.index(("create", paths.snapshot(5)))
+    assert done.index(("ensure_durable", paths.entry(5, 7))) < done.index(("create", paths.snapshot(5)))
 
 
 def test_who_finds_that_the_last_one_did_not_stores_the_next(log, store):
-    log.does_upkeep = False
+    log.does_maintenance = False
     reader = another(store)
     append(log, *range(5))
     reader.follow()
@@ -637,7 +637,7 @@ def test_nothing_is_done_without_time_to_do_it(store):
 
 
 def test_it_can_be_switched_off(log, store):
-    log.does_upkeep = False
+    log.does_maintenance = False
     append(log, *range(20))
     assert listed(store, paths.SNAPSHOTS) == retired(store) == []
 
@@ -676,7 +676,7 @@ def test_the_log_is_the_same_with_and_without():
     states = []
     for number, store in enumerate(stores):
         log = created(store)
-        log.does_upkeep = number == 0
+        log.does_maintenance = number == 0
         append(log, *range(33))
         states.append(log.state)
     assert states[0] == states[1]

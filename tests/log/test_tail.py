@@ -59,7 +59,7 @@ def test_a_state_that_is_not_the_next_one_is_not_taken_over(store, log):
     log.commit(create("a"))
     tail = Tail(store)
     entry = decode_entry(store.read(paths.entry(1)), 1, "entry 1")
-    tail.advance(log.state, entry, tail.moment())
+    tail.advance(log.state, entry, tail.clock_reading())
     assert tail.state.seq == -1
     assert tail.follow() == log.state
 

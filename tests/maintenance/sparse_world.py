@@ -22,12 +22,12 @@ COMMITTED, UNCOMMITTED = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
 @contextmanager
 def small_pieces(rows=4, fan_out=2):
     """Pieces of few rows, for as long as it lasts: part of the format, so all logs in a test have the same."""
-    before = sealing.PIECE_ROWS, sealing.FAN_OUT
-    sealing.PIECE_ROWS, sealing.FAN_OUT = rows, fan_out
+    before = sealing.PAGE_ROWS, sealing.FAN_OUT
+    sealing.PAGE_ROWS, sealing.FAN_OUT = rows, fan_out
     try:
         yield
     finally:
-        sealing.PIECE_ROWS, sealing.FAN_OUT = before
+        sealing.PAGE_ROWS, sealing.FAN_OUT = before
 
 
 class Clock(FakeClock):
@@ -48,7 +48,7 @@ class World:
     def __init__(self, store, *, config=None, schema=None, partitions=1, interval=4, upkeep=True):
         self.store = store
         self.log = Log.create(store, Clock(), Retry(deadline_s=0), snapshot_interval=interval)
-        self.log.does_upkeep = upkeep
+        self.log.does_maintenance = upkeep
         self.log.ensure_topic("t", partitions, config, schema)
         self.numbers = {}
         self.sequences = {}

@@ -30,7 +30,7 @@ def _small(monkeypatch):
 def log():
     """A log of whose upkeep nobody has done anything."""
     log = created(MemoryStore())
-    log.does_upkeep = False
+    log.does_maintenance = False
     return log
 
 
@@ -52,7 +52,7 @@ def told(**steps):
 def maintained(log, **options):
     """A pass of another process, to which everything is old enough."""
     other = another(log, b"m")
-    other.does_upkeep = False
+    other.does_maintenance = False
     given = {"min_age_s": 0, "more": told()[1], **options}
     return {done.step: done for done in Maintainer(other, **given).run()}
 
@@ -144,12 +144,12 @@ def test_nothing_is_retired_for_a_snapshot_that_is_not_settled(log):
     maintained(log, only=["snapshot"])
     store = FaultyStore(log.store)
     order = []
-    store.settle = lambda name: order.append(("settle", name))
+    store.ensure_durable = lambda name: order.append(("ensure_durable", name))
     retire = store.retire
     store.retire = lambda name: (order.append(("retire", name)), retire(name))
     other = Log.open(store, log.clock)
     [*Maintainer(other, only=["retire"]).run()]
-    assert order[0] == ("settle", paths.snapshot(40))
+    assert order[0] == ("ensure_durable", paths.snapshot(40))
     assert len(order) == 36
 
 
@@ -260,7 +260,7 @@ def test_the_share_of_writers_settles_what_another_has_stored(log):
     log.upkeep.snapshot()
     append(log, *range(4, 10))
     other.follow()
-    assert store.count("settle", paths.snapshot(5)) == 1
+    assert store.count("ensure_durable", paths.snapshot(5)) == 1
     assert other.upkeep._snapshots.stored == 5
 
 
@@ -271,6 +271,6 @@ def test_a_snapshot_that_cannot_be_settled_is_not_counted_on(log):
     other.follow()
     log.upkeep.snapshot()
     append(log, *range(4, 10))
-    store.settle = lambda _name: (_ for _ in ()).throw(StoreUnavailableError("down"))
+    store.ensure_durable = lambda _name: (_ for _ in ()).throw(StoreUnavailableError("down"))
     other.follow()
     assert other.upkeep._snapshots.stored == -1

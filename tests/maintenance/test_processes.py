@@ -20,7 +20,7 @@ def maintainer(url):
 
 def test_killed_at_random_beside_a_writer(log_url):
     log = Log.create(log_url, snapshot_interval=5)
-    log.does_upkeep = False
+    log.does_maintenance = False
     Admin(log).create_topic("t", config={"file.delete.delay.ms": 0})
     running = [maintainer(log_url), maintainer(log_url)]
     kills = refused = 0

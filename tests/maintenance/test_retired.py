@@ -319,7 +319,7 @@ def test_who_works_all_the_time_does_not_look_for_snapshots(world, monkeypatch):
     """Whoever commits every few seconds never asks for news besides."""
     monkeypatch.setattr(tail, "AWAY_S", 10.0)
     world.go_on()
-    world.log.does_upkeep = False
+    world.log.does_maintenance = False
     world.log.store.journal.clear()
     for _ in range(10):
         world.pass_time(3)

@@ -15,7 +15,7 @@ from spark_eos.maintenance import rewrite, rolling
 from spark_eos.maintenance.rewrite import SMALL_BYTES, Form, Rewriter, read_row
 from spark_eos.maintenance.rolling import GROWTH, Roller, plan_roll, rows_after
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, PartitionOffset, RaiseStagingFloor
-from spark_eos.protocol.index import IndexRow, Kind, Measures, Piece
+from spark_eos.protocol.index import IndexPage, IndexRow, Kind, Measures
 from spark_eos.protocol.invariants import check_state
 from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef
@@ -436,7 +436,7 @@ def test_times_are_found_in_rolled_batches(world):
 
 @pytest.mark.parametrize("limits", [{"records": 3}, {"at_least": 4}, {"at_least": 3, "records": 2}, {}])
 def test_tasks_of_spark_share_a_rolled_batch(world, limits):
-    from spark_eos.log.data.task_io import Stage
+    from spark_eos.log.data.task_io import TaskStorage
     from spark_eos.spark.source.scan import read_task, split
 
     for number in range(12):
@@ -449,7 +449,7 @@ def test_tasks_of_spark_share_a_rolled_batch(world, limits):
     for start in (0, 1, 2, 7):
         expected = seen(world.log, start=start)
         fetches = plan(world.log.state, AT, start, end, COMMITTED, world.log.load)
-        tasks = split(Stage(world.store.url, 0), dict(world.log.state.topics), fetches, **limits)
+        tasks = split(TaskStorage(world.store.url, 0), dict(world.log.state.topics), fetches, **limits)
         found = [
             [(row["offset"], row["value"]) for batch in read_task(task, columns) for row in batch.to_pylist()]
             for task in tasks
@@ -729,7 +729,7 @@ def test_readers_that_planned_before_go_on(world):
 
 
 def piece(rows, size):
-    return Piece(("t", 0), 0, 0, 1, rows, Measures(size, 0, 0))
+    return IndexPage(("t", 0), 0, 0, 1, rows, Measures(size, 0, 0))
 
 
 def planned(*sizes, after=lambda _: 1, file_bytes=1 << 30):

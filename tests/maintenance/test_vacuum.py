@@ -369,7 +369,7 @@ def test_pieces_that_are_stored_while_they_are_listed_stay(log):
     """Another process passes a boundary, and stores pieces, of which the state at hand knows nothing yet."""
     append(log, *range(20))
     other = another(log)
-    other.does_upkeep = False
+    other.does_maintenance = False
 
     def go_on():
         append(other, *range(20, 60))
@@ -514,7 +514,7 @@ def test_what_deletions_rest_on_is_settled_first(log):
     append(log, *range(3))
     left_behind(log, 100)
     settled = []
-    log.store.settle = settled.append
+    log.store.ensure_durable = settled.append
     log.store.hooks["delete"] = (lambda _: True, lambda: settled.append("delete"))
     now(log).run()
     assert settled[-2:] == [paths.entry(log.state.seq), "delete"]
@@ -526,7 +526,7 @@ def test_entries_of_the_folder_before_are_settled_too():
     left_behind(log, 100)
     assert log.state.seq == 7
     settled = []
-    log.store.settle = settled.append
+    log.store.ensure_durable = settled.append
     now(log).run()
     assert settled[-2:] == [paths.entry(8, 7), paths.entry(6, 7)]
 

@@ -36,7 +36,7 @@ from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.encoding.schema import known_schemas
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
-from spark_eos.protocol.index import Index, Measures, Piece
+from spark_eos.protocol.index import Index, IndexPage, Measures
 from spark_eos.protocol.invariants import InvariantError
 from spark_eos.protocol.rules import apply_entry, sealing
 from spark_eos.protocol.state import Partition
@@ -224,7 +224,7 @@ def test_the_last_entries_are_missing(store, lost):
 
 def test_a_snapshot_that_is_not_there_yet(store):
     log = created(store)
-    log.does_upkeep = False
+    log.does_maintenance = False
     append(log, *range(10))
     assert only(store)[:2] == (Verdict.NOTE, paths.snapshot(10))
     assert only(store, repair=True)[0] is Verdict.REPAIRED
@@ -540,7 +540,7 @@ def test_every_piece(store, gone):
 
 def test_pieces_that_were_joined_since(whole, store):
     """The newest snapshot refers to them, and the log by now only to the piece that they are in."""
-    whole.does_upkeep = False
+    whole.does_maintenance = False
     append(whole, *range(43, 80))
     (then,) = decode_snapshot(store.read(newest(store)), 40, "").partitions.values()
     (now,) = whole.state.partitions.values()
@@ -575,7 +575,7 @@ def test_sums_that_are_wrong(store, field):
     ((key, partition),) = state.partitions.items()
     *head, rows, size, newest_ms, crc = partition.index.pieces[0].identity
     rows, size, newest_ms = rows + (field == "rows"), size + (field == "bytes"), newest_ms + (field == "time")
-    piece = Piece(*head, rows, Measures(size, newest_ms, crc))
+    piece = IndexPage(*head, rows, Measures(size, newest_ms, crc))
     index = Index((piece, *partition.index.pieces[1:]), partition.index.tail)
     changed = state._replace(partitions=state.partitions.set(key, Partition(0, partition.end, index)))
     store.overwrite(name, encode_snapshot(changed))

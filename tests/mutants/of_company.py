@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         "no-while-it-is-handed-over",
         _COMMIT,
-        "        if any(map(self._company.has, refused)):\n",
+        "        if any(map(self._group.is_submitted, refused)):\n",
         "        if False:\n",
         "the answer is no while others can still find the request",
         _OF_COMPANY,
@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         "no-while-a-leader-has-it",
         _COMMIT,
-        "        if not any(self._doubts.is_settled_by_filling(one, state) for one in refused):\n",
+        "        if not any(self._in_doubt.is_settled_by_filling(one, state) for one in refused):\n",
         "        if True:\n",
         "the answer is unknown though filling a slot would tell",
         _OF_COMPANY,
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "taken-slot-settles-what-is-handed-over",
         _COMMIT,
-        "            if certain and not self._company.has(ticket.request_id):\n",
+        "            if certain and not self._group.is_submitted(ticket.request_id):\n",
         "            if certain:\n",
         "a request that others can find is not looked for any more",
         _OF_COMPANY,
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "not-taken-back-is-no",
         _COMMIT,
-        "        if self._company.has(ticket.request_id):\n            earlier = Evidence.UNKNOWN\n",
+        "        if self._group.is_submitted(ticket.request_id):\n            earlier = Fate.UNKNOWN\n",
         "",
         "the answer is no though the request could not be taken back",
         _OF_COMPANY,
@@ -93,7 +93,7 @@ MUTANTS = (
     Mutant(
         "a-sleeping-leader-is-waited-for",
         _COMPANY,
-        "        elif now - self._heard_s > PATIENCE_S:\n",
+        "        elif now - self._heard_s > LEADER_TIMEOUT_S:\n",
         "        elif False:\n",
         "a leader that sleeps stops everybody",
         _OF_COMPANY,
@@ -102,7 +102,7 @@ MUTANTS = (
         "a-sleeping-leader-is-waited-for-each-time",
         _COMPANY,
         "        return leads or self._goes_without\n",
-        "        return leads or now - self._heard_s > PATIENCE_S\n",
+        "        return leads or now - self._heard_s > LEADER_TIMEOUT_S\n",
         "a leader that sleeps costs every commit a second",
         _OF_COMPANY,
     ),
@@ -133,7 +133,7 @@ MUTANTS = (
     Mutant(
         "winners-hear-nobody",
         _COMPANY,
-        "        if self._meeting.led():\n",
+        "        if self._channel.leader_token():\n",
         "        if False:\n",
         "who wins every slot lets all others lose for ever",
         _OF_COMPANY,
@@ -173,7 +173,7 @@ MUTANTS = (
     Mutant(
         "nothing-is-announced",
         _COMMIT,
-        "                    self._company.announce(entry.seq, data)\n",
+        "                    self._group.publish(entry.seq, data)\n",
         "",
         "nobody hears that his request is in before somebody else leads",
         _OF_COMPANY,
@@ -181,7 +181,7 @@ MUTANTS = (
     Mutant(
         "company-all-the-time",
         _COMPANY,
-        "self._crowded_s <= CROWDED_S",
+        "self._crowded_s <= CONTENTION_WINDOW_S",
         "self._crowded_s >= 0",
         "who is alone pays for meeting nobody",
         _OF_COMPANY,
@@ -189,7 +189,7 @@ MUTANTS = (
     Mutant(
         "read-to-the-end",
         _COMMIT,
-        "        while self._company.is_there:\n",
+        "        while self._group.is_contended:\n",
         "        while False:\n",
         "who is beaten reads behind the others for ever, where a read takes as long as a create",
         _OF_COMPANY,

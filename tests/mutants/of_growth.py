@@ -211,10 +211,10 @@ MUTANTS = (
         "            self._pieces.save(_pieces(state))\n"
         "            with paused(when=len(state.partitions) > MANY):\n"
         "                data = encode_snapshot(state)\n"
-        "            store_derived(self._store, paths.snapshot(state.seq), data)\n",
+        "            create_idempotent(self._store, paths.snapshot(state.seq), data)\n",
         "            with paused(when=len(state.partitions) > MANY):\n"
         "                data = encode_snapshot(state)\n"
-        "            store_derived(self._store, paths.snapshot(state.seq), data)\n"
+        "            create_idempotent(self._store, paths.snapshot(state.seq), data)\n"
         "            self._pieces.save(_pieces(state))\n",
         "who dies between a snapshot and its pieces leaves a log that cannot be read",
         _OF_SNAPSHOTS,
@@ -222,7 +222,7 @@ MUTANTS = (
     Mutant(
         "snapshot-of-an-entry-in-doubt",
         _SNAPSHOTS,
-        "            self._store.settle(paths.entry(state.seq, state.entries_per_folder))\n",
+        "            self._store.ensure_durable(paths.entry(state.seq, state.entries_per_folder))\n",
         "",
         "a snapshot outlives the entry that it is the state of: its slot is free again",
         _OF_SNAPSHOTS,
@@ -230,7 +230,7 @@ MUTANTS = (
     Mutant(
         "snapshot-of-another-not-settled",
         _SNAPSHOTS,
-        "                self._store.settle(paths.snapshot(before.seq))\n",
+        "                self._store.ensure_durable(paths.snapshot(before.seq))\n",
         "",
         "entries are retired for a snapshot that a power cut can still take away",
         _OF_MAINTAIN,
@@ -238,7 +238,7 @@ MUTANTS = (
     Mutant(
         "snapshot-found-not-settled",
         _SNAPSHOTS,
-        "            self._store.settle(paths.snapshot(newest.seq))\n",
+        "            self._store.ensure_durable(paths.snapshot(newest.seq))\n",
         "",
         "maintenance retires entries for a snapshot that a power cut can still take away",
         _OF_MAINTAIN,

@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "entry-before-not-looked-at",
         "spark_eos/log/commit/loop.py",
-        "        self._patiently(self._tail.check)\n",
+        "        self._retry_until(self._tail.check)\n",
         "",
         "a writer goes on in a history that is gone until it has created an entry there",
         ("tests/log/test_anchor.py",),
@@ -144,7 +144,7 @@ MUTANTS = (
     Mutant(
         "built-on-what-is-not-durable",
         "spark_eos/log/commit/loop.py",
-        "        self._patiently(lambda: self._settle_entry(draft.state.seq))\n",
+        "        self._retry_until(lambda: self._ensure_entry_durable(draft.state.seq))\n",
         "",
         "an entry is put behind one that a power cut may take back",
         ("tests/storage/test_durability.py", "-k", "built_on"),
@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "done-before-it-is-durable",
         _COMMIT,
-        "            self._store.settle(paths.entry(seq, self._tail.state.entries_per_folder))\n",
+        "            self._store.ensure_durable(paths.entry(seq, self._tail.state.entries_per_folder))\n",
         "",
         "an answer rests on an entry whose dead writer did not sync it",
         _OF_COMMIT,
@@ -195,7 +195,7 @@ MUTANTS = (
     Mutant(
         "own-entry-not-recognised",
         _COMMIT,
-        "        self._answer_found(draft.tickets)\n        for ticket in",
+        "        self._resolve_found(draft.tickets)\n        for ticket in",
         "        for ticket in",
         "a slot that is taken is always another's: what landed without a reply is committed again",
         _OF_COMMIT,
@@ -229,7 +229,7 @@ MUTANTS = (
     Mutant(
         "refused-is-stored",
         _DERIVED,
-        "        if store.knows_its_own:\n",
+        "        if store.has_exact_conflicts:\n",
         "        if True:\n",
         "a snapshot that was refused, though there is none, counts as stored: what it stands for is retired",
         ("tests/log/test_snapshots.py",),
@@ -254,8 +254,8 @@ MUTANTS = (
     Mutant(
         "new-identity-for-each-call",
         _COMMIT,
-        "Ticket(propose, request_id or self._clock.unique(), writer)",
-        "Ticket(propose, self._clock.unique(), writer)",
+        "PendingCommit(propose, request_id or self._clock.unique(), writer)",
+        "PendingCommit(propose, self._clock.unique(), writer)",
         "a repeated call does not find its own entry",
         _OF_COMMIT,
     ),
@@ -294,7 +294,7 @@ MUTANTS = (
     Mutant(
         "earlier-try-not-looked-for",
         _COMMIT,
-        "            if self._answer_found(tickets) or self._answer_lost(tickets, state):\n                return",
+        "            if self._resolve_found(tickets) or self._resolve_lost(tickets, state):\n                return",
         "            pass",
         "a repeated call whose entry landed meanwhile commits again",
         _OF_COMMIT,

@@ -28,15 +28,15 @@ MUTANTS = (
     Mutant(
         "conflict-is-exists",
         _OBJECTS,
-        "(what is Meaning.CONFLICT and conflict is not None and conflict())",
-        "(what is Meaning.CONFLICT and conflict is not None)",
+        "(what is Disposition.CONFLICT and conflict is not None and conflict())",
+        "(what is Disposition.CONFLICT and conflict is not None)",
         "a create that raced a delete is told that the name is taken, though nothing is there",
         _OF_ERRORS,
     ),
     Mutant(
         "lost-create-is-undone",
         _OBJECTS,
-        "in_doubt = in_doubt or (changes and what is Meaning.LOST)",
+        "in_doubt = in_doubt or (changes and what is Disposition.AMBIGUOUS)",
         "in_doubt = False",
         "a create whose reply was lost is called undone for certain",
         _OF_ERRORS,
@@ -44,8 +44,8 @@ MUTANTS = (
     Mutant(
         "only-the-last-try-counts",
         _OBJECTS,
-        "in_doubt = in_doubt or (changes and what is Meaning.LOST)",
-        "in_doubt = changes and what is Meaning.LOST",
+        "in_doubt = in_doubt or (changes and what is Disposition.AMBIGUOUS)",
+        "in_doubt = changes and what is Disposition.AMBIGUOUS",
         "a create that may have been served is called undone because a later try was refused",
         _OF_ERRORS,
     ),
@@ -60,8 +60,8 @@ MUTANTS = (
     Mutant(
         "every-failure-is-certain",
         _REPLIES,
-        'return Meaning.BUSY if reply.kind == "Connect" or reply.is_about_credentials else Meaning.LOST',
-        "return Meaning.BUSY",
+        'return Disposition.RETRYABLE if reply.kind == "Connect" or reply.is_about_credentials else Disposition.AMBIGUOUS',
+        "return Disposition.RETRYABLE",
         "a request whose connection ended counts as never served",
         _OF_ERRORS,
     ),
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "conditions-on-reads",
         _OBJECTS,
-        "if what is Meaning.EXISTS and conflict is None:",
+        "if what is Disposition.EXISTS and conflict is None:",
         "if False:",
         "a read is answered with: it exists already",
         _OF_ERRORS,
@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "range-behind-the-end",
         _OBJECTS,
-        "if what is Meaning.BEYOND and beyond is not None:",
+        "if what is Disposition.OUT_OF_RANGE and beyond is not None:",
         "if False:",
         "a range behind the end of an object is an error",
         _OF_CONTRACT,

@@ -34,7 +34,7 @@ MUTANTS = (
     Mutant(
         "reader-believes-a-free-slot",
         _TAIL,
-        "                if self._was_outrun(asked):\n                    continue\n",
+        "                if self._skipped_ahead(asked):\n                    continue\n",
         "",
         "who slept takes a deleted name for the end of the log, or a stray for an entry",
         _OF_RETIRED,
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "writer-believes-its-create",
         _COMMIT,
-        "                if not self._tail.is_past(entry.seq, draft.seen):",
+        "                if not self._tail.is_covered_by_snapshot(entry.seq, draft.seen):",
         "                if True:",
         "who slept takes it for a commit that it could fill a slot whose name was deleted",
         _OF_RETIRED,

@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "refused-files-stay",
         _SINK,
-        "            discard_refused(log, topics, files)\n",
+        "            delete_rejected_files(log, topics, files)\n",
         "",
         "a commit that was refused leaves its files",
         _OF_SINK,
@@ -66,8 +66,8 @@ MUTANTS = (
     Mutant(
         "repeated-commit-deletes-its-files",
         _SINK,
-        "        if committed.results and not was_appended(committed.results):",
-        "        if not was_appended(committed.results):",
+        "        if committed.results and not appended_rows(committed.results):",
+        "        if not appended_rows(committed.results):",
         "a commit that Spark calls twice deletes the files it has committed",
         _OF_SINK,
     ),

@@ -8,7 +8,7 @@ from immutables import Map
 from spark_eos.errors import EosLogError, InvalidRequestError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import encode_entry
-from spark_eos.protocol.encoding.index_pages import encode_piece, seal_pieces, seal_rows
+from spark_eos.protocol.encoding.index_pages import encode_page, seal_pages, seal_rows
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
@@ -59,9 +59,9 @@ def test_a_sum_of_bytes_ends_at_64_bits():
         IndexRow(n, 1, Kind.DATA, NO_PRODUCER, 1, file, BATCH._replace(length=2**62)) for n in range(3)
     )
     piece = seal_rows(("t-id", 0), rows)
-    fan = seal_pieces((piece, piece))
+    fan = seal_pages((piece, piece))
     assert (piece.bytes, fan.bytes) == (2**63 - 1, 2**63 - 1)
-    assert encode_piece(fan.content)
+    assert encode_page(fan.content)
 
 
 def test_what_rules_1_took_stays_unsealed(state, monkeypatch):

@@ -19,7 +19,7 @@ from spark_eos.log.data.planner import Isolation, end_offset, plan
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding import index_pages, snapshot_partitions, snapshot_schema
 from spark_eos.protocol.encoding.entries import encode_entry
-from spark_eos.protocol.encoding.index_pages import checksum, decode_piece, encode_piece, seal_rows
+from spark_eos.protocol.encoding.index_pages import checksum, decode_page, encode_page, seal_rows
 from spark_eos.protocol.encoding.schema import fingerprint
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexRow, Kind
@@ -41,13 +41,13 @@ def stored(pieces, into):
         content = piece.content
         piece.forget()
         if content is not None:
-            into[piece] = encode_piece(content)
+            into[piece] = encode_page(content)
             if piece.level:
                 stored(content, into)
 
 
 def loader(store):
-    return lambda piece: piece.content or decode_piece(store[piece], piece, "a piece")
+    return lambda piece: piece.content or decode_page(store[piece], piece, "a piece")
 
 
 def seen(state, load, isolation):
@@ -181,12 +181,12 @@ def test_what_was_dropped_has_to_be_loaded(tiny):
     fill(tiny, 4)
     index = tiny.partition().index
     (piece,) = index.pieces
-    data = encode_piece(piece.content)
+    data = encode_page(piece.content)
     piece.forget()
     with pytest.raises(IllegalStateError, match="not in memory"):
         next(index.scan(0))
     assert [*index.scan(6)] == [*index.tail], "what is not needed is not loaded"
-    assert len([*index.scan(0, lambda one: decode_piece(data, one, "x"))]) == 4
+    assert len([*index.scan(0, lambda one: decode_page(data, one, "x"))]) == 4
 
 
 def test_time_passes_over_pieces(tiny):
@@ -229,27 +229,27 @@ def test_schemas_that_were_written_never_change():
         "7d3a3d53b25367ea",
         "dd48f878892fcaef",
     ]
-    assert (sealing.PIECE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
+    assert (sealing.PAGE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
 
 
 def test_pieces_make_the_round_trip():
     piece = seal_rows(("t-id", 0), ROWS)
-    data = encode_piece(ROWS)
-    assert decode_piece(data, piece, "x") == ROWS
-    assert encode_piece(ROWS) == data
+    data = encode_page(ROWS)
+    assert decode_page(data, piece, "x") == ROWS
+    assert encode_page(ROWS) == data
     assert (piece.base_offset, piece.next_offset, piece.max_timestamp_ms, piece.bytes) == (0, 13, 6, 20)
 
 
 def test_a_damaged_or_foreign_piece_is_named():
     piece = seal_rows(("t-id", 0), ROWS)
-    data = encode_piece(ROWS)
+    data = encode_page(ROWS)
     for at in range(len(data)):
         broken = bytearray(data)
         broken[at] ^= 1
         with pytest.raises((CorruptRecordError, UnsupportedVersionError), match="piece 7"):
-            decode_piece(broken, piece, "piece 7")
+            decode_page(broken, piece, "piece 7")
     with pytest.raises(CorruptRecordError, match="piece 7 holds another piece"):
-        decode_piece(encode_piece(ROWS[:2]), piece, "piece 7")
+        decode_page(encode_page(ROWS[:2]), piece, "piece 7")
 
 
 def test_a_damaged_or_foreign_snapshot_is_named(tiny):

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.log.snapshots.maintenance import Upkeep
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
 from tests.spark.changes import Change, Engine
 
@@ -796,4 +796,4 @@ def _(q):
     assert q.shares == []
 
 
-__all__ = ["CHANGES", "Upkeep"]
+__all__ = ["CHANGES", "BackgroundMaintenance"]

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from spark_eos.log.snapshots.maintenance import Upkeep
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.spark import optionkeys
 from tests.spark.changed import CHANGES
 from tests.spark.changes import PAGE, Driven, OnSpark, render
@@ -17,7 +17,7 @@ ROWS = pytest.mark.parametrize("change", [pytest.param(change, id=change.id) for
 @pytest.fixture
 def shares(monkeypatch):
     seen = []
-    monkeypatch.setattr(Upkeep, "share", lambda _, state: seen.append(state.seq))
+    monkeypatch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: seen.append(state.seq))
     return seen
 
 

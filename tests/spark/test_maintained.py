@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin
 from spark_eos.errors import ConfigError, ObjectNotFoundError, OffsetOutOfRangeError
-from spark_eos.log.snapshots.maintenance import Upkeep
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.spark.options import parse_source
@@ -92,7 +92,7 @@ def test_a_task_whose_file_is_gone_says_what_to_do(read, bench):
 def test_a_query_that_leaves_upkeep_to_others_decides_for_itself_alone(bench, driver, monkeypatch):
     bench.topic("out")
     seen = []
-    monkeypatch.setattr(Upkeep, "share", lambda _, state: seen.append(state.seq))
+    monkeypatch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: seen.append(state.seq))
     driver(log_upkeep_enable="false").run(0, "a")
     assert seen == []
     bench.produce("src", ["by another in the same process"])
@@ -103,7 +103,7 @@ def test_a_query_that_leaves_upkeep_to_others_decides_for_itself_alone(bench, dr
 
 def test_a_query_that_leaves_upkeep_to_others_does_none_for_a_topic_it_creates(bench, driver, monkeypatch):
     seen = []
-    monkeypatch.setattr(Upkeep, "share", lambda _, state: seen.append(state.seq))
+    monkeypatch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: seen.append(state.seq))
     driver(log_upkeep_enable="false", topic="new").run(0, "a")
     assert bench.count("new") == 1
     assert seen == []

@@ -10,7 +10,7 @@ from spark_eos.errors import ConfigError
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.optionkeys import SPELLINGS
 from spark_eos.spark.options import SinkOptions, SourceOptions, parse_any_source, parse_sink, parse_source
-from spark_eos.spark.source.offsets import Start
+from spark_eos.spark.source.offsets import OffsetSpec
 
 BASE = {"path": "/log", "subscribe": "flights"}
 AT = TopicPartition("flights", 0)
@@ -33,14 +33,14 @@ def spelt(options):
 
 
 def test_defaults_of_a_stream():
-    assert stream() == SourceOptions(path="/log", subscribe=("flights",), starting=Start("latest"))
+    assert stream() == SourceOptions(path="/log", subscribe=("flights",), starting=OffsetSpec("latest"))
     assert stream().isolation_level == "read_committed"
     assert stream().fail_on_data_loss
 
 
 def test_defaults_of_a_batch():
-    assert batch().starting == Start("earliest")
-    assert batch().ending == Start("latest")
+    assert batch().starting == OffsetSpec("earliest")
+    assert batch().ending == OffsetSpec("latest")
 
 
 def test_defaults_of_a_sink():
@@ -63,7 +63,7 @@ def test_every_source_option_is_read():
     assert found == SourceOptions(
         path="/log",
         subscribe=("flights",),
-        starting=Start("committed"),
+        starting=OffsetSpec("committed"),
         starting_option="startingOffsets",
         fail_on_data_loss=False,
         max_offsets_per_trigger=100,
@@ -314,15 +314,15 @@ def test_path_is_required():
 
 
 def test_starts_and_ends():
-    assert stream(startingOffsets=" Earliest").starting == Start("earliest")
-    assert stream(startingOffsets='{"flights": {"0": -1}}').starting == Start("specific", {AT: -1})
-    assert batch(endingOffsets='{"flights": {"0": -1}}').ending == Start("specific", {AT: -1})
-    assert batch(startingTimestamp="5").starting == Start("timestamp", timestamp_ms=5)
+    assert stream(startingOffsets=" Earliest").starting == OffsetSpec("earliest")
+    assert stream(startingOffsets='{"flights": {"0": -1}}').starting == OffsetSpec("specific", {AT: -1})
+    assert batch(endingOffsets='{"flights": {"0": -1}}').ending == OffsetSpec("specific", {AT: -1})
+    assert batch(startingTimestamp="5").starting == OffsetSpec("timestamp", timestamp_ms=5)
     by_time = stream(
         startingOffsetsByTimestamp='{"flights": {"0": 5}}', startingOffsetsByTimestampStrategy="latest"
     )
-    assert by_time.starting == Start("timestamp", timestamps_ms={AT: 5}, strategy="latest")
-    assert batch(endingTimestamp="0").ending == Start("timestamp", timestamp_ms=0, strategy="latest")
+    assert by_time.starting == OffsetSpec("timestamp", timestamps_ms={AT: 5}, strategy="latest")
+    assert batch(endingTimestamp="0").ending == OffsetSpec("timestamp", timestamp_ms=0, strategy="latest")
 
 
 @pytest.mark.parametrize(

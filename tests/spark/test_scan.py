@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_eos.log.data.arrow import numbers, repeated
+from spark_eos.log.data.arrow import array_from_numpy, constant_array
 from spark_eos.log.data.planner import Fetch
-from spark_eos.log.data.task_io import Stage
+from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.spark.source import scan
@@ -31,7 +31,7 @@ def fetches(*sizes: int) -> list[Fetch]:
 
 
 def cut(found: list[Fetch], **limits: int) -> list[ScanTask]:
-    tasks = split(Stage("log", 1), {"t": Topic("t", "id", 1, {}, ())}, found, **limits)
+    tasks = split(TaskStorage("log", 1), {"t": Topic("t", "id", 1, {}, ())}, found, **limits)
     offsets = [(one.offset, one.next_offset) for task in tasks for one in task.fetches]
     ends = [0, *(end for _, end in offsets)]
     assert [first for first, _ in offsets] == ends[:-1]
@@ -132,12 +132,12 @@ def test_reading_imports_no_pandas() -> None:
     ],
 )
 def test_repeated_is_what_arrow_repeats(value: int | str, type_: pa.DataType, count: int) -> None:
-    made = repeated(value, type_, count)
+    made = constant_array(value, type_, count)
     made.validate(full=True)
     assert made.equals(pa.repeat(pa.scalar(value, type_), count))
 
 
 def test_numbers_are_the_numbers() -> None:
-    made = numbers(np.arange(5, 9, dtype=np.int64), pa.int64())
+    made = array_from_numpy(np.arange(5, 9, dtype=np.int64), pa.int64())
     made.validate(full=True)
     assert made.to_pylist() == [5, 6, 7, 8]

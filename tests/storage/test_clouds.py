@@ -359,4 +359,4 @@ def test_object_stores_are_stores():
     store = open_store("gs://bucket/log", Settings({"gcs.no-auth": "true"}))
     assert isinstance(store, ObjectStore)
     assert not store.is_local
-    assert not store.knows_its_own
+    assert not store.has_exact_conflicts

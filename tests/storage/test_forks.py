@@ -10,7 +10,7 @@ import pytest
 
 from spark_eos.errors import IllegalStateError
 from spark_eos.storage import forks
-from spark_eos.storage.group_channel import FileMeeting
+from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.storage.posix.store import PosixStore
 from tests.forking import in_child
 
@@ -18,7 +18,7 @@ LEADS = """
 import os, signal, sys
 from spark_eos.storage.group_channel import FileMeeting
 meeting = FileMeeting(sys.argv[1])
-assert meeting.take_lead()
+assert meeting.try_lead()
 child = os.fork()
 if not child:
     signal.alarm(300)
@@ -35,14 +35,14 @@ def test_a_lead_ends_with_its_process_though_a_child_lives(tmp_path):
         [sys.executable, "-c", LEADS, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     child = int(leader.stdout.readline())
-    other = FileMeeting(tmp_path)
-    assert not other.take_lead()
+    other = FileGroupChannel(tmp_path)
+    assert not other.try_lead()
     leader.stdin.write(b"\n")
     leader.stdin.flush()
     leader.wait(60)
     try:
         end = time.monotonic() + 60
-        while not (led := other.take_lead()) and time.monotonic() < end:
+        while not (led := other.try_lead()) and time.monotonic() < end:
             time.sleep(0.01)  # The child may just begin.
         os.kill(child, 0)
         assert led
@@ -53,20 +53,20 @@ def test_a_lead_ends_with_its_process_though_a_child_lives(tmp_path):
 
 
 def test_a_child_frees_nothing_and_takes_nothing_back(tmp_path):
-    meeting, other = FileMeeting(tmp_path), FileMeeting(tmp_path)
-    assert meeting.take_lead()
-    assert meeting.hand_over(b"request")
+    meeting, other = FileGroupChannel(tmp_path), FileGroupChannel(tmp_path)
+    assert meeting.try_lead()
+    assert meeting.submit(b"request")
 
     def child():
-        meeting.leave()
-        led = meeting.take_lead()
-        return led, meeting.take_back(), meeting.hand_over(b"of the child"), sorted(meeting.handed_over())
+        meeting.release_lead()
+        led = meeting.try_lead()
+        return led, meeting.withdraw(), meeting.submit(b"of the child"), sorted(meeting.submissions())
 
     assert in_child(child) == (False, True, True, [b"request"])
-    assert not other.take_lead()
-    assert sorted(other.handed_over()) == [b"of the child", b"request"]
-    meeting.leave()
-    assert other.take_lead()
+    assert not other.try_lead()
+    assert sorted(other.submissions()) == [b"of the child", b"request"]
+    meeting.release_lead()
+    assert other.try_lead()
 
 
 @pytest.mark.parametrize("write_behind", [False, True])

@@ -10,13 +10,13 @@ import time
 import pytest
 
 from spark_eos.storage import MemoryStore, PosixStore
-from spark_eos.storage.group_channel import ANNOUNCED, FRESH_S, FileMeeting, meeting_on_this_machine
+from spark_eos.storage.group_channel import ANNOUNCED, SUBMISSION_TTL_S, FileGroupChannel, local_group_channel
 
 HOLD = """
 import sys
 from spark_eos.storage.group_channel import FileMeeting
 meeting = FileMeeting(sys.argv[1])
-print(meeting.take_lead(), flush=True)
+print(meeting.try_lead(), flush=True)
 sys.stdin.read()
 """
 
@@ -28,36 +28,36 @@ def folder(tmp_path):
 
 @pytest.fixture
 def pair(folder):
-    one, other = FileMeeting(folder), FileMeeting(folder)
-    one.take_lead()
-    one.leave()
+    one, other = FileGroupChannel(folder), FileGroupChannel(folder)
+    one.try_lead()
+    one.release_lead()
     return one, other
 
 
 def test_one_leads_until_it_leaves(pair):
     one, other = pair
-    assert one.take_lead()
-    assert one.take_lead(), "it has the lead already"
-    assert not other.take_lead()
-    other.leave()
-    assert not other.take_lead(), "who does not lead cannot end it"
-    one.leave()
-    assert other.take_lead()
+    assert one.try_lead()
+    assert one.try_lead(), "it has the lead already"
+    assert not other.try_lead()
+    other.release_lead()
+    assert not other.try_lead(), "who does not lead cannot end it"
+    one.release_lead()
+    assert other.try_lead()
 
 
 def test_who_takes_the_lead_is_heard_by_the_others(pair, folder):
     one, other = pair
     os.utime(folder / "lead", (1000, 1000))
-    assert not other.led(), "that was long ago"
-    one.take_lead()
-    first = other.led()
+    assert not other.leader_token(), "that was long ago"
+    one.try_lead()
+    first = other.leader_token()
     assert first
-    assert not one.led(), "it is the one itself"
-    assert other.led() == first, "once"
+    assert not one.leader_token(), "it is the one itself"
+    assert other.leader_token() == first, "once"
     os.utime(folder / "lead", ns=(0, first - 5_000_000))
-    one.take_lead()
-    assert other.led() not in (0, first - 5_000_000), "and once more"
-    assert not FileMeeting(folder / "nowhere").led()
+    one.try_lead()
+    assert other.leader_token() not in (0, first - 5_000_000), "and once more"
+    assert not FileGroupChannel(folder / "nowhere").led()
 
 
 def test_the_lead_of_a_dead_process_is_free(folder):
@@ -66,44 +66,44 @@ def test_the_lead_of_a_dead_process_is_free(folder):
     )
     try:
         assert holder.stdout.readline() == "True\n"
-        meeting = FileMeeting(folder)
-        assert not meeting.take_lead()
+        meeting = FileGroupChannel(folder)
+        assert not meeting.try_lead()
     finally:
         holder.kill()
         holder.communicate()
-    assert meeting.take_lead()
+    assert meeting.try_lead()
 
 
 def test_a_child_has_a_place_of_its_own(pair):
     one, other = pair
-    one.take_lead()
-    one.hand_over(b"mine")
+    one.try_lead()
+    one.submit(b"mine")
     child = os.fork()
     if not child:
-        seen = not one.take_lead() and list(one.handed_over()) == [b"mine"]
+        seen = not one.try_lead() and list(one.submissions()) == [b"mine"]
         os._exit(0 if seen else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert not other.take_lead()
+    assert not other.try_lead()
 
 
 def test_what_is_handed_over_is_found_by_the_others(pair):
     one, other = pair
-    assert one.hand_over(b"a request")
-    assert list(other.handed_over()) == [b"a request"]
-    assert list(one.handed_over()) == [], "one's own is no news"
-    assert one.hand_over(b"another")
-    assert list(other.handed_over()) == [b"another"], "in the place of the first"
-    assert one.take_back()
-    assert list(other.handed_over()) == []
-    assert one.take_back(), "there is nothing to be found"
+    assert one.submit(b"a request")
+    assert list(other.submissions()) == [b"a request"]
+    assert list(one.submissions()) == [], "one's own is no news"
+    assert one.submit(b"another")
+    assert list(other.submissions()) == [b"another"], "in the place of the first"
+    assert one.withdraw()
+    assert list(other.submissions()) == []
+    assert one.withdraw(), "there is nothing to be found"
 
 
 def test_what_the_dead_have_handed_over_grows_old(pair, folder):
     one, other = pair
-    one.hand_over(b"old")
+    one.submit(b"old")
     (file,) = folder.glob("request-*")
-    os.utime(file, (0, file.stat().st_mtime - 2 * FRESH_S))
-    assert list(other.handed_over()) == []
+    os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
+    assert list(other.submissions()) == []
     assert not file.exists()
 
 
@@ -111,63 +111,63 @@ def test_the_newest_entries_are_announced(pair):
     one, other = pair
     count = 2 * ANNOUNCED
     for seq in range(count):
-        one.announce(seq, b"%d" % seq)
+        one.publish(seq, b"%d" % seq)
     newest = range(count - ANNOUNCED, count)
-    assert [other.announced(seq) for seq in newest] == [b"%d" % seq for seq in newest]
-    assert other.announced(3) == b"", "it is there, for newer ones are"
-    assert other.announced(count) is None
+    assert [other.published(seq) for seq in newest] == [b"%d" % seq for seq in newest]
+    assert other.published(3) == b"", "it is there, for newer ones are"
+    assert other.published(count) is None
 
 
 def test_an_announcement_is_heard_by_who_asked_for_it_before(pair):
     one, other = pair
     for seq in range(2 * ANNOUNCED):
-        assert other.announced(seq) is None
-        assert other.announced(seq) is None
-        one.announce(seq, b"%d" % seq)
-        assert other.announced(seq) == b"%d" % seq
+        assert other.published(seq) is None
+        assert other.published(seq) is None
+        one.publish(seq, b"%d" % seq)
+        assert other.published(seq) == b"%d" % seq
 
 
 def test_an_old_announcement_is_not_believed(pair, folder):
     """The folder may have been put back from a copy since."""
     one, other = pair
-    one.announce(1, b"entry")
+    one.publish(1, b"entry")
     file = folder / "entry-1"
-    os.utime(file, (0, file.stat().st_mtime - 2 * FRESH_S))
-    assert other.announced(1) is None
+    os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
+    assert other.published(1) is None
     file.write_bytes(b"cut")
-    assert other.announced(1) is None
+    assert other.published(1) is None
 
 
 def test_where_nobody_can_meet_everybody_leads(tmp_path):
     (tmp_path / "file").touch()
-    meeting = FileMeeting(tmp_path / "file" / "meeting")
-    assert meeting.take_lead()
-    assert not meeting.hand_over(b"x")
-    meeting.announce(1, b"x")
-    assert meeting.announced(1) is None
-    assert list(meeting.handed_over()) == []
-    meeting.leave()
+    meeting = FileGroupChannel(tmp_path / "file" / "meeting")
+    assert meeting.try_lead()
+    assert not meeting.submit(b"x")
+    meeting.publish(1, b"x")
+    assert meeting.published(1) is None
+    assert list(meeting.submissions()) == []
+    meeting.release_lead()
 
 
 def test_which_stores_have_one(tmp_path):
-    assert MemoryStore().meeting("a") is None
+    assert MemoryStore().group_channel("a") is None
     store = PosixStore(tmp_path)
-    one, other = store.meeting("log"), PosixStore(tmp_path).meeting("log")
-    assert one.take_lead()
-    assert not other.take_lead()
-    assert store.meeting("another log").take_lead()
+    one, other = store.group_channel("log"), PosixStore(tmp_path).group_channel("log")
+    assert one.try_lead()
+    assert not other.try_lead()
+    assert store.group_channel("another log").try_lead()
     assert not list(store.list("")), "what is in it are no objects"
     store.discard_leftovers(0)
-    assert not other.take_lead()
+    assert not other.try_lead()
 
 
 def test_far_away_stores_have_one_on_each_machine(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    one, other = (meeting_on_this_machine("s3://bucket/log", "id") for _ in range(2))
-    assert one.take_lead()
-    assert not other.take_lead()
+    one, other = (local_group_channel("s3://bucket/log", "id") for _ in range(2))
+    assert one.try_lead()
+    assert not other.try_lead()
     for url, name in (("s3://bucket/other", "id"), ("s3://bucket/log", "other")):
-        assert meeting_on_this_machine(url, name).take_lead()
+        assert local_group_channel(url, name).try_lead()
     (folder,) = tmp_path.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
 
@@ -185,21 +185,21 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, sp
         folder.symlink_to(tmp_path / "elsewhere")
     else:
         folder.touch()
-    assert meeting_on_this_machine("s3://bucket/log", "id") is None
+    assert local_group_channel("s3://bucket/log", "id") is None
 
 
 @pytest.mark.parametrize("off_s", [73 * 365 * 86_400, -50 * 365 * 86_400])
 def test_a_leader_whose_clock_is_years_off_takes_along_what_others_hand_over(tmp_path, monkeypatch, off_s):
     """The file system's clock says what is fresh; what is not would be deleted under its owner."""
-    leader, other = FileMeeting(tmp_path), FileMeeting(tmp_path)
-    assert other.take_lead()
-    other.leave()
-    assert other.hand_over(b"request")
+    leader, other = FileGroupChannel(tmp_path), FileGroupChannel(tmp_path)
+    assert other.try_lead()
+    other.release_lead()
+    assert other.submit(b"request")
     real, real_ns = time.time, time.time_ns
     monkeypatch.setattr(time, "time", lambda: real() + off_s)
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off_s * 10**9)
-    assert leader.take_lead()
-    assert [*leader.handed_over()] == [b"request"]
-    leader.announce(7, b"entry")
-    assert other.announced(7) == b"entry"
-    assert leader.announced(7) == b"entry"
+    assert leader.try_lead()
+    assert [*leader.submissions()] == [b"request"]
+    leader.publish(7, b"entry")
+    assert other.published(7) == b"entry"
+    assert leader.published(7) == b"entry"

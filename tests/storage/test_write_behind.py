@@ -271,11 +271,11 @@ def test_clients_write_behind(tmp_path, writes):
 
 def test_tasks_do_not(tmp_path, writes):
     """Spark's processes work while the task waits for the disk: it was slower with a thread (docs/speed.md)."""
-    from spark_eos.log.data.task_io import Stage
+    from spark_eos.log.data.task_io import TaskStorage
 
     log = Log.create(str(tmp_path / "log"))
     topic = log.ensure_topic("t")
-    with Stage(log.url, 1).writer(topic) as writer:
+    with TaskStorage(log.url, 1).writer(topic) as writer:
         writer.append(pa.table({"value": [os.urandom(10 * PIECE)]}), 0)
         writer.finish()
     assert not writes.reached.is_set()

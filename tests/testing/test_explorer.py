@@ -10,16 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from spark_eos.clients.consumer.partition_state import Assigned
+from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.clients.producer.transaction_manager import Transactions
+from spark_eos.clients.producer.transaction_manager import TransactionManager
 from spark_eos.errors import ObjectExistsError, RetriableError
-from spark_eos.log.commit.group import Company
-from spark_eos.log.commit.in_doubt import Doubts
+from spark_eos.log.commit.group import CommitGroup
+from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.commit.tail import Tail
-from spark_eos.log.expiration import Sweeper
-from spark_eos.log.snapshots.maintenance import Retirer, Upkeep
+from spark_eos.log.expiration import ExpirationTask
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance, Retirer
 from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.maintenance.rewrite import Rewriter
 from spark_eos.maintenance.vacuum import Vacuum
@@ -52,7 +52,7 @@ def plant(monkeypatch, function, *changes):
 
 
 _SAVES = "        self._pieces.save(_pieces(state))\n"
-_STORES = "        store_derived(self._store, names.snapshot(state.seq), encode_snapshot(state))\n"
+_STORES = "        create_idempotent(self._store, names.snapshot(state.seq), encode_snapshot(state))\n"
 
 BUGS = {
     "a lost reply counts as a failure": (
@@ -91,7 +91,7 @@ BUGS = {
     "its own entry is not recognised": (
         "appenders",
         "is in the log at (",
-        (Committer._taken, ("self._answer_found(draft.tickets)", "pass")),
+        (Committer._slot_taken, ("self._answer_found(draft.tickets)", "pass")),
     ),
     "the next slot while the first is in doubt": (
         "appenders",
@@ -142,7 +142,7 @@ BUGS = {
         (expiry.is_open, ("producer.transaction is TransactionState.ONGOING", "True")),
         # What refuses such a request in the end, and what hides its failure.
         (apply, ("except _MISTAKES as error", "except ZeroDivisionError as error")),
-        (Sweeper.sweep, ("except Exception as error", "except EosLogError as error")),
+        (ExpirationTask.sweep, ("except Exception as error", "except EosLogError as error")),
     ),
     "a partition is handed over too early": (
         "group",
@@ -173,7 +173,7 @@ BUGS = {
         "undecided",
         "listed and not there",
         (
-            Transactions.check,
+            TransactionManager.check,
             ("if self.state in _ALLOWED[call]:", "if self.state in {*_ALLOWED[call], _S.COMMITTING}:"),
         ),
     ),
@@ -181,7 +181,7 @@ BUGS = {
         "undecided",
         "listed and not there",
         (
-            Transactions._send,
+            TransactionManager._send,
             (
                 "CommitOutcomeUnknownError:\n        self._unanswered",
                 "CommitOutcomeUnknownError:\n        self._drop()\n        self._unanswered",
@@ -218,7 +218,7 @@ BUGS = {
     "offsets are not in the commit": (
         "recovery",
         "is refused; it is 1 times in the log",
-        (Transactions._build, ("if offsets", "if offsets and not end")),
+        (TransactionManager._build, ("if offsets", "if offsets and not end")),
     ),
     "offsets of what was aborted count": (
         "recovery-streamed",
@@ -244,7 +244,7 @@ BUGS = {
     "only the first of a slot's requests is looked for": (
         "threads",
         "is refused; it is entry",
-        (Committer._answer_found, ("for ticket in tickets:", "for ticket in tickets[:1]:")),
+        (Committer._resolve_found, ("for ticket in tickets:", "for ticket in tickets[:1]:")),
     ),
     "who waits for the turn is forgotten": (
         "threads",
@@ -263,18 +263,21 @@ BUGS = {
     "what was taken along is taken along again": (
         "company",
         "is in the log at (",
-        (Company.gather, ("request.request_id in seen or any(", "any(")),
+        (CommitGroup.gather, ("request.request_id in seen or any(", "any(")),
     ),
     "the answer is no while others can find the request": (
         "company-at-odds",
         "is refused; it is entry",
-        (Committer._may_have_been_taken_along, ("if any(map(self._company.has, refused)):", "if False:")),
-        (Committer._refuse, ("if self._company.has(ticket.request_id):", "if False:")),
+        (
+            Committer._may_have_been_taken_along,
+            ("if any(map(self._group.is_submitted, refused)):", "if False:"),
+        ),
+        (Committer._reject, ("if self._group.is_submitted(ticket.request_id):", "if False:")),
     ),
     "the answer is no while a leader may have found the request": (
         "company-at-odds",
         "is refused; it is entry",
-        (Doubts.taken_back, ("slot=_UNSEEN, was_handed_over=True", "was_handed_over=True")),
+        (InDoubtRequests.taken_back, ("slot=_UNSEEN, was_handed_over=True", "was_handed_over=True")),
     ),
     "the staging floor is not looked at": (
         "floor",
@@ -290,7 +293,7 @@ BUGS = {
         "retired",
         "is retired, and no snapshot stands for it",
         (
-            Upkeep._step,
+            BackgroundMaintenance._step,
             (
                 "if self._snapshots.is_due:",
                 "while self._retirer.step(state, state.seq + 1, 1):\n        pass\n    if self._snapshots.is_due:",
@@ -322,7 +325,7 @@ BUGS = {
     "who slept believes that a retired slot was another's": (
         "retired",
         "is refused; it is entry",
-        (Tail._land, ("self._lost.update(", "set().update(")),
+        (Tail._install_snapshot, ("self._lost.update(", "set().update(")),
     ),
     "another's new segments are replaced": (
         "rollers",
@@ -355,7 +358,7 @@ BUGS = {
     "a reader goes on behind what is gone": (
         "outrun",
         "R read [",
-        (Assigned._load, ("self.seek(fetch.offset)", "self.seek(fetch.next_offset)")),
+        (PartitionState._load, ("self.seek(fetch.offset)", "self.seek(fetch.next_offset)")),
     ),
 }
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spark_eos.log.commit.divergence import Anchor
+from spark_eos.log.commit.divergence import DivergenceDetector
 from spark_eos.testing.simulator.restores import restored
 
 
@@ -37,7 +37,7 @@ def _found(problem: str) -> bool:
 
 
 def test_a_process_that_does_not_look_is_found(monkeypatch):
-    monkeypatch.setattr(Anchor, "_compare", lambda *_: None)
+    monkeypatch.setattr(DivergenceDetector, "_compare", lambda *_: None)
     assert _found("is lost")
 
 

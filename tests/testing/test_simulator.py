@@ -29,7 +29,7 @@ from spark_eos.testing.simulator.campaign import campaign, story
 from spark_eos.testing.simulator.scenario import OTHERS, Plan, simulate
 from spark_eos.testing.simulator.shrink import shrink
 from spark_eos.testing.simulator.store import SimulatedObjectStore
-from spark_eos.testing.simulator.world import Weather, World
+from spark_eos.testing.simulator.world import FaultProfile, World
 
 ROOT = Path(__file__).parents[2]
 RUNS = int(os.environ.get("SPARK_EOS_SIMULATIONS", "120"))
@@ -61,23 +61,23 @@ REFUSED = {
 KEPT = {
     "two drivers of one checkpoint plan the next batch at the same time": Plan(
         61,
-        Weather(kill=0.01, freeze=0.02, jump=0.1),
+        FaultProfile(kill=0.01, freeze=0.02, jump=0.1),
         ("feeder-0", "administrator-1", "feeder-2", "query-0", "query-zombie"),
     ),
     "whoever was told no asks again, is killed, and the request gets in": Plan(
         85,
-        Weather(lost=0.05, delayed=0.04, doubled=0.06, busy=0.04, kill=0.02, freeze=0.03),
+        FaultProfile(lost=0.05, delayed=0.04, doubled=0.06, busy=0.04, kill=0.02, freeze=0.03),
         ("producer-0", "producer-1", "administrator-1", "feeder-3", "copier-0", "copier-zombie"),
         settings=(("producer.id.expiration.ms", "1"), ("transactional.id.expiration.ms", "100000")),
     ),
     "a topic goes and comes under those who write to it, read it and hold transactions open in it": Plan(
         144,
-        Weather(lost=0.02, reply_lost=0.02, delayed=0.02, kill=0.01),
+        FaultProfile(lost=0.02, reply_lost=0.02, delayed=0.02, kill=0.01),
         ("forger-0", "forger-1", "administrator-1", "administrator-2", "onlooker-3", "sweeper-4", "copier-0"),
     ),
     "one entry commits a transaction and forgets its producer": Plan(
         250192671,
-        Weather(jump=0.05),
+        FaultProfile(jump=0.05),
         (
             *("administrator-0", "maintainer-1", "onlooker-2", "zombie-3", "copier-0", "copier-zombie"),
             "sweeper-of-all",
@@ -166,7 +166,7 @@ def in_a_world(body, weather=None, seeds=range(12)):
     """What ``body(store)`` returns, or its error, in a process of each of some worlds with an object store."""
     found = []
     for seed in seeds:
-        world = World(seed, weather or Weather())
+        world = World(seed, weather or FaultProfile())
         store = SimulatedObjectStore(world)
 
         def run(_process, store=store):
@@ -186,19 +186,19 @@ def test_half_of_the_worlds_have_an_object_store():
 
 
 def test_a_create_whose_reply_was_lost_meets_itself():
-    found = in_a_world(lambda store: store.create("a", b"1"), Weather(reply_lost=1.0))
+    found = in_a_world(lambda store: store.create("a", b"1"), FaultProfile(reply_lost=1.0))
     assert {type(error) for _, error in found} == {ObjectExistsError, OutcomeUnknownError}
     assert all(store.inner.read("a") == b"1" for store, _ in found)
 
 
 def test_a_free_name_may_be_refused():
-    for store, error in in_a_world(lambda store: store.create("a", b"1"), Weather(conflict=1.0)):
+    for store, error in in_a_world(lambda store: store.create("a", b"1"), FaultProfile(conflict=1.0)):
         assert isinstance(error, ObjectExistsError)
         assert not [*store.inner.list("")]
 
 
 def test_what_an_earlier_try_left_in_doubt_stays_so():
-    found = in_a_world(lambda store: store.create("a", b"1"), Weather(lost=0.5, busy=0.5), range(80))
+    found = in_a_world(lambda store: store.create("a", b"1"), FaultProfile(lost=0.5, busy=0.5), range(80))
     told = {type(error): store for store, error in found}
     assert {*told} >= {type(None), OutcomeUnknownError, StoreUnavailableError}
     for store, error in found:
@@ -214,7 +214,7 @@ def test_a_listing_comes_page_by_page():
     names = [f"{number:02}" for number in range(30)]
     told = set()
     for seed in range(12):
-        world = World(seed, Weather())
+        world = World(seed, FaultProfile())
         store = SimulatedObjectStore(world)
         for name in names:
             store.inner.create(name, b"")
@@ -289,6 +289,6 @@ def test_a_failing_run_is_made_small(monkeypatch):
 
 
 def test_calm_weather_and_nobody_to_copy():
-    outcome = simulate(replace(Plan.of(0), weather=Weather(), cast=("idempotent",), operations=60))
+    outcome = simulate(replace(Plan.of(0), weather=FaultProfile(), cast=("idempotent",), operations=60))
     assert outcome.problems == []
     assert outcome.faults == {}

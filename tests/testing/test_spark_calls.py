@@ -14,7 +14,7 @@ from spark_eos.testing.simulator.driver import Run
 from spark_eos.testing.simulator.scenario import Plan, simulate
 from spark_eos.testing.simulator.spark_calls import FAILED, UnknownCallError, check, transitions
 from spark_eos.testing.simulator.spark_order import AFTER
-from spark_eos.testing.simulator.world import Weather
+from spark_eos.testing.simulator.world import FaultProfile
 from tests.spark_calls.recording import calls, kept
 
 RECORDINGS = {name: lines for name, (_, lines) in kept().items()}
@@ -37,7 +37,13 @@ MODELLED = {
 """What the simulated Spark does. It has one source, one task for each micro-batch, and no state."""
 
 WORLDS = [
-    Plan(seed, Weather(kill=kill, lost=lost), ("query-0", "live-0", "sweeper-1"), operations=400, start=start)
+    Plan(
+        seed,
+        FaultProfile(kill=kill, lost=lost),
+        ("query-0", "live-0", "sweeper-1"),
+        operations=400,
+        start=start,
+    )
     for seed, (kill, lost) in enumerate(
         [(0.0, 0.0), (0.03, 0.0), (0.03, 0.05), (0.02, 0.1), (0.05, 0.02)] * 2
     )

@@ -14,10 +14,10 @@ from typing import TypeVar
 import pyarrow as pa
 
 from spark_eos.clients.config import check_open_log, consumer_config, store_settings
-from spark_eos.clients.consumer.coordinator import Rebalance
+from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.fetcher import NO_LIMIT, Fetcher
-from spark_eos.clients.consumer.offset_manager import Offsets
-from spark_eos.clients.consumer.partition_state import Assigned
+from spark_eos.clients.consumer.offset_manager import OffsetManager
+from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Listener, Subscription
 from spark_eos.clients.records import (
     ConsumerGroupMetadata,
@@ -35,7 +35,7 @@ from spark_eos.errors import (
 from spark_eos.log.data.planner import Isolation, end_offset, partition_of
 from spark_eos.log.data.records import Records
 from spark_eos.log.log import Log
-from spark_eos.log.poll_backoff import Idle
+from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -70,14 +70,14 @@ class Consumer(OfOneProcess):
             check_open_log(config)
         self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(config))
         if not self._settings["log.upkeep.enable"]:
-            self._log = self._log.without_upkeep()
+            self._log = self._log.without_maintenance()
         self._isolation = Isolation(self._settings["isolation.level"])
-        self._assigned: OrderedDict[TopicPartition, Assigned] = OrderedDict()
+        self._assigned: OrderedDict[TopicPartition, PartitionState] = OrderedDict()
         """In the order in which they take their turns."""
-        self._offsets = Offsets(self._log, self._settings, self._assigned)
+        self._offsets = OffsetManager(self._log, self._settings, self._assigned)
         self._fetcher = Fetcher(self._log, self._offsets, self._assigned)
-        self._rebalance: Rebalance | None = None
-        self._idle = Idle(self._log.store)
+        self._rebalance: ConsumerCoordinator | None = None
+        self._idle = PollBackoff(self._log.store)
         self._by_hand = False
         self._next_sweep = -math.inf  # At once: this consumer may not stay for long.
         self._closed = False
@@ -130,7 +130,7 @@ class Consumer(OfOneProcess):
                 "this consumer assigns its partitions itself: call unsubscribe before subscribe"
             )
         if self._rebalance is None:
-            self._rebalance = Rebalance(self._log, self._settings, self._offsets, self._assigned)
+            self._rebalance = ConsumerCoordinator(self._log, self._settings, self._offsets, self._assigned)
         self._rebalance.subscription = wanted
 
     def subscription(self) -> set[str]:
@@ -172,7 +172,7 @@ class Consumer(OfOneProcess):
             known = self._assigned.get(at)
             same = known is not None and known.topic.topic_id == topic.topic_id
             if known is None or not same:
-                known = Assigned(self._log, at, topic, self._isolation)
+                known = PartitionState(self._log, at, topic, self._isolation)
             assigned[at] = known
         self._offsets.auto_commit(now=True)
         self._assigned.clear()
@@ -381,7 +381,7 @@ class Consumer(OfOneProcess):
             return self._log.end_overdue()
         return self._log.state
 
-    def _one(self, at: TopicPartition) -> Assigned:
+    def _one(self, at: TopicPartition) -> PartitionState:
         self._check_open()
         assigned = self._assigned.get(TopicPartition(*at))
         if assigned is None:
@@ -404,4 +404,4 @@ class Consumer(OfOneProcess):
 
     def _check_not_telling(self, call: str) -> None:
         if self._rebalance is not None:
-            self._rebalance.check_not_telling(call)
+            self._rebalance.check_not_in_listener(call)

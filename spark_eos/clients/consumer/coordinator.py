@@ -10,8 +10,8 @@ from typing import Any
 
 from spark_eos.clients.consumer.group import GroupMember
 from spark_eos.clients.consumer.heartbeat import Heartbeats, HeartbeatThread
-from spark_eos.clients.consumer.offset_manager import Offsets
-from spark_eos.clients.consumer.partition_state import Assigned
+from spark_eos.clients.consumer.offset_manager import OffsetManager
+from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Callback, Subscription
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.errors import EosLogError, IllegalGenerationError, IllegalStateError, UnknownMemberIdError
@@ -21,12 +21,12 @@ from spark_eos.protocol.assignors import EAGER
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Rebalance"]
+__all__ = ["ConsumerCoordinator"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class Rebalance:
+class ConsumerCoordinator:
     """Keeps a consumer's partitions those that its group lets it hold. For the consumer's own thread only.
 
     ``assigned`` are the consumer's partitions. The order of things: commit (if the consumer does that by
@@ -38,8 +38,8 @@ class Rebalance:
         self,
         log: Log,
         settings: Mapping[str, Any],
-        offsets: Offsets,
-        assigned: MutableMapping[TopicPartition, Assigned],
+        offsets: OffsetManager,
+        assigned: MutableMapping[TopicPartition, PartitionState],
     ) -> None:
         self.subscription = Subscription(())
         self.beats = Heartbeats(log, settings)
@@ -61,7 +61,7 @@ class Rebalance:
         """The group, the generation that the positions belong to, and the member."""
         return self._member.metadata
 
-    def check_not_telling(self, call: str) -> None:
+    def check_not_in_listener(self, call: str) -> None:
         """Raise `IllegalStateError` if the listener is being called now."""
         if self._telling:
             raise IllegalStateError(f"{call} is not possible inside {self._telling}")
@@ -174,7 +174,7 @@ class Rebalance:
             topics = {topic.topic_id: topic for topic in state.topics.values()}
             for topic_id, number in new:
                 at = TopicPartition(topics[topic_id].name, number)
-                self._assigned[at] = Assigned(self._log, at, topics[topic_id], self._isolation)
+                self._assigned[at] = PartitionState(self._log, at, topics[topic_id], self._isolation)
         self._member.generation = known.generation
         told, self._synced = self._synced, False
         if new or told:

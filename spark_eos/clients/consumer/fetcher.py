@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 
-from spark_eos.clients.consumer.offset_manager import Offsets
-from spark_eos.clients.consumer.partition_state import Assigned, OutOfRange
-from spark_eos.clients.consumer.prefetcher import Outlook
+from spark_eos.clients.consumer.offset_manager import OffsetManager
+from spark_eos.clients.consumer.partition_state import OutOfRange, PartitionState
+from spark_eos.clients.consumer.prefetcher import Prefetcher
 from spark_eos.errors import EosLogError, OffsetOutOfRangeError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.data.records import Records
@@ -26,13 +26,15 @@ NO_LIMIT = 2**62
 class Fetcher:
     """Takes rows from the partitions in ``assigned``, the one that waited longest first."""
 
-    def __init__(self, log: Log, offsets: Offsets, assigned: OrderedDict[TopicPartition, Assigned]) -> None:
+    def __init__(
+        self, log: Log, offsets: OffsetManager, assigned: OrderedDict[TopicPartition, PartitionState]
+    ) -> None:
         self._log = log
         self._offsets = offsets
         self._assigned = assigned
-        self._stood: list[tuple[Assigned, int | None]] = []
+        self._stood: list[tuple[PartitionState, int | None]] = []
         """Where partitions stood when rows were taken from them, since `begin`."""
-        self._outlook = Outlook(log.store)
+        self._outlook = Prefetcher(log.store)
 
     def begin(self) -> None:
         """Who asked has got all that was taken before."""
@@ -43,12 +45,14 @@ class Fetcher:
         for assigned, position in reversed(self._stood):
             assigned.seek(position)
 
-    def turns(self, state: State, limit: int, *, alike: bool = False) -> Iterable[tuple[Assigned, Records]]:
+    def turns(
+        self, state: State, limit: int, *, alike: bool = False
+    ) -> Iterable[tuple[PartitionState, Records]]:
         """Rows of one partition after the other, until there are ``limit``; the next call starts behind.
 
         An error is raised only if nothing was found before: what was taken is never lost.
         """
-        found: list[tuple[Assigned, Records]] = []
+        found: list[tuple[PartitionState, Records]] = []
         layout = None
         self._look(state, limit)
         for at in list(self._assigned):
@@ -88,9 +92,9 @@ class Fetcher:
             with suppress(EosLogError, OSError, OutOfRange):
                 if self._is_placed(assigned, state):
                     assigned.prepare(state)
-        self._outlook.look(reading, 1 if limit > NO_LIMIT // 2 else limit)
+        self._outlook.plan(reading, 1 if limit > NO_LIMIT // 2 else limit)
 
-    def _take(self, assigned: Assigned, state: State, limit: int) -> Records | None:
+    def _take(self, assigned: PartitionState, state: State, limit: int) -> Records | None:
         if not self._is_placed(assigned, state):
             return None
         self._stood.append((assigned, assigned.position))
@@ -109,7 +113,7 @@ class Fetcher:
             assigned.seek(offset)
             return assigned.take(state, limit, self._outlook.read)
 
-    def _is_placed(self, assigned: Assigned, state: State) -> bool:
+    def _is_placed(self, assigned: PartitionState, state: State) -> bool:
         """Whether it has a position; False: where to start is part of an open transaction, wait for its end."""
         if assigned.position is None:
             assigned.check_topic(state)

@@ -8,30 +8,30 @@ from typing import Any
 
 from spark_eos.clients.config import BY_DURATION
 from spark_eos.clients.consumer.group import GroupMember
-from spark_eos.clients.consumer.partition_state import Assigned
+from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.durations import parse_duration_ms
 from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
 from spark_eos.log.data.planner import Isolation, end_offset, partition_of
 from spark_eos.log.log import Log
-from spark_eos.log.poll_backoff import Idle
+from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
 from spark_eos.protocol.rules.offsets import is_pending
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Offsets"]
+__all__ = ["OffsetManager"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class Offsets:
+class OffsetManager:
     """Committed offsets of one consumer. ``member`` is set while it subscribes: it commits in its name.
 
     ``assigned`` are the consumer's own partitions: it adds and removes them.
     """
 
     def __init__(
-        self, log: Log, settings: Mapping[str, Any], assigned: Mapping[TopicPartition, Assigned]
+        self, log: Log, settings: Mapping[str, Any], assigned: Mapping[TopicPartition, PartitionState]
     ) -> None:
         self.member: GroupMember | None = None
         self._log = log
@@ -54,7 +54,7 @@ class Offsets:
         wanted = list(wanted)
         clock = self._log.clock
         deadline = clock.monotonic() + self._settings["default.api.timeout.ms"] / 1000
-        idle = Idle(self._log.store)
+        idle = PollBackoff(self._log.store)
         while True:
             self._log.follow()
             state = self._log.end_overdue()
@@ -107,7 +107,7 @@ class Offsets:
             # partitions by now, the poll that asked for it finds out.
             _LOG.warning("offsets of group %r were not committed: %s", self._group, error)
 
-    def start(self, assigned: Assigned, state: State) -> None:
+    def start(self, assigned: PartitionState, state: State) -> None:
         """Where reading begins: at what the group committed, else as ``auto.offset.reset`` says."""
         if self._group is not None:
             committed = self._known(state, assigned.at)

@@ -12,14 +12,14 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Assigned", "OutOfRange"]
+__all__ = ["OutOfRange", "PartitionState"]
 
 
 class OutOfRange(Exception):  # noqa: N818  (never leaves the clients: the consumer resets, or says what is wrong)
     """The position is not inside the partition any more."""
 
 
-class Assigned:
+class PartitionState:
     """A partition that is read from ``position`` on (None: not decided yet).
 
     The batch that is being read stays in memory, so that a poll of a few records costs what they cost.

@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 
-from spark_eos.clients.consumer.partition_state import Assigned
+from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.log.data.planner import Fetch
-from spark_eos.log.data.prefetch import read_ahead
+from spark_eos.log.data.prefetch import prefetch_batches
 from spark_eos.log.data.records import Records, read
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import Readable, Store
 
-__all__ = ["Outlook"]
+__all__ = ["Prefetcher"]
 
 
-class Outlook:
+class Prefetcher:
     """Reads the batches of a consumer's partitions; over a network, ahead, as `spark_eos.log.data.prefetch` does it.
 
     What was planned for all partitions is looked over at once, and again when all of it was read, or when a
@@ -28,9 +28,9 @@ class Outlook:
         self._ahead = ExitStack()
         self._reader: Readable = store
         self._left: set[tuple[str, int]] = set()
-        self._seen: dict[Assigned, int] = {}
+        self._seen: dict[PartitionState, int] = {}
 
-    def look(self, partitions: Collection[Assigned], limit: int) -> None:
+    def plan(self, partitions: Collection[PartitionState], limit: int) -> None:
         """These are read next, in this order, ``limit`` rows of each at a time and at least one batch."""
         if self._store.is_local:
             return
@@ -40,7 +40,7 @@ class Outlook:
         self.close()
         fetches = [*_in_turns(partitions, limit)]
         self._seen, self._left = seen, {(fetch.file.name, fetch.batch.position) for fetch in fetches}
-        self._reader = self._ahead.enter_context(read_ahead(self._store, fetches))
+        self._reader = self._ahead.enter_context(prefetch_batches(self._store, fetches))
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
         """The rows of a planned fetch. See `spark_eos.log.data.records.read`."""
@@ -54,7 +54,7 @@ class Outlook:
         self._ahead.close()
 
 
-def _in_turns(partitions: Collection[Assigned], limit: int) -> Iterator[Fetch]:
+def _in_turns(partitions: Collection[PartitionState], limit: int) -> Iterator[Fetch]:
     """What is planned, in the order in which a consumer comes to it."""
     waiting = deque(iter(assigned.planned) for assigned in partitions)
     while waiting:

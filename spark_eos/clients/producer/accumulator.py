@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_eos.clients.producer.futures import Outcome, SendFuture
-from spark_eos.clients.producer.record_buffer import Listed
+from spark_eos.clients.producer.record_buffer import RecordBuffer
 from spark_eos.clients.records import RecordMetadata
 from spark_eos.errors import (
     AbortableError,
@@ -255,8 +255,8 @@ class TopicBuffer:
         for outcome in [*(chunk.outcome for chunk in self._chunks), self.listed.outcome]:
             outcome.fail(error)
 
-    def _no_records(self) -> Listed:
-        return Listed(self._is_stuck, self._log.clock.now_ns)
+    def _no_records(self) -> RecordBuffer:
+        return RecordBuffer(self._is_stuck, self._log.clock.now_ns)
 
     def hand_on(self) -> None:
         """Turn the lists into columns and hand them to the writer."""

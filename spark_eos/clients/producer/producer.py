@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_eos.clients.config import PRODUCER, check_open_log, producer_config, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.sender import Sender
-from spark_eos.clients.producer.transaction_manager import ClientState, Transactions, no_transactions
+from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
 from spark_eos.clients.validation import as_bytes, as_timestamp, check_headers
 from spark_eos.errors import (
@@ -85,7 +85,7 @@ class Producer(OfOneProcess):
         spec = self._settings["partitioner.class"]
         self._custom = None if spec is None else load_partitioner(spec)
         self._transactions = (
-            Transactions(self._log, self._settings) if self._settings["transactional.id"] else None
+            TransactionManager(self._log, self._settings) if self._settings["transactional.id"] else None
         )
         self._sender = Sender(self._log, self._drain, self._settings)
         tell_in_child(self)
@@ -298,11 +298,11 @@ class Producer(OfOneProcess):
                     self._opened = open_(
                         self._url, retry=Retry(deadline_s=block_ms / 1000), settings=self._store_settings
                     )
-            if self._opened.does_upkeep and not self._settings["log.upkeep.enable"]:
-                self._opened = self._opened.without_upkeep()
+            if self._opened.does_maintenance and not self._settings["log.upkeep.enable"]:
+                self._opened = self._opened.without_maintenance()
             return self._opened
 
-    def _need(self, call: str) -> Transactions:
+    def _need(self, call: str) -> TransactionManager:
         if self._transactions is None:
             no_transactions(call)
         if self._closed:

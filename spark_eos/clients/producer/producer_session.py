@@ -11,12 +11,12 @@ from spark_eos.protocol.rules.producers import next_sequence
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import BatchRef, ProducerStamp, StagedFile
 
-__all__ = ["Identity", "initialise"]
+__all__ = ["ProducerSession", "init_producer_id"]
 
 _SEQUENCES = 2**31
 
 
-class Identity:
+class ProducerSession:
     """A producer id at an epoch, and the next sequence number of each partition it wrote to.
 
     The numbers are fixed when a request is made, not when it is tried, so that one that is tried twice is
@@ -54,7 +54,7 @@ class Identity:
         return tuple(numbered)
 
 
-def initialise(
+def init_producer_id(
     log: Log, transactional_id: str | None, timeout_ms: int, *, writer: str, request_id: bytes
 ) -> Committed:
     """A new producer id, or the next epoch of the one of ``transactional_id``: older epochs are fenced."""

@@ -9,18 +9,18 @@ import pyarrow as pa
 
 from spark_eos.clients.producer.futures import Outcome, SendFuture
 from spark_eos.clients.records import Header
-from spark_eos.log.data.arrow import numbers
+from spark_eos.log.data.arrow import array_from_numpy
 from spark_eos.log.data.layout import TIMESTAMP_TYPE
 from spark_eos.log.data.timestamps import own_times
 
-__all__ = ["Listed"]
+__all__ = ["RecordBuffer"]
 
 _NS_PER_MS = 1_000_000
 _new = object.__new__
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-class Listed:
+class RecordBuffer:
     """Records of one topic, and the outcome that they share. Not for several threads at once.
 
     ``bytes`` is what they take; ``now_ns`` is the clock.
@@ -112,7 +112,7 @@ class Listed:
         own_times(times, clock_ms, now_ms, limit_ms)
         for row, timestamp_ms in self._timestamps.items():
             times[row] = timestamp_ms
-        return numbers(times, TIMESTAMP_TYPE)
+        return array_from_numpy(times, TIMESTAMP_TYPE)
 
     def _column_of_headers(self) -> pa.Array:
         if not self._headers:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from spark_eos.clients.producer.accumulator import Accumulator
-from spark_eos.clients.producer.producer_session import Identity, initialise
+from spark_eos.clients.producer.producer_session import ProducerSession, init_producer_id
 from spark_eos.errors import (
     AbortableError,
     CommitOutcomeUnknownError,
@@ -42,7 +42,7 @@ class Sender:
         self._log = log
         self._drain = drain
         self._settings = settings
-        self._identity: Identity | None = None
+        self._identity: ProducerSession | None = None
         self._turn = threading.RLock()
         self._waiting = threading.Event()
         self._urgent = threading.Event()
@@ -120,7 +120,7 @@ class Sender:
         if self._identity is None:
             begun = log.clock.unique()
             made = self._patiently(log, deadline, lambda: self._initialise(log, begun))
-            self._identity = Identity(made.results[0], made.state)
+            self._identity = ProducerSession(made.results[0], made.state)
         append = AppendBatches(self._identity.stamp, topics, self._identity.number(files, dict(topics)))
         request_id, writer = log.clock.unique(), self._settings["client.id"]
         committed = self._patiently(
@@ -132,7 +132,7 @@ class Sender:
     def _initialise(self, log: Log, request_id: bytes) -> Committed:
         writer = self._settings["client.id"]
         timeout_ms = self._settings["transaction.timeout.ms"]
-        return initialise(log, None, timeout_ms, writer=writer, request_id=request_id)
+        return init_producer_id(log, None, timeout_ms, writer=writer, request_id=request_id)
 
     def _patiently(self, log: Log, deadline: float, call: Callable[[], T]) -> T:
         attempt = 0

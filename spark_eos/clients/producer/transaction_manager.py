@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, NoReturn
 
 from spark_eos.clients.producer.accumulator import Accumulator
-from spark_eos.clients.producer.producer_session import Identity, initialise
+from spark_eos.clients.producer.producer_session import ProducerSession, init_producer_id
 from spark_eos.errors import (
     AbortableError,
     CommitFailedError,
@@ -36,7 +36,7 @@ from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.forks import OfOneProcess
 
-__all__ = ["ClientState", "Transactions"]
+__all__ = ["ClientState", "TransactionManager"]
 
 
 class ClientState(Enum):
@@ -64,7 +64,7 @@ _ALLOWED = {
 }
 
 
-class Transactions(OfOneProcess):
+class TransactionManager(OfOneProcess):
     """One transaction after the other. Not for several threads at once: the producer takes care of that.
 
     ``pending`` is what goes into the log with the commit, in one request: a transaction that was never
@@ -82,7 +82,7 @@ class Transactions(OfOneProcess):
         self._id: str = settings["transactional.id"]
         self._timeout_ms: int = settings["transaction.timeout.ms"]
         self._writer: str = settings["client.id"] or self._id
-        self._identity: Identity | None = None
+        self._identity: ProducerSession | None = None
         self._number = self._last = -1
         """Of this transaction, and of the last one of which the log has heard."""
         self._open_since = 0.0
@@ -141,7 +141,7 @@ class Transactions(OfOneProcess):
             self._request_id = log.clock.unique()
         self.state = _S.INITIALIZING
         try:
-            made = initialise(
+            made = init_producer_id(
                 log, self._id, self._timeout_ms, writer=self._writer, request_id=self._request_id
             )
         except RetriableError:
@@ -150,7 +150,7 @@ class Transactions(OfOneProcess):
             self.fail(error)
             raise
         stamp: ProducerStamp = made.results[0]
-        self._identity = Identity(stamp, made.state)
+        self._identity = ProducerSession(stamp, made.state)
         self._number = self._last = stamp.number
         self.state = _S.READY
 

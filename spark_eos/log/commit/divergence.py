@@ -18,17 +18,17 @@ from spark_eos.log.clock import Clock
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import lineage_behind
+from spark_eos.protocol.rules import lineage_after
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["Anchor"]
+__all__ = ["DivergenceDetector"]
 
 EVERY_S = 60.0
 """How often the store is asked where that is a request."""
 
 
-class Anchor:
+class DivergenceDetector:
     """The newest entry that a process has applied. For who holds the lock of `spark_eos.log.commit.tail.Tail`."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -40,7 +40,7 @@ class Anchor:
         """Where looking is a request: what was the newest one at the last look, without all but its history."""
         self._sure_until = -math.inf
 
-    def goes_on_from(self, other: Anchor) -> None:
+    def goes_on_from(self, other: DivergenceDetector) -> None:
         """It is of another process, forked from that of ``other``."""
         self._known, self._sure_until, self._pinned = other._known, other._sure_until, other._pinned
 
@@ -160,4 +160,4 @@ def _leads_to(entry: Entry, state: State) -> bool:
     """Whether ``entry`` may be the one behind which ``state`` is; entries of earlier versions do not tell."""
     if not entry.previous or not state.lineage:
         return True
-    return lineage_behind(entry.previous, entry) == state.lineage
+    return lineage_after(entry.previous, entry) == state.lineage

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from spark_eos.log.commit.tail import Moment
+from spark_eos.log.commit.tail import ClockReading
 from spark_eos.log.commit.timekeeping import Stamp
 from spark_eos.log.gc_pause import MANY, paused
 from spark_eos.protocol.actions import Action, AppendBatches, Request
 from spark_eos.protocol.rules import Rejected, apply, judged_by
 from spark_eos.protocol.state import State
 
-__all__ = ["Committed", "Draft", "Propose", "Ticket"]
+__all__ = ["Committed", "EntryBuilder", "PendingCommit", "Propose"]
 
 Propose = Callable[[State], Sequence[Action]]
 """What to ask for, given a state; nothing, if nothing is left to do. May raise to refuse.
@@ -35,7 +35,7 @@ class Committed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Ticket:
+class PendingCommit:
     """A call of `Committer.commit` that waits for its answer."""
 
     propose: Propose
@@ -51,15 +51,16 @@ class Ticket:
 
 
 @dataclass(slots=True)
-class Draft:
+class EntryBuilder:
     """An entry in the making: the requests that passed, and the state to which they would lead.
 
-    The first ones are those of ``tickets``, in order, with their ``results``; others' may follow (`Company.gather`).
+    The first ones are those of ``tickets``, in order, with their ``results``. Requests of other processes may follow
+    (`CommitGroup.collect`).
     """
 
     state: State
-    seen: Moment
-    tickets: list[Ticket] = field(default_factory=list)
+    seen: ClockReading
+    tickets: list[PendingCommit] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -67,7 +68,7 @@ class Draft:
         self.state = judged_by(self.state)  # As the entry will be.
 
     def add(
-        self, ticket: Ticket, stamp: Callable[[State, Sequence[Action]], Stamp]
+        self, ticket: PendingCommit, stamp: Callable[[State, Sequence[Action]], Stamp]
     ) -> BaseException | Committed | None:
         """Add what the ticket asks for, or say why it is not to be added."""
         try:

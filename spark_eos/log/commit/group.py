@@ -28,31 +28,31 @@ from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.rules import Rejected, apply
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
-from spark_eos.storage.group_channel import Meeting
+from spark_eos.storage.group_channel import GroupChannel
 
-__all__ = ["Company"]
+__all__ = ["CommitGroup"]
 
-CROWDED_S = 1.0
+CONTENTION_WINDOW_S = 1.0
 """So long after another process has written, there is company."""
 
-PATIENCE_S = 1.0
+LEADER_TIMEOUT_S = 1.0
 """A leader of whom nothing is heard for so long sleeps, and is not waited for any more."""
 
-MOST_BYTES = 1_000_000
+MAX_SUBMISSION_BYTES = 1_000_000
 """Of other processes' requests in one entry."""
 
 _SHORTEST_S, _LONGEST_S = 0.0005, 0.01
 """Between two looks whether the leader is done."""
 
 
-class Company:
+class CommitGroup:
     """What one process's committer knows of the others. For one thread at a time."""
 
     def __init__(self, store: Store, tail: Tail, clock: Clock) -> None:
         self._store = store
         self._tail = tail
         self._clock = clock
-        self._meeting: Meeting | None = None
+        self._channel: GroupChannel | None = None
         self._crowded_s = -math.inf
         self._heard_s = -math.inf
         """When there was last a sign that whoever leads is awake."""
@@ -66,67 +66,67 @@ class Company:
         """When something was last heard."""
 
     @property
-    def is_there(self) -> bool:
+    def is_contended(self) -> bool:
         """Whether others have written a moment ago, or want to, and there is a place to meet them."""
         if not self._tail.state.log_id:
             return False
-        if self._meeting is None:
-            self._meeting = self._store.meeting(self._tail.state.log_id)
-            if self._meeting is None:
+        if self._channel is None:
+            self._channel = self._store.group_channel(self._tail.state.log_id)
+            if self._channel is None:
                 return False
-        if self._is_crowded:
+        if self._is_contended_now:
             return True
         # Whoever wins every slot sees nobody else's entries; but those who lose come to lead.
-        if self._meeting.led():
-            self.noticed()
-        return self._is_crowded
+        if self._channel.leader_token():
+            self.note_contention()
+        return self._is_contended_now
 
     @property
-    def _is_crowded(self) -> bool:
-        return self._clock.monotonic() - self._crowded_s <= CROWDED_S
+    def _is_contended_now(self) -> bool:
+        return self._clock.monotonic() - self._crowded_s <= CONTENTION_WINDOW_S
 
-    def noticed(self) -> None:
+    def note_contention(self) -> None:
         """Another process has written, or wants to."""
         now = self._clock.monotonic()
-        if now - self._crowded_s > CROWDED_S:
+        if now - self._crowded_s > CONTENTION_WINDOW_S:
             self._heard_s = now
         self._crowded_s = now
 
     # -- Who leads --------------------------------------------------------------------------------------
 
-    def take_lead(self) -> bool:
+    def try_lead(self) -> bool:
         """Lead, unless somebody else does who is awake."""
-        assert self._meeting is not None
+        assert self._channel is not None
         now = self._clock.monotonic()
-        leads = self._meeting.take_lead()
-        led = 0 if leads else self._meeting.led()
+        leads = self._channel.try_lead()
+        led = 0 if leads else self._channel.leader_token()
         if leads or led not in (0, self._led):
             self._led, self._heard_s = led, now
             self._goes_without = False
-        elif now - self._heard_s > PATIENCE_S:
+        elif now - self._heard_s > LEADER_TIMEOUT_S:
             # Until he wakes everybody writes for himself.
             self._goes_without = True
         return leads or self._goes_without
 
-    def leave(self) -> None:
+    def release_lead(self) -> None:
         """Lead no more."""
-        if self._meeting is not None:
-            self._meeting.leave()
+        if self._channel is not None:
+            self._channel.release_lead()
 
-    def announce(self, seq: int, data: bytes) -> None:
+    def publish(self, seq: int, data: bytes) -> None:
         """This process has created entry ``seq``: tell whoever waits for it."""
-        if self.is_there:
-            assert self._meeting is not None
-            self._meeting.announce(seq, b"" if self._store.is_local else data)
+        if self.is_contended:
+            assert self._channel is not None
+            self._channel.publish(seq, b"" if self._store.is_local else data)
 
-    def learn(self) -> int:
+    def catch_up(self) -> int:
         """Take over what was announced; the newest entry of which that says that it is durable, or -1.
 
         Where the bytes are near, they are read from the store.
         """
-        assert self._meeting is not None
+        assert self._channel is not None
         known = -1
-        while (data := self._meeting.announced(self._tail.state.seq + 1)) is not None:
+        while (data := self._channel.published(self._tail.state.seq + 1)) is not None:
             seq = self._tail.state.seq + 1
             try:
                 if data:
@@ -136,7 +136,7 @@ class Company:
             except EosLogError:
                 break  # The store is asked before anything rests on it.
             known = seq
-            self.noticed()
+            self.note_contention()
         if known >= 0:
             # So long as the last entry took the next one will take, or nearly so.
             now = self._clock.monotonic()
@@ -144,7 +144,7 @@ class Company:
             self._news_s = now
         return known
 
-    def wait(self) -> None:
+    def backoff(self) -> None:
         """A little while, longer each time that nothing was heard."""
         self._clock.sleep(self._wait_s)
         self._wait_s = min(self._wait_s * 1.3, _LONGEST_S)
@@ -152,29 +152,29 @@ class Company:
     # -- What is handed over ----------------------------------------------------------------------------
 
     @property
-    def handed(self) -> Collection[bytes]:
+    def submitted(self) -> Collection[bytes]:
         """The requests of this process that the others may find."""
         return self._handed
 
-    def has(self, request_id: bytes) -> bool:
+    def is_submitted(self, request_id: bytes) -> bool:
         """Whether the others may find a request of this process."""
         return request_id in self._handed
 
-    def offer(self, requests: Sequence[Request]) -> bytes | None:
+    def encode_submission(self, requests: Sequence[Request]) -> bytes | None:
         """``requests`` as they are handed over, if they can be; none is in an entry that this process knows."""
         slot = self._tail.state.seq + 1
         try:
             data = encode_entry(Entry(slot, tuple(requests)))
         except EosLogError:
             return None  # Whoever tries to write it down learns why.
-        return slot.to_bytes(8, "big") + data if len(data) <= MOST_BYTES else None
+        return slot.to_bytes(8, "big") + data if len(data) <= MAX_SUBMISSION_BYTES else None
 
-    def hand_over(self, offer: bytes, requests: Sequence[Request]) -> Collection[bytes] | None:
+    def submit(self, offer: bytes, requests: Sequence[Request]) -> Collection[bytes] | None:
         """Let whoever leads take ``requests`` along.
 
         Returns what is not handed over any more, as it is not among them; None if that failed.
         """
-        assert self._meeting is not None
+        assert self._channel is not None
         wanted = {request.request_id: request.actions for request in requests}
         slot = self._tail.state.seq + 1
         if wanted == self._handed and slot - self._handed_slot < REMEMBERED // 2:
@@ -182,26 +182,26 @@ class Company:
         dropped = self._handed.keys() - wanted
         # From here on others may see it, whether that fails or is interrupted.
         self._handed = {**self._handed, **wanted}
-        if not self._meeting.hand_over(offer):
+        if not self._channel.submit(offer):
             return None
         self._handed, self._handed_slot = wanted, slot
         return dropped
 
-    def take_back(self) -> Collection[bytes]:
+    def withdraw(self) -> Collection[bytes]:
         """Let nobody find this process's requests any more: which ones they were. None of them if that failed."""
         if not self._handed:
             return ()
-        assert self._meeting is not None
-        if not self._meeting.take_back():
+        assert self._channel is not None
+        if not self._channel.withdraw():
             return ()
         before, self._handed = self._handed, {}
         return before
 
-    def gather(self, state: State) -> tuple[State, list[Request]]:
+    def collect(self, state: State) -> tuple[State, list[Request]]:
         """The requests of others that can be added to an entry whose own ones lead to ``state``."""
         added: list[Request] = []
-        left = MOST_BYTES
-        for slot, offered, size in self._offers():
+        left = MAX_SUBMISSION_BYTES
+        for slot, offered, size in self._submissions():
             seen = self._tail.ids_from(slot)
             if seen is None or size > left:
                 continue
@@ -215,13 +215,13 @@ class Company:
                     added.append(request)
             left -= size if len(added) > before else 0
         if added:
-            self.noticed()
+            self.note_contention()
         return state, added
 
-    def _offers(self) -> Iterator[tuple[int, tuple[Request, ...], int]]:
+    def _submissions(self) -> Iterator[tuple[int, tuple[Request, ...], int]]:
         """What others have handed over: since which slot, the requests, and their size in bytes."""
-        assert self._meeting is not None
-        for data in self._meeting.handed_over():
+        assert self._channel is not None
+        for data in self._channel.submissions():
             slot = int.from_bytes(data[:8], "big")
             with suppress(EosLogError):  # It may be half written, or by a newer version.
                 yield slot, decode_entry(data[8:], slot, "what was handed over").requests, len(data)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from spark_eos.log.commit.tail import Tail
 from spark_eos.protocol.actions import Action, Request
-from spark_eos.protocol.rules.fate import Evidence, evidence, is_repeatable
+from spark_eos.protocol.rules.fate import Fate, evidence, is_repeatable
 from spark_eos.protocol.state import State
 
-__all__ = ["Doubts"]
+__all__ = ["InDoubtRequests"]
 
 _UNSEEN = -1
 
@@ -31,14 +31,14 @@ class _Sent(NamedTuple):
     was_handed_over: bool = False
 
 
-class Doubts:
+class InDoubtRequests:
     """The requests that the tail watches for, from when they are sent until their fate is known."""
 
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
         self._sent: dict[bytes, _Sent] = {}
 
-    def sending(self, requests: Iterable[Request], slot: int, handed_over: Collection[bytes]) -> None:
+    def record_attempt(self, requests: Iterable[Request], slot: int, handed_over: Collection[bytes]) -> None:
         """``requests`` are about to be sent to ``slot``, perhaps not for the first time."""
         for request in requests:
             one = request.request_id
@@ -51,13 +51,13 @@ class Doubts:
             else:
                 self._sent[one] = before._replace(slot=slot, variants=(*before.variants, request.actions))
 
-    def taken_back(self, request_ids: Iterable[bytes]) -> None:
+    def record_withdrawal(self, request_ids: Iterable[bytes]) -> None:
         """Nobody takes them along who has not found them by now."""
         for one in request_ids:
             if (sent := self._sent.get(one)) is not None:
                 self._sent[one] = sent._replace(slot=_UNSEEN, was_handed_over=True)
 
-    def looked(self, state: State) -> None:
+    def record_read(self, state: State) -> None:
         """The log was looked at, and ``state`` was its end."""
         for one, sent in self._sent.items():
             if sent.slot == _UNSEEN:
@@ -77,31 +77,31 @@ class Doubts:
         """Whether it was sent at all, and its fate is not known."""
         return request_id in self._sent
 
-    def forget(self, request_id: bytes) -> None:
+    def resolve(self, request_id: bytes) -> None:
         """Its fate is known."""
         self._tail.unwatch(request_id)
         self._sent.pop(request_id, None)
 
-    def earlier(self, state: State, request_id: bytes) -> Evidence:
+    def fate(self, state: State, request_id: bytes) -> Fate:
         """Whether an earlier try of a request is in the log, for which nothing can be done now."""
         sent = self._sent.get(request_id)
         if sent is None:
-            return Evidence.NOT_APPLIED
+            return Fate.NOT_APPLIED
         if self._tail.is_lost(request_id):
             return _evidence(state, sent)
         # It may still land in its slot, behind others that it depended on.
-        return Evidence.UNKNOWN if sent.slot == _UNSEEN or sent.slot > state.seq else Evidence.NOT_APPLIED
+        return Fate.UNKNOWN if sent.slot == _UNSEEN or sent.slot > state.seq else Fate.NOT_APPLIED
 
-    def is_hopeless(self, state: State, request_id: bytes) -> bool:
+    def is_unresolvable(self, state: State, request_id: bytes) -> bool:
         """Whether its slot was retired unread, nothing in ``state`` tells of it, and doing it twice would be wrong."""
         if not self._tail.is_lost(request_id):
             return False
         sent = self._sent[request_id]
-        return _evidence(state, sent) is Evidence.UNKNOWN and not all(map(is_repeatable, sent.variants))
+        return _evidence(state, sent) is Fate.UNKNOWN and not all(map(is_repeatable, sent.variants))
 
 
-def _evidence(state: State, sent: _Sent) -> Evidence:
+def _evidence(state: State, sent: _Sent) -> Fate:
     told = {evidence(state, actions) for actions in sent.variants}
-    if Evidence.UNKNOWN in told:
-        return Evidence.UNKNOWN
-    return Evidence.APPLIED if Evidence.APPLIED in told else Evidence.NOT_APPLIED
+    if Fate.UNKNOWN in told:
+        return Fate.UNKNOWN
+    return Fate.APPLIED if Fate.APPLIED in told else Fate.NOT_APPLIED

@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
-from spark_eos.log.commit.divergence import Anchor
+from spark_eos.log.commit.divergence import DivergenceDetector
 from spark_eos.log.gc_pause import LARGE_BYTES, paused
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
@@ -32,7 +32,7 @@ from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["AWAY_S", "Found", "Moment", "Passed", "Tail"]
+__all__ = ["AWAY_S", "ClockReading", "Found", "Passed", "Tail"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ Found = tuple[int, Outcome]
 """The slot in which a request was found, and what the rules made of it there."""
 
 
-class Moment(NamedTuple):
+class ClockReading(NamedTuple):
     """Seconds on both clocks: one may stand still while a machine is suspended, the other one may be set."""
 
     monotonic_s: float
@@ -82,13 +82,13 @@ class Tail:
         self._recent: deque[tuple[int, tuple[bytes, ...]]] = deque(maxlen=REMEMBERED)
         """The newest entries without a gap, each with the ids of its requests."""
         self._newest_s = -math.inf
-        self._anchor = Anchor(store, clock)
+        self._anchor = DivergenceDetector(store, clock)
         self._identity: Hashable | None = None
         """Of the entry that was read last."""
         self._is_large = False
         self.applied = 0
         """Entries that were read, which others wrote, or this process without hearing so."""
-        self._seen = self.moment()
+        self._seen = self.clock_reading()
         """Before the request that told that the state was the newest one, or that it had a successor."""
 
     @property
@@ -104,13 +104,13 @@ class Tail:
         """
         with self._lock:
             if self._state.seq < 0:
-                self._seen = self.moment()
+                self._seen = self.clock_reading()
                 self._state = newest_snapshot(self._store) or self._state
             left = _FEW
             while True:
-                asked = self.moment()
+                asked = self.clock_reading()
                 data = self._read(self._state.seq + 1, identify=left > 0)
-                if self._was_outrun(asked):
+                if self._skipped_ahead(asked):
                     continue
                 self._seen = asked
                 if data is None:
@@ -121,14 +121,14 @@ class Tail:
                     self._apply(data)
                     if left > 0:
                         self._anchor.has_read(self._state, self._identity)
-                    # Of many entries the last one alone matters. It is read once more then (`Anchor.check`).
+                    # Of many entries only the last one matters; `DivergenceDetector.check` reads it once more.
                     left -= self._store.is_local
                 else:
-                    self._jump()
+                    self._load_newest_snapshot()
                 if until is not None and self._state.seq >= until:
                     return self._state
 
-    def advance(self, state: State, entry: Entry, since: Moment) -> None:
+    def advance(self, state: State, entry: Entry, since: ClockReading) -> None:
         """Take over the state behind ``entry``, which this process has created itself, ``since`` when it tried to."""
         with self._lock:
             if self._state.seq == entry.seq - 1:
@@ -153,7 +153,7 @@ class Tail:
         """Take over an entry that this process was told of, as if it had read it from the store."""
         with self._lock:
             if self._state.seq == entry.seq - 1:
-                self._seen = self.moment()
+                self._seen = self.clock_reading()
                 self._apply(entry)
 
     def ids_from(self, seq: int) -> set[bytes] | None:
@@ -173,16 +173,16 @@ class Tail:
         self._seen = other._seen
         self._anchor.goes_on_from(other._anchor)
 
-    def moment(self) -> Moment:
+    def clock_reading(self) -> ClockReading:
         """Now."""
-        return Moment(self._clock.monotonic(), self._clock.now_ms() / 1000)
+        return ClockReading(self._clock.monotonic(), self._clock.now_ms() / 1000)
 
     @property
-    def seen(self) -> Moment:
+    def seen(self) -> ClockReading:
         """When this process last knew the state to be the newest. To be asked for before the state is."""
         return self._seen
 
-    def is_past(self, seq: int, seen: Moment) -> bool:
+    def is_covered_by_snapshot(self, seq: int, seen: ClockReading) -> bool:
         """Whether a snapshot covers a slot that this process has just filled, and was last ``seen`` free long ago.
 
         It may have been filled before, retired and deleted, or others went on while the reply was on its way:
@@ -194,20 +194,20 @@ class Tail:
         if snapshot is None or snapshot.seq < seq:
             return False
         with self._lock:
-            self._land(snapshot if snapshot.seq > self._state.seq else self._state)
+            self._install_snapshot(snapshot if snapshot.seq > self._state.seq else self._state)
         return True
 
-    def _is_long_ago(self, seen: Moment) -> bool:
-        return any(now - then > AWAY_S for now, then in zip(self.moment(), seen, strict=True))
+    def _is_long_ago(self, seen: ClockReading) -> bool:
+        return any(now - then > AWAY_S for now, then in zip(self.clock_reading(), seen, strict=True))
 
-    def _was_outrun(self, asked: Moment) -> bool:
+    def _skipped_ahead(self, asked: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""
         if not self._is_long_ago(self._seen):
             return False
         snapshot = newest_snapshot(self._store)
         if snapshot is None or snapshot.seq <= self._state.seq:
             return False
-        self._land(snapshot)
+        self._install_snapshot(snapshot)
         self._seen = asked
         return True
 
@@ -229,7 +229,7 @@ class Tail:
             except Exception:  # noqa: BLE001  (the entry is durable, and its writer is told so)
                 _LOG.exception("upkeep behind entry %d failed", state.seq)
 
-    def _jump(self) -> None:
+    def _load_newest_snapshot(self) -> None:
         """Over retired entries. What was watched in them is not found any more."""
         snapshot = newest_snapshot(self._store)
         if snapshot is None or snapshot.seq <= self._state.seq:
@@ -237,9 +237,9 @@ class Tail:
                 f"{self._store.url}/{self._name(self._state.seq + 1)} is retired, but no snapshot stands for it: "
                 "snapshots were removed. Put them back from a copy"
             )
-        self._land(snapshot)
+        self._install_snapshot(snapshot)
 
-    def _land(self, snapshot: State) -> None:
+    def _install_snapshot(self, snapshot: State) -> None:
         """Go on from a snapshot. Raises `DivergedLogError` if it is of a history without the newest entry here."""
         if not is_in_history(snapshot, self._state):
             raise DivergedLogError(

@@ -20,7 +20,7 @@ from spark_eos.log.data.layout import Layout
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store, Upload
 
-__all__ = ["RECORD_BATCH_BYTES", "Run", "StagingFile", "compression_of", "slices"]
+__all__ = ["RECORD_BATCH_BYTES", "PartitionRun", "StagedFileWriter", "compression_of", "slices"]
 
 RECORD_BATCH_BYTES = 8 << 20
 """About the largest record batch: what a reader hands on in one piece."""
@@ -29,7 +29,7 @@ _MAGIC_BYTES = 8
 """``ARROW1`` and two bytes of padding, at the start of every Arrow file."""
 
 
-class Run(NamedTuple):
+class PartitionRun(NamedTuple):
     """Rows of one partition, in order, and the bounds of their timestamps."""
 
     partition: int
@@ -38,7 +38,7 @@ class Run(NamedTuple):
     max_timestamp_ms: int
 
 
-class StagingFile:
+class StagedFileWriter:
     """A file of the store that is there, and durable, once `close` returns, and not before.
 
     ``schema`` are the columns it has: those of ``layout`` without ``omitted``, with the column of offsets in
@@ -75,7 +75,7 @@ class StagingFile:
         """Bytes written so far."""
         return self._sink.position
 
-    def append(self, run: Run) -> None:
+    def append(self, run: PartitionRun) -> None:
         """Write the rows of ``run``, at least one, and note where they are."""
         self._sink.mark()
         start = max(self._sink.position, self._sink.rows_start)

@@ -6,19 +6,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_eos.errors import InvalidRecordError, RecordTooLargeError, SchemaMismatchError
-from spark_eos.log.data.arrow import repeated
+from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.layout import Layout, normalise_type
 from spark_eos.log.data.timestamps import TimestampBounds
 from spark_eos.log.data.value_ranges import outside
 
-__all__ = ["Columns", "Intake"]
+__all__ = ["Columns", "RowConverter"]
 
 Columns = list[pa.Array | None]
 """One array for each stored column of a layout, in its order; None where all rows are null (a timestamp:
 where all rows get the time of writing)."""
 
 
-class Intake:
+class RowConverter:
     """Turns record batches into `Columns` of one topic, or refuses them.
 
     ``now_ms`` is the timestamp of rows that have none, ``times`` bounds the others; ``max_message_bytes`` (None: no
@@ -36,14 +36,14 @@ class Intake:
     ) -> None:
         self._topic = topic
         self._layout = layout
-        (self._now,) = repeated(now_ms, layout.physical.field(layout.timestamp_column).type, 1)
+        (self._now,) = constant_array(now_ms, layout.physical.field(layout.timestamp_column).type, 1)
         self._limit = max_message_bytes
         self._times = times
         self._time_at = layout.physical.get_field_index(layout.timestamp_column)
         self._schema: pa.Schema | None = None
         self._positions: list[int | None] = []
 
-    def accept(self, batch: pa.RecordBatch) -> Columns:
+    def convert(self, batch: pa.RecordBatch) -> Columns:
         """The columns of ``batch``, by their names in the layout; those that may be null may be missing.
 
         Types: as stored, or another spelling of it (`normalise_type`); ``key`` and ``value`` also as text;

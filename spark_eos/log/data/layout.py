@@ -13,7 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from spark_eos.errors import CorruptRecordError, IllegalStateError, SchemaMismatchError
-from spark_eos.log.data.arrow import repeated
+from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.value_ranges import has_times
 
 __all__ = [
@@ -142,7 +142,7 @@ class Layout:
     def fill(self, field: pa.Field, rows: int, timestamp_ms: int) -> pa.Array:
         """The values of a column that a file left out: null, or ``timestamp_ms`` in all rows."""
         if field.name == self.timestamp_column:
-            return repeated(timestamp_ms, field.type, rows)
+            return constant_array(timestamp_ms, field.type, rows)
         return pa.nulls(rows, field.type)
 
     def stored(self, omitted: tuple[str, ...], *, offsets: bool = False) -> pa.Schema:

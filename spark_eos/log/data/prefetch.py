@@ -16,18 +16,24 @@ from spark_eos.log.data.planner import Fetch
 from spark_eos.storage import Readable, Store
 from spark_eos.storage.forks import generation
 
-__all__ = ["AHEAD_BYTES", "AT_ONCE", "GAP_BYTES", "RANGE_BYTES", "read_ahead"]
+__all__ = [
+    "MAX_BUFFERED_BYTES",
+    "MAX_COALESCED_BYTES",
+    "MAX_CONCURRENCY",
+    "MAX_GAP_BYTES",
+    "prefetch_batches",
+]
 
-GAP_BYTES = 64 << 10
+MAX_GAP_BYTES = 64 << 10
 """Ranges that are no further apart are read by one request: the bytes between cost less than another one."""
 
-RANGE_BYTES = 8 << 20
+MAX_COALESCED_BYTES = 8 << 20
 """A request asks for no more, unless a single batch is larger."""
 
-AHEAD_BYTES = 32 << 20
+MAX_BUFFERED_BYTES = 32 << 20
 """No more than this is held, or on its way, before it is asked for."""
 
-AT_ONCE = 8
+MAX_CONCURRENCY = 8
 """Requests that are under way at the same time."""
 
 _Batch = tuple[str, int]
@@ -35,13 +41,13 @@ _Batch = tuple[str, int]
 
 
 @contextmanager
-def read_ahead(store: Store, fetches: Sequence[Fetch]) -> Iterator[Readable]:
+def prefetch_batches(store: Store, fetches: Sequence[Fetch]) -> Iterator[Readable]:
     """What reads the batches of ``fetches``, each as often as it is in there, best in this order."""
     spans = {} if store.is_local else _spans(fetches)
     if len(spans) < 2:
         yield store
         return
-    pool = ThreadPoolExecutor(AT_ONCE, "read-ahead")
+    pool = ThreadPoolExecutor(MAX_CONCURRENCY, "read-ahead")
     try:
         ahead = _Ahead(store, spans, pool)
         ahead.top_up()
@@ -73,8 +79,8 @@ def _spans(fetches: Sequence[Fetch]) -> dict[_Batch, _Span]:
     for batch in sorted(uses):
         name, start = batch
         end = start + lengths[batch]
-        near = span is not None and span.name == name and start <= span.end + GAP_BYTES
-        if span is not None and near and end - span.start <= RANGE_BYTES:
+        near = span is not None and span.name == name and start <= span.end + MAX_GAP_BYTES
+        if span is not None and near and end - span.start <= MAX_COALESCED_BYTES:
             span.end = max(span.end, end)
             span.uses += uses[batch]
         else:
@@ -116,7 +122,7 @@ class _Ahead:
         while self._waiting:
             span = self._waiting[-1]
             if span.answer is None and span.uses:
-                if self._held and self._held + span.end - span.start > AHEAD_BYTES:
+                if self._held and self._held + span.end - span.start > MAX_BUFFERED_BYTES:
                     return
                 self._ask(span)
             self._waiting.pop()

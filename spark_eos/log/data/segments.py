@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, IllegalStateError
-from spark_eos.log.data.arrow_file import Run, StagingFile, slices
+from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, slices
 from spark_eos.log.data.compression import write_options
-from spark_eos.log.data.convert import Columns, Intake
+from spark_eos.log.data.convert import Columns, RowConverter
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.partitioners import Partitions, Rows, check_partitions
-from spark_eos.log.data.selection import picked
+from spark_eos.log.data.selection import take_rows
 from spark_eos.log.data.timestamps import TimestampBounds
 from spark_eos.protocol.types import BatchRef, FileRef, StagedFile
 from spark_eos.storage.forks import OfOneProcess
@@ -95,12 +95,14 @@ class SegmentWriter(OfOneProcess):
         self._file_bytes = file_bytes
         self._write_behind = write_behind
         self._options = write_options(compression)
-        self._intake = Intake(topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes, times=times)
+        self._intake = RowConverter(
+            topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes, times=times
+        )
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._all_stand_alone = True
         """Whether none of what is pending gains by waiting for more."""
-        self._file: StagingFile | None = None
+        self._file: StagedFileWriter | None = None
         self._staged: list[StagedFile] = []
         self._state = "open"
 
@@ -114,7 +116,7 @@ class SegmentWriter(OfOneProcess):
     def append(self, rows: Rows, partitions: Partitions) -> None:
         """Add ``rows`` to one partition, or each to its own (one integer per row); order is kept.
 
-        Columns are taken as `Intake.accept` says. All rows are taken or, if one of them is refused, none:
+        Columns are taken as `RowConverter.accept` says. All rows are taken or, if one of them is refused, none:
         `SchemaMismatchError`, `InvalidRecordError` and `RecordTooLargeError` leave the writer as it was.
         An error of the store ends it.
         """
@@ -126,7 +128,7 @@ class SegmentWriter(OfOneProcess):
         first = 0
         for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
             for piece in slices(batch, self._buffer_bytes):
-                columns, count = self._intake.accept(piece), piece.num_rows
+                columns, count = self._intake.convert(piece), piece.num_rows
                 if count:
                     part = target if isinstance(target, int) else target[first : first + count]
                     values = sum(column.nbytes for column in columns if column is not None)
@@ -205,7 +207,7 @@ class SegmentWriter(OfOneProcess):
         if file.size >= self._file_bytes:
             self._close_file()
 
-    def _file_for(self, pending: list[_Pending]) -> StagingFile:
+    def _file_for(self, pending: list[_Pending]) -> StagedFileWriter:
         """The open file, if it has all columns that ``pending`` needs, else a new one."""
         names = self._layout.physical.names
         needed = {
@@ -217,7 +219,7 @@ class SegmentWriter(OfOneProcess):
             self._close_file()
         if self._file is None:
             omitted = tuple(name for name in self._layout.omittable if name not in needed)
-            self._file = StagingFile(
+            self._file = StagedFileWriter(
                 self._store,
                 self._next_name(),
                 self._layout,
@@ -250,7 +252,7 @@ class SegmentWriter(OfOneProcess):
                 )
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _runs(self, batches: list[pa.RecordBatch], targets: list[Partitions]) -> list[Run]:
+    def _runs(self, batches: list[pa.RecordBatch], targets: list[Partitions]) -> list[PartitionRun]:
         """The rows by partition, in ascending order of partitions; each one's rows keep their order."""
         whole = [target for target in targets if isinstance(target, int)]
         if len(whole) == len(targets):
@@ -266,19 +268,21 @@ class SegmentWriter(OfOneProcess):
         )
         order, partitions, starts = _sorted(rows)
         # One take for all partitions: a filter for each would read all rows as many times.
-        taken = picked(_one(batches), order)
+        taken = take_rows(_one(batches), order)
         ends = [*starts[1:], len(rows)]
         lowest, highest = self._bounds(taken, starts)
         return [
-            Run(partition, [taken.slice(start, end - start)], low, high)
+            PartitionRun(partition, [taken.slice(start, end - start)], low, high)
             for partition, start, end, low, high in zip(
                 partitions, starts, ends, lowest, highest, strict=True
             )
         ]
 
-    def _run(self, partition: int, batches: list[pa.RecordBatch]) -> Run:
+    def _run(self, partition: int, batches: list[pa.RecordBatch]) -> PartitionRun:
         bounds = [self._bounds(batch, [0]) for batch in batches]
-        return Run(partition, batches, min(low for (low,), _ in bounds), max(high for _, (high,) in bounds))
+        return PartitionRun(
+            partition, batches, min(low for (low,), _ in bounds), max(high for _, (high,) in bounds)
+        )
 
     def _bounds(self, batch: pa.RecordBatch, starts: list[int]) -> tuple[list[int], list[int]]:
         """Lowest and highest timestamp of the rows from each start to the next."""

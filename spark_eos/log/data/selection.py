@@ -6,17 +6,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_eos.log.data.arrow import numbers
+from spark_eos.log.data.arrow import array_from_numpy
 
-__all__ = ["picked"]
+__all__ = ["take_rows"]
 
 
-def picked(batch: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def take_rows(batch: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """The rows of ``batch`` whose numbers are ``order``, in that order; none of them twice.
 
     Raises `IndexError` for the number of a row that is not there.
     """
-    rows = numbers(order, pa.int64())
+    rows = array_from_numpy(order, pa.int64())
     columns = []
     for column in batch.columns:
         width = _width(column)

@@ -15,7 +15,7 @@ from spark_eos.errors import EosLogError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.data.planner import Fetch
-from spark_eos.log.data.prefetch import read_ahead
+from spark_eos.log.data.prefetch import prefetch_batches
 from spark_eos.log.data.records import Records, read
 from spark_eos.log.data.segments import SegmentWriter
 from spark_eos.log.data.timestamps import TimestampBounds, going_on
@@ -23,7 +23,7 @@ from spark_eos.log.topics import codec_of_topic, layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
 
-__all__ = ["BUFFER_BYTES", "Stage", "stage_rows"]
+__all__ = ["BUFFER_BYTES", "TaskStorage", "stage_rows"]
 
 BUFFER_BYTES = 32 * 1024 * 1024
 """Rows that a writer holds before it sorts them by partition and writes them."""
@@ -66,7 +66,7 @@ _NEAR_MS = 3_600_000
 """A task's clock that differs more from the driver's, which the log's has confirmed, is held against the store's."""
 
 
-class Stage(NamedTuple):
+class TaskStorage(NamedTuple):
     """A place to stage rows and to read planned ones; goes to tasks by value (pickle).
 
     ``planned_ms`` is the time at which it was made, if that is known: by it a task judges its own clock.
@@ -101,5 +101,5 @@ class Stage(NamedTuple):
     @contextmanager
     def reading(self, fetches: Sequence[Fetch]) -> Iterator[Callable[[Topic, Fetch], Records]]:
         """`read` for these fetches, best in this order: a store that takes its time is asked ahead."""
-        with read_ahead(shared_store(self.url, self.settings), fetches) as store:
+        with prefetch_batches(shared_store(self.url, self.settings), fetches) as store:
             yield partial(read, store)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError, StoreUnavailableError
 from spark_eos.storage.store import Data, Store
 
-__all__ = ["store_derived"]
+__all__ = ["create_idempotent"]
 
 
-def store_derived(store: Store, name: str, data: Data) -> None:
+def create_idempotent(store: Store, name: str, data: Data) -> None:
     """Return when ``name`` is there, stored now or before, by whomever. Raises what `Store.create` does otherwise.
 
-    What rests on it can be overwritten and deleted afterwards, so "it exists" is not taken from a store that may say
-    so of a free name (`Store.knows_its_own`): then it is looked for, and `StoreUnavailableError` if it is not there.
+    What rests on it can be overwritten and deleted afterwards. A store without `Store.has_exact_conflicts` may say "it
+    exists" of a free name: then the object is looked for. Raises `StoreUnavailableError` if it is not there.
     """
     try:
         store.create(name, data)
     except ObjectExistsError as error:
-        if store.knows_its_own:
+        if store.has_exact_conflicts:
             return
         try:
             store.size(name)

@@ -7,28 +7,28 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from spark_eos.log import paths
-from spark_eos.log.snapshots.derived import store_derived
-from spark_eos.protocol.encoding.index_pages import decode_piece, encode_piece
-from spark_eos.protocol.index import Piece, PieceContent
+from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.protocol.encoding.index_pages import decode_page, encode_page
+from spark_eos.protocol.index import IndexPage, PageContent
 from spark_eos.storage import Store
 
-__all__ = ["CACHED_ROWS", "Pieces"]
+__all__ = ["CACHED_ROWS", "IndexPageStore"]
 
 CACHED_ROWS = 64 * 1024
 """Rows, or references to pieces, that one process keeps of what it has read: some 20 MB."""
 
 
-class Pieces:
+class IndexPageStore:
     """The pieces of one log. Safe to share between threads."""
 
     def __init__(self, store: Store, cached_rows: int = CACHED_ROWS) -> None:
         self._store = store
         self._limit = cached_rows
         self._lock = threading.Lock()
-        self._cache: OrderedDict[Piece, PieceContent] = OrderedDict()
+        self._cache: OrderedDict[IndexPage, PageContent] = OrderedDict()
         self._cached = 0
 
-    def load(self, piece: Piece) -> PieceContent:
+    def load(self, piece: IndexPage) -> PageContent:
         """The content of a piece. Raises `ObjectNotFoundError`, `CorruptRecordError`, and what the store raises."""
         held = piece.content
         if held is not None:
@@ -39,11 +39,11 @@ class Pieces:
                 self._cache.move_to_end(piece)
                 return content
         name = paths.piece(piece)
-        content = decode_piece(self._store.read(name), piece, f"{self._store.url}/{name}")
+        content = decode_page(self._store.read(name), piece, f"{self._store.url}/{name}")
         self._remember(piece, content)
         return content
 
-    def _remember(self, piece: Piece, content: PieceContent) -> None:
+    def _remember(self, piece: IndexPage, content: PageContent) -> None:
         with self._lock:
             if piece not in self._cache:
                 self._cache[piece] = content
@@ -52,7 +52,7 @@ class Pieces:
                 _, dropped = self._cache.popitem(last=False)
                 self._cached -= len(dropped)
 
-    def save(self, pieces: Iterable[Piece]) -> int:
+    def save(self, pieces: Iterable[IndexPage]) -> int:
         """Store those that are only in memory, and what they hold; how many there were.
 
         They keep their content: `forget` it once something durable refers to them.
@@ -62,15 +62,15 @@ class Pieces:
             content = piece.content
             if content is None:
                 continue
-            saved += self.save(part for part in content if isinstance(part, Piece))
-            store_derived(self._store, paths.piece(piece), encode_piece(content))
+            saved += self.save(part for part in content if isinstance(part, IndexPage))
+            create_idempotent(self._store, paths.piece(piece), encode_page(content))
             saved += 1
         return saved
 
 
-def forget(pieces: Iterable[Piece]) -> None:
+def forget(pieces: Iterable[IndexPage]) -> None:
     """Drop the content of pieces that are in the store."""
     for piece in pieces:
         content = piece.forget()
         if content is not None:
-            forget(part for part in content if isinstance(part, Piece))
+            forget(part for part in content if isinstance(part, IndexPage))

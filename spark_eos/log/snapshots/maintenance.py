@@ -20,7 +20,7 @@ from spark_eos.log.snapshots.worker import in_background
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["SHARE", "Retirer", "Upkeep"]
+__all__ = ["SHARE", "BackgroundMaintenance", "Retirer"]
 
 SHARE = 0.1
 """Of the time that passes, what upkeep may take."""
@@ -103,7 +103,7 @@ def _limit(state: State, snapshot: int) -> int:
     return min(snapshot - state.snapshot_interval, state.seq, min(begun, default=snapshot) - 1)
 
 
-class Upkeep:
+class BackgroundMaintenance:
     """One process's share. Safe to share between threads; only one of them does something at a time."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Upkeep:
         self._saved_s = 0.0
         self._rest_until = 0.0
 
-    def share(self, state: State) -> None:
+    def run_slice(self, state: State) -> None:
         """Do something if there is time for it; to be called after a commit. Raises nothing."""
         if not self._lock.acquire(blocking=False):
             return

@@ -13,11 +13,11 @@ from spark_eos.errors import CorruptRecordError, EosLogError, ObjectNotFoundErro
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.gc_pause import LARGE_BYTES, MANY, paused
-from spark_eos.log.snapshots.derived import store_derived
-from spark_eos.log.snapshots.index_store import Pieces, forget
+from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.log.snapshots.index_store import IndexPageStore, forget
 from spark_eos.log.snapshots.worker import in_background
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
-from spark_eos.protocol.index import Piece
+from spark_eos.protocol.index import IndexPage
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
@@ -66,7 +66,7 @@ def newest_snapshot(store: Store) -> State | None:
 class Snapshots:
     """The boundaries that one process has passed, and what it has in memory until they are stored."""
 
-    def __init__(self, store: Store, pieces: Pieces, clock: Clock) -> None:
+    def __init__(self, store: Store, pieces: IndexPageStore, clock: Clock) -> None:
         self._store = store
         self._pieces = pieces
         # Simulated clocks know nothing of threads: there everything is done in turn.
@@ -88,7 +88,7 @@ class Snapshots:
             try:
                 self._store.size(paths.snapshot(before.seq))
                 # Entries are retired because of it: it must outlive a power cut, though another has stored it.
-                self._store.settle(paths.snapshot(before.seq))
+                self._store.ensure_durable(paths.snapshot(before.seq))
             except ObjectNotFoundError:
                 missed = True
             except EosLogError:
@@ -123,7 +123,7 @@ class Snapshots:
             return self.stored
         newest = newest_snapshot(self._store)
         if newest is not None and newest.seq > self.stored:
-            self._store.settle(paths.snapshot(newest.seq))
+            self._store.ensure_durable(paths.snapshot(newest.seq))
             if self._passed is not None and self._passed.seq == newest.seq:
                 self._forget(self._passed)
             self.stored = newest.seq
@@ -145,11 +145,11 @@ class Snapshots:
             if state is None or state.seq <= self.stored:
                 return False
             # A snapshot must not outlive the entry it is the state of: the slot would be free again.
-            self._store.settle(paths.entry(state.seq, state.entries_per_folder))
+            self._store.ensure_durable(paths.entry(state.seq, state.entries_per_folder))
             self._pieces.save(_pieces(state))
             with paused(when=len(state.partitions) > MANY):
                 data = encode_snapshot(state)
-            store_derived(self._store, paths.snapshot(state.seq), data)
+            create_idempotent(self._store, paths.snapshot(state.seq), data)
             self.stored = max(self.stored, state.seq)
             forget(_pieces(state))
         return True
@@ -181,7 +181,7 @@ class Snapshots:
             forget(_pieces(state))
 
 
-def _pieces(state: State) -> list[Piece]:
+def _pieces(state: State) -> list[IndexPage]:
     return [
         piece
         for key in sorted(state.partitions)  # No order of a hash map may be seen.

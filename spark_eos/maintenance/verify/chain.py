@@ -8,10 +8,10 @@ from enum import IntEnum
 from spark_eos.errors import CorruptRecordError, DivergedLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.log import is_leftover
-from spark_eos.log.snapshots.derived import store_derived
-from spark_eos.log.snapshots.index_store import Pieces
+from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.maintenance.verify.index_pages import PieceCheck
-from spark_eos.maintenance.verify.report import Notes, Verdict
+from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.actions import CreateLog, Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
@@ -45,7 +45,9 @@ class Chain:
     stands for.
     """
 
-    def __init__(self, store: Store, pieces: PieceCheck, notes: Notes, *, repair: bool, quick: bool) -> None:
+    def __init__(
+        self, store: Store, pieces: PieceCheck, notes: FindingCollector, *, repair: bool, quick: bool
+    ) -> None:
         self._store = store
         self._pieces = pieces
         self._notes = notes
@@ -325,10 +327,10 @@ class Chain:
             self._notes.wrong(name, found, "verify --repair writes it anew: its entries are still there")
 
     def _write(self, state: State) -> None:
-        self._store.settle(self._name(state.seq))
+        self._store.ensure_durable(self._name(state.seq))
         pieces = [piece for one in state.partitions.values() for piece in one.index.pieces]
-        Pieces(self._store).save(pieces)
-        store_derived(self._store, paths.snapshot(state.seq), encode_snapshot(state))
+        IndexPageStore(self._store).save(pieces)
+        create_idempotent(self._store, paths.snapshot(state.seq), encode_snapshot(state))
         self._pieces.passed(state)
         self._pieces.require(state)
 

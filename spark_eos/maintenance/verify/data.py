@@ -7,10 +7,10 @@ from collections import OrderedDict
 from spark_eos.errors import CorruptRecordError, InvalidRequestError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.data.segments import read_batch
-from spark_eos.log.snapshots.index_store import Pieces
+from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.topics import layout_of
 from spark_eos.maintenance.verify.index_pages import Mentioned, PieceCheck, newest_of
-from spark_eos.maintenance.verify.report import Notes, Verdict
+from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import PartitionKey, State, Topic
@@ -27,7 +27,7 @@ _FROM_A_COPY = "put the file back from a copy; readers of these offsets fail unt
 class DataCheck:
     """The data files of one state. ``quick``: whether they are there and as long as they should be, no more."""
 
-    def __init__(self, store: Store, pieces: PieceCheck, notes: Notes, *, quick: bool) -> None:
+    def __init__(self, store: Store, pieces: PieceCheck, notes: FindingCollector, *, quick: bool) -> None:
         self._store = store
         self._pieces = pieces
         self._notes = notes
@@ -155,7 +155,7 @@ class DataCheck:
         if partition is None or partition.start >= row.next_offset:
             return False
         try:
-            found = partition.index.find(row.base_offset, Pieces(self._store).load)
+            found = partition.index.find(row.base_offset, IndexPageStore(self._store).load)
         except (ObjectNotFoundError, CorruptRecordError):
             return True
         return found is not None and found.file == row.file

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.commit.tail import Tail
-from spark_eos.log.snapshots.derived import store_derived
-from spark_eos.maintenance.verify.report import Notes, Verdict
-from spark_eos.protocol.encoding.index_pages import decode_piece, encode_piece
-from spark_eos.protocol.index import IndexRow, Piece, PieceContent
+from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.maintenance.verify.report import FindingCollector, Verdict
+from spark_eos.protocol.encoding.index_pages import decode_page, encode_page
+from spark_eos.protocol.index import IndexPage, IndexRow, PageContent
 from spark_eos.protocol.state import Partition, PartitionKey, State
 from spark_eos.storage import Store
 
@@ -53,11 +53,11 @@ def _hash(name: str) -> int:
 class PieceCheck:
     """The pieces of one log. ``repair`` writes those anew whose rows were replayed from entries."""
 
-    def __init__(self, store: Store, notes: Notes, *, repair: bool) -> None:
+    def __init__(self, store: Store, notes: FindingCollector, *, repair: bool) -> None:
         self._store = store
         self._notes = notes
         self._repair = repair
-        self._required: frozenset[Piece] = frozenset()
+        self._required: frozenset[IndexPage] = frozenset()
         self._told: set[str] = set()
         self.mentioned = Mentioned()
 
@@ -73,27 +73,27 @@ class PieceCheck:
             piece for partition in state.partitions.values() for piece in partition.index.pieces
         )
 
-    def _settle(self, piece: Piece) -> None:
+    def _settle(self, piece: IndexPage) -> None:
         """Drop the content of what is stored as it was replayed, from the lowest level on."""
         content = piece.content
         if content is None:
             return
         for part in content:
-            if isinstance(part, Piece):
+            if isinstance(part, IndexPage):
                 self._settle(part)
         if self._is_stored(piece, content) and not any(
-            isinstance(part, Piece) and part.is_held for part in content
+            isinstance(part, IndexPage) and part.is_held for part in content
         ):
             piece.forget()
 
-    def _is_stored(self, piece: Piece, content: PieceContent) -> bool:
+    def _is_stored(self, piece: IndexPage, content: PageContent) -> bool:
         name = paths.piece(piece)
         try:
             data = self._store.read(name)
         except ObjectNotFoundError:
             return False
         try:
-            same = decode_piece(data, piece, name) == content
+            same = decode_page(data, piece, name) == content
             problem = "holds other rows than the entries say"
         except CorruptRecordError as error:
             same, problem = False, str(error)
@@ -101,7 +101,7 @@ class PieceCheck:
             return True
         if self._repair:
             self._store.delete(name)
-            store_derived(self._store, name, encode_piece(content))
+            create_idempotent(self._store, name, encode_page(content))
             self._notes.add(Verdict.REPAIRED, name, problem)
             return True
         if name not in self._told:
@@ -117,7 +117,9 @@ class PieceCheck:
             yield from self._rows(state, key, piece, required=piece in self._required)
         yield from partition.index.tail
 
-    def _rows(self, state: State, key: PartitionKey, piece: Piece, *, required: bool) -> Iterator[IndexRow]:
+    def _rows(
+        self, state: State, key: PartitionKey, piece: IndexPage, *, required: bool
+    ) -> Iterator[IndexRow]:
         self._notes.summary.pieces += 1
         name = paths.piece(piece)
         self.mentioned.add(name)
@@ -132,12 +134,12 @@ class PieceCheck:
         if problem:
             self._notes.wrong(name, problem, "no bytes are damaged: report it as an error of spark_eos")
         for part in content:
-            if isinstance(part, Piece):
+            if isinstance(part, IndexPage):
                 yield from self._rows(state, key, part, required=required or part in self._required)
             else:
                 yield part
 
-    def _restore(self, state: State, piece: Piece, content: PieceContent) -> None:
+    def _restore(self, state: State, piece: IndexPage, content: PageContent) -> None:
         """Of what was replayed from entries, and is referred to by a snapshot."""
         name = paths.piece(piece)
         try:
@@ -146,16 +148,16 @@ class PieceCheck:
             if not self.is_needed(state, piece):
                 return
             if self._repair:
-                store_derived(self._store, name, encode_piece(content))
+                create_idempotent(self._store, name, encode_page(content))
                 self._notes.add(Verdict.REPAIRED, name, "was missing")
             else:
                 self._notes.wrong(
                     name, "is missing", "verify --repair writes it anew: its entries are still there"
                 )
 
-    def _load(self, state: State, piece: Piece, name: str) -> PieceContent | None:
+    def _load(self, state: State, piece: IndexPage, name: str) -> PageContent | None:
         try:
-            return decode_piece(self._store.read(name), piece, name)
+            return decode_page(self._store.read(name), piece, name)
         except (ObjectNotFoundError, CorruptRecordError) as error:
             if self.is_needed(state, piece):
                 problem = "is missing" if isinstance(error, ObjectNotFoundError) else str(error)
@@ -167,7 +169,7 @@ class PieceCheck:
                 )
             return None
 
-    def is_needed(self, state: State, piece: Piece) -> bool:
+    def is_needed(self, state: State, piece: IndexPage) -> bool:
         """Whether the newest state still refers to the piece: it may have been written anew, and removed, meanwhile."""
         newest = newest_of(self._store, state)
         partition = newest.partitions.get(piece.partition)
@@ -182,10 +184,10 @@ class PieceCheck:
                 return over[0] == piece
             name = paths.piece(over[0])
             try:
-                content = over[0].content or decode_piece(self._store.read(name), over[0], name)
+                content = over[0].content or decode_page(self._store.read(name), over[0], name)
             except (ObjectNotFoundError, CorruptRecordError):
                 return True
-            found = tuple(part for part in content if isinstance(part, Piece))
+            found = tuple(part for part in content if isinstance(part, IndexPage))
 
 
 def newest_of(store: Store, state: State) -> State:
@@ -196,7 +198,7 @@ def newest_of(store: Store, state: State) -> State:
         return state
 
 
-def _contradiction(piece: Piece, content: PieceContent) -> str:
+def _contradiction(piece: IndexPage, content: PageContent) -> str:
     """What is said of the content, and is not so; "" if all is well."""
     rows = size = 0
     newest, at = -(2**63), piece.base_offset
@@ -205,7 +207,7 @@ def _contradiction(piece: Piece, content: PieceContent) -> str:
             return f"has a hole at offset {at}"
         at = part.next_offset
         newest = max(newest, part.max_timestamp_ms)
-        if isinstance(part, Piece):
+        if isinstance(part, IndexPage):
             rows, size = rows + part.rows, size + part.bytes
         else:
             rows, size = rows + 1, size + (0 if part.batch is None else part.batch.length)
@@ -218,6 +220,6 @@ def _contradiction(piece: Piece, content: PieceContent) -> str:
     )
 
 
-def _topic(state: State, piece: Piece) -> str:
+def _topic(state: State, piece: IndexPage) -> str:
     known = (topic.name for topic in state.topics.values() if topic.topic_id == piece.partition[0])
     return next(known, piece.partition[0])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["Finding", "Notes", "Summary", "Verdict"]
+__all__ = ["Finding", "FindingCollector", "Summary", "Verdict"]
 
 
 class Verdict(Enum):
@@ -54,7 +54,7 @@ class Summary:
         return not self.found[Verdict.WRONG]
 
 
-class Notes:
+class FindingCollector:
     """Takes findings and passes them on at once: a log can have more of them than fit into memory.
 
     ``progress`` is told what is done now, how much of it, and of how much.

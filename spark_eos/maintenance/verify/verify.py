@@ -20,7 +20,7 @@ from spark_eos.log.time_travel import iso
 from spark_eos.maintenance.verify.chain import Chain
 from spark_eos.maintenance.verify.data import DataCheck
 from spark_eos.maintenance.verify.index_pages import PieceCheck
-from spark_eos.maintenance.verify.report import Finding, Notes, Summary, Verdict
+from spark_eos.maintenance.verify.report import Finding, FindingCollector, Summary, Verdict
 from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
@@ -44,7 +44,7 @@ def verify(
     it is not there.
     """
     store = url if isinstance(url, Store) else open_store(url, settings)
-    notes = Notes(found, progress)
+    notes = FindingCollector(found, progress)
     pieces = PieceCheck(store, notes, repair=repair)
     state = Chain(store, pieces, notes, repair=repair, quick=quick).walk()
     _check_time(store, state, notes)
@@ -52,7 +52,7 @@ def verify(
     return notes.summary
 
 
-def _check_time(store: Store, state: State, notes: Notes) -> None:
+def _check_time(store: Store, state: State, notes: FindingCollector) -> None:
     with suppress(EosLogError):  # Who may not write cannot ask.
         store_ms = store.now_ms()
         if store_ms is not None and is_ahead(state, store_ms):

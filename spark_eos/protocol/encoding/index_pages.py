@@ -16,20 +16,20 @@ from immutables import Map
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.encoding.frame import Frame
 from spark_eos.protocol.encoding.schema import ROW_COLUMNS, array, file_of, fingerprint, record, rows_of
-from spark_eos.protocol.index import IndexRow, Kind, Measures, Piece, PieceContent, Rows
+from spark_eos.protocol.index import IndexPage, IndexRow, Kind, Measures, PageContent, Rows
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 
 __all__ = [
     "PIECES",
     "checksum",
-    "decode_piece",
-    "encode_piece",
-    "piece_columns",
-    "read_pieces",
+    "decode_page",
+    "encode_page",
+    "page_columns",
+    "read_pages",
     "read_rows",
     "rows_columns",
     "schemas",
-    "seal_pieces",
+    "seal_pages",
     "seal_rows",
     "seal_tail",
 ]
@@ -58,23 +58,23 @@ def schemas() -> dict[bytes, Any]:
     return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
 
 
-def seal_rows(partition: tuple[str, int], rows: tuple[IndexRow, ...]) -> Piece:
+def seal_rows(partition: tuple[str, int], rows: tuple[IndexRow, ...]) -> IndexPage:
     """A piece of level 0, with its content."""
-    return Piece(partition, 0, rows[0].base_offset, rows[-1].next_offset, len(rows), _of_rows, rows)
+    return IndexPage(partition, 0, rows[0].base_offset, rows[-1].next_offset, len(rows), _of_rows, rows)
 
 
-def seal_tail(partition: tuple[str, int], tail: Rows, start: int, end: int, aborted: Aborted) -> Piece:
+def seal_tail(partition: tuple[str, int], tail: Rows, start: int, end: int, aborted: Aborted) -> IndexPage:
     """A piece of level 0 with the rows number ``start`` to ``end - 1`` of a tail, which stay as they are for now."""
     unsealed = _Unsealed(tail, start, end, aborted)
     first, last = tail[start].base_offset, tail[end - 1].next_offset
-    return Piece(partition, 0, first, last, end - start, _of_rows, unsealed)
+    return IndexPage(partition, 0, first, last, end - start, _of_rows, unsealed)
 
 
-def seal_pieces(pieces: tuple[Piece, ...]) -> Piece:
+def seal_pages(pieces: tuple[IndexPage, ...]) -> IndexPage:
     """A piece one level up, with its content."""
     first, last = pieces[0], pieces[-1]
     rows = sum(piece.rows for piece in pieces)
-    return Piece(
+    return IndexPage(
         first.partition, first.level + 1, first.base_offset, last.next_offset, rows, _of_pieces, pieces
     )
 
@@ -109,17 +109,17 @@ def _of_pieces(pieces: Any) -> Measures:
     return Measures(size, newest, google_crc32c.value(_body(pieces)))
 
 
-def checksum(pieces: Iterable[Piece]) -> int:
+def checksum(pieces: Iterable[IndexPage]) -> int:
     """What `ReplaceSegments` says of the pieces that it replaces."""
     return int(google_crc32c.value(repr([piece.identity for piece in pieces]).encode()))
 
 
-def encode_piece(content: PieceContent) -> bytes:
+def encode_page(content: PageContent) -> bytes:
     """The bytes that are stored for a piece with this content."""
     return _FRAME.wrap(_body(content), next(reversed(schemas())))
 
 
-def decode_piece(data: Any, piece: Piece, where: str) -> PieceContent:
+def decode_page(data: Any, piece: IndexPage, where: str) -> PageContent:
     """The content of ``piece`` from its bytes. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
     from fastavro import schemaless_reader
 
@@ -130,19 +130,19 @@ def decode_piece(data: Any, piece: Piece, where: str) -> PieceContent:
         columns: Any = schemaless_reader(BytesIO(body), schema, None)
         content = columns["content"]
         if piece.level:
-            return tuple(read_pieces(piece.partition, content))
+            return tuple(read_pages(piece.partition, content))
         return tuple(read_rows(piece.partition[1], content))
     except Exception as error:
         raise CorruptRecordError(f"{where} is no valid piece of an index: {error!r}") from error
 
 
-def _body(content: PieceContent) -> bytes:
+def _body(content: PageContent) -> bytes:
     from fastavro import schemaless_writer
 
     stream = BytesIO()
     branch: tuple[str, Any] = (
-        ("Pieces", piece_columns(content))
-        if isinstance(content[0], Piece)
+        ("Pieces", page_columns(content))
+        if isinstance(content[0], IndexPage)
         else ("Rows", rows_columns(content))
     )
     schemaless_writer(stream, list(schemas().values())[-1], {"content": branch})
@@ -181,7 +181,7 @@ def _row(row: IndexRow, files: dict[FileRef, int]) -> tuple[int, ...]:
     )
 
 
-def piece_columns(pieces: Iterable[Piece]) -> dict[str, Any]:
+def page_columns(pieces: Iterable[IndexPage]) -> dict[str, Any]:
     """What a state keeps of pieces, as columns."""
     table = [piece.identity[1:] for piece in pieces]
     columns = zip(*table, strict=True) if table else ((),) * len(_PIECE_COLUMNS)
@@ -220,8 +220,8 @@ def read_rows(partition: int, columns: dict[str, Any]) -> Iterable[IndexRow]:
             yield IndexRow(base, count, kinds[kind], stamp, newest, files[file], batch)
 
 
-def read_pieces(partition: tuple[str, int], columns: dict[str, Any]) -> Iterable[Piece]:
-    """The pieces that `piece_columns` wrote, without their content."""
+def read_pages(partition: tuple[str, int], columns: dict[str, Any]) -> Iterable[IndexPage]:
+    """The pieces that `page_columns` wrote, without their content."""
     for row in zip(*(columns[name] for name in _PIECE_COLUMNS), strict=True):
         level, base, end, rows, *measures = row
-        yield Piece(partition, level, base, end, rows, Measures(*measures))
+        yield IndexPage(partition, level, base, end, rows, Measures(*measures))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.encoding.index_pages import piece_columns, read_pieces
+from spark_eos.protocol.encoding.index_pages import page_columns, read_pages
 from spark_eos.protocol.encoding.packing import Head, Heads, heads_of
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import Partition, PartitionKey
@@ -40,7 +40,7 @@ def partition_columns(partitions: Mapping[PartitionKey, Partition]) -> dict[str,
                     "at": at,
                     "open": [list(item) for item in sorted(one.open.items())],
                     "aborted": [list(item) for item in sorted(one.aborted)],
-                    "pieces": piece_columns(one.index.pieces),
+                    "pieces": page_columns(one.index.pieces),
                 }
             )
         if one.index.tail:
@@ -114,7 +114,7 @@ def read_partitions(fields: dict[str, Any]) -> dict[PartitionKey, Partition]:
         found[key] = Partition(
             start,
             end,
-            Index(tuple(read_pieces(key, other["pieces"])), tail),
+            Index(tuple(read_pages(key, other["pieces"])), tail),
             idle.open.update(other["open"]),
             idle.aborted.update(dict.fromkeys(map(tuple, other["aborted"]), True)),
         )

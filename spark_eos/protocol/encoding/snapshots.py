@@ -14,7 +14,7 @@ from immutables import Map
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.encoding.frame import Frame
-from spark_eos.protocol.encoding.index_pages import read_pieces, read_rows
+from spark_eos.protocol.encoding.index_pages import read_pages, read_rows
 from spark_eos.protocol.encoding.offset_columns import (
     offset_columns,
     read_offsets,
@@ -262,7 +262,7 @@ def _read_partition(fields: dict[str, Any]) -> Partition:
         fields["start"],
         fields["end"],
         Index(
-            tuple(read_pieces(key, fields["pieces"])),
+            tuple(read_pages(key, fields["pieces"])),
             Rows(list(read_rows(key[1], fields["tail"]))),
         ),
         Map(dict(fields["open"])),

@@ -11,11 +11,11 @@ from spark_eos.protocol.rules.apply import (
     Rejected,
     apply,
     apply_entry,
-    behind,
     check_history,
     is_in_history,
     judged_by,
-    lineage_behind,
+    lineage_after,
+    state_after,
 )
 
 __all__ = [
@@ -25,9 +25,9 @@ __all__ = [
     "Rejected",
     "apply",
     "apply_entry",
-    "behind",
     "check_history",
     "is_in_history",
     "judged_by",
-    "lineage_behind",
+    "lineage_after",
+    "state_after",
 ]

@@ -33,11 +33,11 @@ __all__ = [
     "Rejected",
     "apply",
     "apply_entry",
-    "behind",
     "check_history",
     "is_in_history",
     "judged_by",
-    "lineage_behind",
+    "lineage_after",
+    "state_after",
 ]
 
 
@@ -152,7 +152,7 @@ def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...
     for request in entry.requests:
         state, outcome = apply(state, request)
         outcomes.append(outcome)
-    return behind(state, entry), tuple(outcomes)
+    return state_after(state, entry), tuple(outcomes)
 
 
 def check_history(state: State, entry: a.Entry) -> None:
@@ -173,15 +173,15 @@ def judged_by(state: State, rules: int = RULES) -> State:
     return replace(state, rules=rules)
 
 
-def behind(state: State, entry: a.Entry) -> State:
+def state_after(state: State, entry: a.Entry) -> State:
     """The state behind ``entry``, given the one that its requests led to."""
-    lineage = lineage_behind(state.lineage, entry) if state.rules >= 2 else b""
+    lineage = lineage_after(state.lineage, entry) if state.rules >= 2 else b""
     lineages = (state.lineages + lineage[:_SHORT])[-KEPT_LINEAGES * _SHORT :]
     state = replace(state, seq=entry.seq, lineage=lineage, lineages=lineages)
     return sealing.seal(state) if sealing.is_boundary(state, entry.seq) else state
 
 
-def lineage_behind(lineage: bytes, entry: a.Entry) -> bytes:
+def lineage_after(lineage: bytes, entry: a.Entry) -> bytes:
     """The lineage behind ``entry``, given the one before it. Request ids are random, so no two histories share one."""
     digest = blake2b(lineage, digest_size=16)
     for request in entry.requests:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from immutables import Map
 
-from spark_eos.protocol.encoding.index_pages import seal_pieces, seal_tail
-from spark_eos.protocol.index import Index, Kind, Piece, Rows
+from spark_eos.protocol.encoding.index_pages import seal_pages, seal_tail
+from spark_eos.protocol.index import Index, IndexPage, Kind, Rows
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.bounds import MAX_NUMBER
 from spark_eos.protocol.state import Partition, PartitionKey, State
 from spark_eos.protocol.types import ProducerStamp
 
-__all__ = ["FAN_OUT", "PIECE_ROWS", "is_boundary", "ready", "seal", "sealed_to", "trimmed"]
+__all__ = ["FAN_OUT", "PAGE_ROWS", "is_boundary", "ready", "seal", "sealed_to", "trimmed"]
 
-PIECE_ROWS = 512
+PAGE_ROWS = 512
 """Rows of a piece. A part of the format, as `FAN_OUT` is: another number gives other states."""
 
 FAN_OUT = 64
@@ -39,7 +39,7 @@ def seal(state: State) -> State:
             if partition.end > MAX_NUMBER:
                 continue  # Rules 1 took any number of records; these offsets cannot be written down.
             partition = trimmed(partition)
-        if len(partition.index.tail) >= PIECE_ROWS:
+        if len(partition.index.tail) >= PAGE_ROWS:
             partition = _sealed(key, partition)
         if partition is not known:
             changed[key] = partition
@@ -79,7 +79,7 @@ def sealed_to(key: PartitionKey, partition: Partition, offset: int) -> Partition
 
 
 def _sealed(key: PartitionKey, partition: Partition) -> Partition:
-    count = ready(partition) // PIECE_ROWS * PIECE_ROWS
+    count = ready(partition) // PAGE_ROWS * PAGE_ROWS
     if not count:
         return partition
     cut, aborted = _cut(key, partition, count)
@@ -93,12 +93,12 @@ def _sealed(key: PartitionKey, partition: Partition) -> Partition:
 
 def _cut(
     key: PartitionKey, partition: Partition, count: int
-) -> tuple[list[Piece], Map[tuple[int, int], bool]]:
+) -> tuple[list[IndexPage], Map[tuple[int, int], bool]]:
     """The first ``count`` rows of the tail as pieces, and the aborted transactions that are left to remember."""
     tail, aborted = partition.index.tail, partition.aborted
     pieces = [
-        seal_tail(key, tail, first, min(first + PIECE_ROWS, count), aborted)
-        for first in range(0, count, PIECE_ROWS)
+        seal_tail(key, tail, first, min(first + PAGE_ROWS, count), aborted)
+        for first in range(0, count, PAGE_ROWS)
     ]
     if aborted:
         for _, stamp in sorted(_ends(tail, count)):
@@ -112,7 +112,7 @@ def _ends(tail: Rows, count: int) -> set[tuple[int, ProducerStamp]]:
     return {head[:2] for head in tail.heads(count) if head[0] == Kind.ABORT}
 
 
-def _join(pieces: list[Piece]) -> None:
+def _join(pieces: list[IndexPage]) -> None:
     """Where two fans of one level stand side by side, the older one becomes a piece of the next level."""
     level = 0
     while True:
@@ -124,5 +124,5 @@ def _join(pieces: list[Piece]) -> None:
             start -= 1
         if end - start < 2 * FAN_OUT:
             return
-        pieces[start : start + FAN_OUT] = [seal_pieces(tuple(pieces[start : start + FAN_OUT]))]
+        pieces[start : start + FAN_OUT] = [seal_pages(tuple(pieces[start : start + FAN_OUT]))]
         level += 1

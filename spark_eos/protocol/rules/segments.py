@@ -9,10 +9,10 @@ from __future__ import annotations
 from spark_eos.errors import InvalidRecordError, InvalidRequestError, SegmentsReplacedError
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.encoding.index_pages import checksum, seal_rows
-from spark_eos.protocol.index import Index, IndexRow, Kind, Piece
+from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.appends import check_floor
-from spark_eos.protocol.rules.sealing import PIECE_ROWS, sealed_to
+from spark_eos.protocol.rules.sealing import PAGE_ROWS, sealed_to
 from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import State
 
@@ -45,8 +45,8 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
     for name in action.staged:
         # What was in the log all the time is not at stake, however old.
         check_floor(state, name)
-    new = [seal_rows(key, action.rows[at : at + PIECE_ROWS]) for at in range(0, len(action.rows), PIECE_ROWS)]
-    kept: tuple[Piece, ...] = (*pieces[:first], *new, *pieces[end:])
+    new = [seal_rows(key, action.rows[at : at + PAGE_ROWS]) for at in range(0, len(action.rows), PAGE_ROWS)]
+    kept: tuple[IndexPage, ...] = (*pieces[:first], *new, *pieces[end:])
     partition = replace(partition, index=Index(kept, partition.index.tail))
     return replace(state, partitions=state.partitions.set(key, partition)), None
 

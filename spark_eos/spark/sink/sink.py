@@ -23,7 +23,7 @@ from spark_eos.spark.sink.proof import require_proof
 from spark_eos.spark.sink.query_history import is_committed, keeps_state
 from spark_eos.spark.sink.sink_target import METADATA_AGE_S, prepare, truncation
 from spark_eos.spark.sink.source_progress import has_a_name, plans, source_progress, unread
-from spark_eos.spark.sink.task import TaskMessage, TaskWriter, collect, discard_refused, was_appended
+from spark_eos.spark.sink.task import TaskMessage, TaskWriter, appended_rows, collect, delete_rejected_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,9 +83,9 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             raise  # They may be in the log, or get there yet.
         except Exception:
             # Refused, for certain. Here and not in `abort`: Spark calls that in a process that knows nothing.
-            discard_refused(log, topics, files)
+            delete_rejected_files(log, topics, files)
             raise
-        if committed.results and not was_appended(committed.results):
+        if committed.results and not appended_rows(committed.results):
             # A replay by another run: the batch is in the log with that run's files. (No results: this very
             # run had committed the batch, so these may be the files that are in the log.)
             log.discard(files)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql.types import StructType
 
 from spark_eos.errors import ConfigError, NotALogError, UnknownTopicOrPartitionError
-from spark_eos.log.data.task_io import Stage
+from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.topics import new_topic, schema_of
 from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, PartitionOffset
@@ -31,7 +31,7 @@ It is what Kafka calls metadata.max.age.ms. A file that was staged by what is ol
 class Target(NamedTuple):
     """Goes to the tasks: where they stage, the topic (None: the rows name it), and Spark's columns of the rows."""
 
-    stage: Stage
+    stage: TaskStorage
     topic: Topic | None
     frame: StructType
 
@@ -73,7 +73,7 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
     if options.topic is not None and topic is None:
         topic = log.ensure_topic(options.topic, options.num_partitions, schema=new_schema)
     now_ms = log.time.record_ms(log.state)
-    return Target(Stage(log.url, log.state.seq + 1, options.settings, now_ms), topic, schema)
+    return Target(TaskStorage(log.url, log.state.seq + 1, options.settings, now_ms), topic, schema)
 
 
 def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:

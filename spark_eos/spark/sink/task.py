@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from spark_eos.errors import EosLogError, IllegalStateError, InvalidRecordError
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.data.segments import SegmentWriter
-from spark_eos.log.data.task_io import Stage
+from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.rules import Appended
@@ -28,9 +28,9 @@ from spark_eos.spark.options import SinkOptions
 from spark_eos.spark.schema import topic_schema
 from spark_eos.spark.sink.proof import Read, reads_of_task
 from spark_eos.spark.sink.sink_target import METADATA_AGE_S, check_fits
-from spark_eos.spark.workers import spare_imports
+from spark_eos.spark.workers import freeze_imports
 
-__all__ = ["TaskMessage", "TaskWriter", "collect", "discard_refused", "was_appended"]
+__all__ = ["TaskMessage", "TaskWriter", "appended_rows", "collect", "delete_rejected_files"]
 
 
 @dataclass
@@ -53,14 +53,16 @@ def collect(
     return tuple(sorted(topics.items())), tuple(file for message in told for file in message.files)
 
 
-def was_appended(results: tuple[Any, ...]) -> bool:
+def appended_rows(results: tuple[Any, ...]) -> bool:
     """Whether a commit with these results put rows into the log (a replay does not)."""
     return any(
         isinstance(item, Appended) for result in results if isinstance(result, tuple) for item in result
     )
 
 
-def discard_refused(log: Log, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]) -> None:
+def delete_rejected_files(
+    log: Log, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]
+) -> None:
     """Delete what a commit that was refused for certain had staged.
 
     Only what no partition refers to: the same messages may have been committed once before. What was staged
@@ -93,7 +95,7 @@ class TaskWriter:
     """Routes the rows of one task to partitions and stages them, one file for each topic."""
 
     def __init__(
-        self, options: SinkOptions, stage: Stage, topic: Topic | None, frame: StructType | None = None
+        self, options: SinkOptions, stage: TaskStorage, topic: Topic | None, frame: StructType | None = None
     ) -> None:
         self._frame = frame
         self._options = options
@@ -104,7 +106,7 @@ class TaskWriter:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
         """Stage all rows. A task that fails leaves nothing behind but bytes that nobody refers to."""
-        spare_imports()
+        freeze_imports()
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         try:

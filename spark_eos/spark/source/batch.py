@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 
 from spark_eos.errors import CommitOutcomeUnknownError
 from spark_eos.log.data.planner import Fetch, Isolation, plan
-from spark_eos.log.data.task_io import Stage
+from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import as_of, entry_at_time, plan_as_of
 from spark_eos.protocol.actions import Action, AppendBatches, EndTransaction, InitProducer
@@ -22,7 +22,7 @@ from spark_eos.protocol.rules.microbatch import ONE_SHOT_TIMEOUT_MS
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.sink_target import prepare, truncation
-from spark_eos.spark.sink.task import TaskWriter, collect, discard_refused
+from spark_eos.spark.sink.task import TaskWriter, collect, delete_rejected_files
 from spark_eos.spark.source.offset_resolution import ending_positions, starting_positions
 from spark_eos.spark.source.offsets import EARLIEST
 from spark_eos.spark.source.scan import read_task, split
@@ -90,7 +90,7 @@ class EosLogBatchReader(DataSourceReader):
             else:
                 fetches += plan_as_of(log, past, at, start, ends[at], isolation)
         return split(
-            Stage(options.path, state.seq + 1, options.settings),
+            TaskStorage(options.path, state.seq + 1, options.settings),
             dict(state.topics),
             fetches,
             at_least=options.min_partitions,
@@ -141,7 +141,7 @@ class EosLogBatchWriter(DataSourceArrowWriter):
         except CommitOutcomeUnknownError:
             raise  # They may be in the log, or get there yet.
         except Exception:
-            discard_refused(log, topics, files)  # For certain; see the streaming sink.
+            delete_rejected_files(log, topics, files)  # For certain; see the streaming sink.
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

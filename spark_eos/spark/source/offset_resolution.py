@@ -16,7 +16,7 @@ from spark_eos.protocol.rules.offsets import is_pending
 from spark_eos.protocol.state import Partition
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.options import SourceOptions
-from spark_eos.spark.source.offsets import EARLIEST, LATEST, Start
+from spark_eos.spark.source.offsets import EARLIEST, LATEST, OffsetSpec
 
 __all__ = ["ending_positions", "starting_positions"]
 
@@ -50,7 +50,7 @@ def ending_positions(
     return ends
 
 
-def _with_named(wanted: Start, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+def _with_named(wanted: OffsetSpec, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
     """All partitions; those that the option names must be among them."""
     for at in (*wanted.offsets, *wanted.timestamps_ms):
         if at not in partitions:
@@ -61,7 +61,7 @@ def _with_named(wanted: Start, partitions: Sequence[TopicPartition]) -> Sequence
     return partitions
 
 
-def _start(options: SourceOptions, wanted: Start, log: Log, at: TopicPartition, default: int) -> int:
+def _start(options: SourceOptions, wanted: OffsetSpec, log: Log, at: TopicPartition, default: int) -> int:
     partition, end = _bounds(options, log, at)
     if wanted.kind == "earliest":
         return partition.start
@@ -85,7 +85,7 @@ def _start(options: SourceOptions, wanted: Start, log: Log, at: TopicPartition, 
     )
 
 
-def _end(options: SourceOptions, wanted: Start, log: Log, at: TopicPartition) -> int:
+def _end(options: SourceOptions, wanted: OffsetSpec, log: Log, at: TopicPartition) -> int:
     partition, end = _bounds(options, log, at)
     if wanted.kind == "specific":
         return _resolve(options, at, wanted.offsets.get(at, LATEST), partition, end)

@@ -22,8 +22,8 @@ __all__ = [
     "LATEST",
     "META_KEY",
     "Kind",
+    "OffsetSpec",
     "SourceOffset",
-    "Start",
     "Strategy",
     "beginning",
     "is_beginning",
@@ -59,7 +59,7 @@ _META_KEYS = {"version", "log", "topics", "initial", "group", "begins"}
 
 
 @dataclass(frozen=True)
-class Start:
+class OffsetSpec:
     """Where reading starts, or ends.
 
     ``kind`` decides: ``earliest``, ``latest`` and ``committed`` (the offsets of the group) need nothing more;
@@ -92,7 +92,7 @@ class SourceOffset:
 
     ``topic_ids`` are the incarnations of the topics by name, ``positions`` the next offset to read of each
     partition. ``initial`` is where each partition was first read; ``group`` is the consumer group, None without
-    one. ``begins`` is the starting option with which the query began (`Start.text`), None in version 1.
+    one. ``begins`` is the starting option with which the query began (`OffsetSpec.text`), None in version 1.
     """
 
     log_id: str
@@ -158,7 +158,7 @@ class SourceOffset:
         return isinstance(found, dict) and isinstance(found.get(META_KEY), dict)
 
 
-def beginning(start: Start) -> dict[str, Any]:
+def beginning(start: OffsetSpec) -> dict[str, Any]:
     """What the source answers to Spark's question where a query begins: that it is not decided yet.
 
     Spark asks when the first micro-batch is prepared, again when that is planned, and again after every restart

@@ -13,15 +13,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from spark_eos.errors import ObjectNotFoundError, SchemaMismatchError
-from spark_eos.log.data.arrow import numbers, repeated
+from spark_eos.log.data.arrow import array_from_numpy, constant_array
 from spark_eos.log.data.layout import normalise_type
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records
-from spark_eos.log.data.task_io import Stage
+from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.protocol.state import Topic
 from spark_eos.spark.sink.proof import Part, Plan, Read, note_read
 from spark_eos.spark.types import as_spark
-from spark_eos.spark.workers import spare_imports
+from spark_eos.spark.workers import freeze_imports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ order. Who has more processors than the driver's machine asks for ``minPartition
 class ScanTask(InputPartition):
     """What one Spark task reads. Carries all it needs, so that no task reads the transaction log."""
 
-    stage: Stage
+    stage: TaskStorage
     topics: dict[str, Topic]
     fetches: tuple[Fetch, ...]
     read: Read | None = None
@@ -55,7 +55,7 @@ class ScanTask(InputPartition):
 
 
 def split(
-    stage: Stage,
+    stage: TaskStorage,
     topics: dict[str, Topic],
     fetches: Sequence[Fetch],
     *,
@@ -96,7 +96,7 @@ def split(
     return [_task(stage, topics, task) for task in tasks]
 
 
-def of_plan(tasks: Sequence[ScanTask], plan: Plan, stage: Stage) -> list[ScanTask]:
+def of_plan(tasks: Sequence[ScanTask], plan: Plan, stage: TaskStorage) -> list[ScanTask]:
     """The tasks, each with its part of the plan: together exactly the plan; offsets without a record go with others.
 
     At least one: a plan that no task carries out could not be proved to have been carried out.
@@ -128,7 +128,7 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
     """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects)."""
     if not isinstance(task, ScanTask):
         return  # Spark's stand-in where a batch read has nothing to plan.
-    spare_imports()
+    freeze_imports()
     with task.stage.reading(task.fetches) as read:
         for fetch in task.fetches:
             topic = task.topics[fetch.topic]
@@ -152,7 +152,7 @@ def _bytes(fetch: Fetch, records: int) -> float:
     return fetch.size * records / fetch.batch.count
 
 
-def _task(stage: Stage, topics: dict[str, Topic], fetches: list[Fetch]) -> ScanTask:
+def _task(stage: TaskStorage, topics: dict[str, Topic], fetches: list[Fetch]) -> ScanTask:
     return ScanTask(
         stage, {name: topics[name] for name in {fetch.topic for fetch in fetches}}, tuple(fetches)
     )
@@ -180,13 +180,13 @@ def _column(records: Records, topic: Topic, fetch: Fetch, field: pa.Field) -> pa
         )
     prefix = "_" if topic.schemas else ""
     if name == f"{prefix}topic":
-        return repeated(fetch.topic, field.type, count)
+        return constant_array(fetch.topic, field.type, count)
     if name == f"{prefix}partition":
-        return repeated(fetch.partition, field.type, count)
+        return constant_array(fetch.partition, field.type, count)
     if name == f"{prefix}offset":
-        return numbers(records.offsets, field.type)
+        return array_from_numpy(records.offsets, field.type)
     if name == "timestampType" and not topic.schemas:
-        return repeated(0, field.type, count)  # CreateTime
+        return constant_array(0, field.type, count)  # CreateTime
     raise SchemaMismatchError(
         f"topic {fetch.topic!r} has no column {name!r}, which the query was planned with: start it again, or read this "
         "topic with a source of its own"

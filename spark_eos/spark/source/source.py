@@ -18,9 +18,9 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_eos.errors import ConfigError, DivergedLogError, OffsetOutOfRangeError
 from spark_eos.log.data.planner import Fetch, Isolation, end_offset, plan
-from spark_eos.log.data.task_io import Stage
+from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
-from spark_eos.log.poll_backoff import Idle
+from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.continuity import check_continues
@@ -66,7 +66,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._isolation = Isolation.parse(options.isolation_level)
         self._bounded = False
         self._target: dict[TopicPartition, int] | None = None
-        self._idle: Idle | None = None
+        self._idle: PollBackoff | None = None
         self._not_before_s = -math.inf
         self._known: Log | None = None
         """The log as this run has opened it. Opened anew it is another history: positions mean nothing there."""
@@ -156,7 +156,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             first, stop = self._range(at, part.start, part.end, partition)
             fetches += plan(state, at, first, stop, self._isolation, log.load)
-        stage = Stage(self._options.path, state.seq + 1, self._options.settings)
+        stage = TaskStorage(self._options.path, state.seq + 1, self._options.settings)
         tasks = split(
             stage,
             dict(state.topics),
@@ -213,7 +213,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _looked(self, log: Log, *, found: bool) -> None:
         if self._idle is None:
-            self._idle = Idle(log.store, _LONGEST_REST_S)
+            self._idle = PollBackoff(log.store, _LONGEST_REST_S)
         if found:
             self._idle.over()
             self._not_before_s = -math.inf

@@ -21,29 +21,29 @@ from spark_eos.errors import (
     UnsupportedStoreError,
 )
 
-__all__ = ["Meaning", "Reply", "meaning", "read_reply", "reply_error"]
+__all__ = ["Disposition", "Response", "meaning", "read_response", "response_error"]
 
 
-class Meaning(Enum):
+class Disposition(Enum):
     """What is known after a request that did not succeed."""
 
     EXISTS = auto()
     """The condition of a create was not met: the name is taken."""
     CONFLICT = auto()
     """Another request for the same name got in the way; this one did nothing."""
-    ABSENT = auto()
+    NOT_FOUND = auto()
     """There is no such object."""
-    BEYOND = auto()
+    OUT_OF_RANGE = auto()
     """The object ends before the range that was asked for."""
-    BUSY = auto()
+    RETRYABLE = auto()
     """This one did nothing, and another try may succeed."""
-    LOST = auto()
+    AMBIGUOUS = auto()
     """Nobody knows what it did, or will yet do; another try may succeed."""
-    REFUSED = auto()
+    REJECTED = auto()
     """It did nothing, and neither would another one."""
 
 
-class Reply(NamedTuple):
+class Response(NamedTuple):
     """What came back: ``status`` is None if nothing did, and ``kind`` then says what happened instead."""
 
     status: int | None
@@ -96,7 +96,7 @@ _PLAIN_STATUS = {
 """Errors of the library that say the status by their type, should their text not."""
 
 
-def read_reply(error: BaseException) -> Reply:
+def read_response(error: BaseException) -> Response:
     """What the library's ``error`` tells of the reply."""
     text = str(error)
     shown, _, debug = text.partition("\n\nDebug source:\n")
@@ -104,14 +104,14 @@ def read_reply(error: BaseException) -> Reply:
     status = int(found[1]) if found and found[1] else _PLAIN_STATUS.get(type(error).__name__)
     in_bulk = _IN_BULK.search(shown)
     if in_bulk:
-        return Reply(int(in_bulk[2]), "", in_bulk[1].split("\n")[0][:_MESSAGE_CHARACTERS], "")
+        return Response(int(in_bulk[2]), "", in_bulk[1].split("\n")[0][:_MESSAGE_CHARACTERS], "")
     code, message = _CODE.search(text), _MESSAGE.search(text) or _JSON_MESSAGE.search(text)
     kind = _KIND.search(debug)
     credentials, retried = _CREDENTIALS.search(shown) is not None, _RETRIED.search(shown) is not None
     if status is None and found is None and not code:
-        return Reply(None, "", _failure(shown, debug), kind[1] if kind else "", credentials, retried)
+        return Response(None, "", _failure(shown, debug), kind[1] if kind else "", credentials, retried)
     # "200 with an error in it" has no number in its text.
-    return Reply(
+    return Response(
         200 if status is None else status,
         code[1] if code else "",
         message[1].split("\n")[0][:_MESSAGE_CHARACTERS] if message else "",
@@ -167,41 +167,41 @@ _KEYS = {
 
 
 _BY_STATUS = {
-    404: Meaning.ABSENT,
-    409: Meaning.CONFLICT,
-    416: Meaning.BEYOND,
-    429: Meaning.BUSY,
-    501: Meaning.REFUSED,
-    505: Meaning.REFUSED,
-    507: Meaning.REFUSED,
+    404: Disposition.NOT_FOUND,
+    409: Disposition.CONFLICT,
+    416: Disposition.OUT_OF_RANGE,
+    429: Disposition.RETRYABLE,
+    501: Disposition.REJECTED,
+    505: Disposition.REJECTED,
+    507: Disposition.REJECTED,
 }
 
 
-def meaning(reply: Reply) -> Meaning:
+def meaning(reply: Response) -> Disposition:
     """What is known after ``reply`` to a single request."""
     status, code = reply.status, reply.code
     if status is None:
         if _BEYOND in reply.message:
-            return Meaning.BEYOND
+            return Disposition.OUT_OF_RANGE
         if reply.message.startswith("TLS:"):
-            return Meaning.REFUSED
+            return Disposition.REJECTED
         # Without a connection nothing was sent. Everything else may have been served.
-        return Meaning.BUSY if reply.kind == "Connect" or reply.is_about_credentials else Meaning.LOST
+        return Disposition.RETRYABLE if reply.kind == "Connect" or reply.is_about_credentials else Disposition.AMBIGUOUS
     if reply.is_about_credentials:
-        return Meaning.BUSY if status >= 500 or status == 429 else Meaning.REFUSED
+        return Disposition.RETRYABLE if status >= 500 or status == 429 else Disposition.REJECTED
     if code in _NO_BUCKET or code in _FULL:
-        return Meaning.REFUSED
+        return Disposition.REJECTED
     if status in {412, 304} or code in _SURELY_TAKEN:
-        return Meaning.EXISTS
+        return Disposition.EXISTS
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     # A gateway may answer any of these for a server that went on working, and a 200 may carry an error.
     if status >= 500 or status in {200, 408} or code == "RequestTimeout":
-        return Meaning.LOST
-    return Meaning.REFUSED
+        return Disposition.AMBIGUOUS
+    return Disposition.REJECTED
 
 
-def reply_error(reply: Reply, verb: str, where: str, *, in_doubt: bool = False) -> EosLogError:
+def response_error(reply: Response, verb: str, where: str, *, in_doubt: bool = False) -> EosLogError:
     """The error for a request that has failed for good: ``verb`` is what was tried on ``where``.
 
     ``in_doubt``: it changes something, and one of its tries may have done so, or may yet.
@@ -213,17 +213,17 @@ def reply_error(reply: Reply, verb: str, where: str, *, in_doubt: bool = False) 
             "nothing that belongs to it before"
         )
     if reply.is_about_credentials:
-        kind = StorePermissionError if meaning(reply) is Meaning.REFUSED else StoreUnavailableError
+        kind = StorePermissionError if meaning(reply) is Disposition.REJECTED else StoreUnavailableError
         return kind(
             f"{said}. No credentials were found in settings or environment, and this machine's own service gives none: "
             "set them, or give this machine a role. Nothing was done"
         )
-    if meaning(reply) is Meaning.REFUSED:
+    if meaning(reply) is Disposition.REJECTED:
         return _refusal(reply, said)
     return StoreUnavailableError(f"{said}. Nothing was done: see to the network and the store, and try again")
 
 
-def _refusal(reply: Reply, said: str) -> EosLogError:
+def _refusal(reply: Response, said: str) -> EosLogError:
     status, code = reply.status, reply.code
     if status is None:
         return StorageError(

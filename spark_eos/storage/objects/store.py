@@ -26,7 +26,7 @@ from spark_eos.errors import (
     OutcomeUnknownError,
 )
 from spark_eos.storage.forks import generation
-from spark_eos.storage.group_channel import Meeting, meeting_on_this_machine
+from spark_eos.storage.group_channel import GroupChannel, local_group_channel
 from spark_eos.storage.object_names import (
     MAX_NAME_BYTES,
     PROBES,
@@ -37,7 +37,7 @@ from spark_eos.storage.object_names import (
     is_legal_name,
 )
 from spark_eos.storage.objects.clients import Location, check_process, connect, endpoint_of
-from spark_eos.storage.objects.responses import Meaning, Reply, meaning, read_reply, reply_error
+from spark_eos.storage.objects.responses import Disposition, Response, meaning, read_response, response_error
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
@@ -64,7 +64,7 @@ _LIST_PAGE = 1000
 _MAKING = frozenset({"create", "overwrite", "upload"})
 """They need nothing to be there."""
 
-_AGAIN = frozenset({Meaning.BUSY, Meaning.LOST, Meaning.CONFLICT})
+_AGAIN = frozenset({Disposition.RETRYABLE, Disposition.AMBIGUOUS, Disposition.CONFLICT})
 
 
 class ObjectStore(Store):
@@ -74,7 +74,7 @@ class ObjectStore(Store):
     """
 
     is_local = False
-    knows_its_own = False  # What this module does not send twice, a proxy may.
+    has_exact_conflicts = False  # What this module does not send twice, a proxy may.
 
     def __init__(
         self,
@@ -218,9 +218,9 @@ class ObjectStore(Store):
 
     # -- Remove and replace -----------------------------------------------------------------------------
 
-    def meeting(self, name: str) -> Meeting | None:
+    def group_channel(self, name: str) -> GroupChannel | None:
         # A copy of the log has the same name and perhaps the same URL, elsewhere.
-        return meeting_on_this_machine(f"{endpoint_of(self._location, self._settings)} {self.url}", name)
+        return local_group_channel(f"{endpoint_of(self._location, self._settings)} {self.url}", name)
 
     def delete(self, name: str) -> None:
         key = self._key(name)
@@ -283,15 +283,17 @@ class ObjectStore(Store):
             except (TypeError, AttributeError):
                 raise  # Our own mistake, and no reply.
             except Exception as error:  # noqa: BLE001  (the library's errors have no common root)
-                reply = read_reply(error)
+                reply = read_response(error)
             # From here on outside of the block: the library's texts must not hang on to ours.
             what = meaning(reply)
-            if what is Meaning.EXISTS and conflict is None:
-                what = Meaning.CONFLICT  # Nothing was asked on a condition.
-            in_doubt = in_doubt or (changes and what is Meaning.LOST)
-            if what is Meaning.BEYOND and beyond is not None:
+            if what is Disposition.EXISTS and conflict is None:
+                what = Disposition.CONFLICT  # Nothing was asked on a condition.
+            in_doubt = in_doubt or (changes and what is Disposition.AMBIGUOUS)
+            if what is Disposition.OUT_OF_RANGE and beyond is not None:
                 return beyond  # type: ignore[no-any-return]  # it is what the caller wants for a T
-            if what is Meaning.EXISTS or (what is Meaning.CONFLICT and conflict is not None and conflict()):
+            if what is Disposition.EXISTS or (
+                what is Disposition.CONFLICT and conflict is not None and conflict()
+            ):
                 raise ObjectExistsError(
                     f"{self._where(name)}: cannot {verb}: it exists already; read it to see whose it is"
                 )
@@ -306,17 +308,17 @@ class ObjectStore(Store):
         try:
             return call()
         except Exception as error:  # noqa: BLE001  (the library's errors have no common root)
-            reply = read_reply(error)
-        certain = meaning(reply) is Meaning.REFUSED and not reply.was_retried
+            reply = read_response(error)
+        certain = meaning(reply) is Disposition.REJECTED and not reply.was_retried
         raise self._failure(reply, "upload", name, in_doubt=ends and not certain)
 
-    def _failure(self, reply: Reply, verb: str, name: str, *, in_doubt: bool = False) -> EosLogError:
-        if meaning(reply) is Meaning.ABSENT and verb not in _MAKING:
+    def _failure(self, reply: Response, verb: str, name: str, *, in_doubt: bool = False) -> EosLogError:
+        if meaning(reply) is Disposition.NOT_FOUND and verb not in _MAKING:
             return ObjectNotFoundError(
                 f"{self._where(name)}: there is no such object; check the name and the URL"
             )
         reply = reply._replace(message=self._settings.scrub(reply.message))
-        return reply_error(reply, verb, self._where(name), in_doubt=in_doubt)
+        return response_error(reply, verb, self._where(name), in_doubt=in_doubt)
 
     def _patiently(self) -> Any:
         """A client that tries again by itself: for what is many requests, each of which may be repeated."""

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 import pyarrow as pa
 
 from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError
-from spark_eos.storage.group_channel import FileMeeting, Meeting
+from spark_eos.storage.group_channel import FileGroupChannel, GroupChannel
 from spark_eos.storage.object_names import TEMP_FOLDER, check_name, check_prefix, check_range, is_legal_name
 from spark_eos.storage.posix.direct_io import Pieces
 from spark_eos.storage.posix.files import (
@@ -48,7 +48,7 @@ class PosixStore(Store):
     """
 
     is_local = True
-    knows_its_own = True  # By the link count, see `_link`.
+    has_exact_conflicts = True  # By the link count, see `_link`.
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = self.url = os.path.abspath(root)
@@ -226,7 +226,7 @@ class PosixStore(Store):
             finally:
                 os.close(file)
 
-    def settle(self, name: str) -> None:
+    def ensure_durable(self, name: str) -> None:
         """As `Store.settle`: who linked the name may not have lived to sync its folder."""
         folder = os.path.dirname(self._path(name))
         with _translated("sync", folder):
@@ -338,8 +338,8 @@ class PosixStore(Store):
         with self._temporary() as temp, _translated("look at", temp.path):
             return os.stat(temp.path).st_ctime_ns // 1_000_000
 
-    def meeting(self, name: str) -> Meeting:
-        return FileMeeting(os.path.join(self._temp_folder, f"meeting-{name}"))
+    def group_channel(self, name: str) -> GroupChannel:
+        return FileGroupChannel(os.path.join(self._temp_folder, f"meeting-{name}"))
 
     def discard_leftovers(self, older_than_s: float) -> int:
         """Remove temporary files not written to for ``older_than_s`` seconds; returns how many.

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from spark_eos.testing.chaos.campaign import Campaign, Options
-from spark_eos.testing.chaos.nemesis import DEEDS
+from spark_eos.testing.chaos.nemesis import FAULTS
 from spark_eos.testing.chaos.table import by_kind, workload_table
 from spark_eos.testing.chaos.workloads import WORKLOADS, chosen
 
@@ -38,7 +38,7 @@ def main() -> int:
         action="extend",
         nargs="+",
         default=[],
-        choices=[*DEEDS],
+        choices=[*FAULTS],
         help="do these alone (default: all)",
     )
     parser.add_argument("--keep", action="store_true", help="leave the logs and all output where they are")

@@ -20,7 +20,7 @@ from spark_eos.testing.chaos.commands import MAINTAINER, Commands
 from spark_eos.testing.chaos.disk import SmallDisk
 from spark_eos.testing.chaos.final_read import Comparison, struck
 from spark_eos.testing.chaos.maintenance import DELETE_DELAY_MS, INTERVAL, done_by, last_pass
-from spark_eos.testing.chaos.nemesis import Mischief, Scene
+from spark_eos.testing.chaos.nemesis import Nemesis, Scene
 from spark_eos.testing.chaos.readers import Visible, Watcher, consumed, partition, places
 from spark_eos.testing.chaos.table import Line
 from spark_eos.testing.chaos.workloads import DRIVERS, INPUTS, LOGS, Query, Workload
@@ -48,7 +48,7 @@ class Options:
     pause_s: float = 4.0
     """Between two deeds, on average."""
     deeds: tuple[str, ...] = ()
-    """Only these of `spark_eos.testing.chaos.nemesis.DEEDS`."""
+    """Only these of `spark_eos.testing.chaos.nemesis.FAULTS`."""
 
 
 @dataclass
@@ -155,7 +155,7 @@ class Campaign:
                 )
                 actor.heard = self._checkpoints.heard
 
-    def _strike(self, mischief: Mischief) -> None:
+    def _strike(self, mischief: Nemesis) -> None:
         options = self._options
         began = time.monotonic()
         next_at = began
@@ -227,12 +227,12 @@ class Campaign:
         self._actors.append(actor)
         return actor
 
-    def _mischief(self) -> Mischief:
+    def _mischief(self) -> Nemesis:
         lost = next((actor for actor in self._actors if actor.name == "lost"), None)
         scene = Scene(
             self._actors, self._cluster, self._checkpoints, lost, self._disk, self._logs.get("fenced")
         )
-        return Mischief(scene, self._options.seed, self._options.deeds)
+        return Nemesis(scene, self._options.seed, self._options.deeds)
 
     # -- how far it is ------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class Campaign:
 
     # -- verdict ------------------------------------------------------------------------------------
 
-    def _compare(self, mischief: Mischief, *, drained: bool) -> Outcome:
+    def _compare(self, mischief: Nemesis, *, drained: bool) -> Outcome:
         for actor in self._actors:
             actor.end()
         for watcher in self._watchers.values():

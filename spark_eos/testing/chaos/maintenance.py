@@ -13,7 +13,7 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import NOTHING, Maintainer
 from spark_eos.maintenance.verify.verify import Finding, Verdict, verify
 
-__all__ = ["DELETE_DELAY_MS", "INTERVAL", "MIN_AGE_S", "Upkeep", "done_by", "last_pass"]
+__all__ = ["DELETE_DELAY_MS", "INTERVAL", "MIN_AGE_S", "BackgroundMaintenance", "done_by", "last_pass"]
 
 INTERVAL = 50
 """Entries from one snapshot to the next."""
@@ -26,7 +26,7 @@ MIN_AGE_S = 120
 
 
 @dataclass
-class Upkeep:
+class BackgroundMaintenance:
     """Steps of maintenance that had something to do, by name, and steps that failed."""
 
     done: Counter[str] = field(default_factory=Counter)
@@ -37,9 +37,9 @@ class Upkeep:
         return f"{done or 'nothing'} done, {self.failed} failed"
 
 
-def done_by(outputs: Iterable[Path]) -> Upkeep:
+def done_by(outputs: Iterable[Path]) -> BackgroundMaintenance:
     """What `eoslog maintain --json` has said in these files; a line that a kill has cut off does not count."""
-    found = Upkeep()
+    found = BackgroundMaintenance()
     for path in outputs:
         for line in path.read_text("utf-8", "replace").splitlines():
             if not (line.startswith("{") and line.endswith("}")):

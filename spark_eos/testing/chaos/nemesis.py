@@ -17,7 +17,7 @@ from spark_eos.testing.chaos.disk import SmallDisk
 from spark_eos.testing.chaos.workloads import GROUP
 from spark_eos.testing.processes import send
 
-__all__ = ["DEEDS", "Mischief", "Scene"]
+__all__ = ["FAULTS", "Nemesis", "Scene"]
 
 FREEZE_S = (6.0, 9.0)
 """Longer than every timeout: sessions and transactions 2.5 s, Spark's network 5 s."""
@@ -25,7 +25,7 @@ RIVAL_S = 240.0
 """The longest freeze: until its successor has taken over, or so long."""
 FULL_S = (8.0, 16.0)
 
-DEEDS = {
+FAULTS = {
     "kill client": 24,
     "kill maintainer": 8,
     "kill driver": 10,
@@ -56,12 +56,12 @@ class Scene:
     """The log of the query whose checkpoint two drivers use."""
 
 
-class Mischief:
+class Nemesis:
     """Strikes when `strike` is called; `tick` ends what has to end again. ``only``: these deeds, not all."""
 
     def __init__(self, scene: Scene, seed: int, only: Sequence[str] = ()) -> None:
         self._scene = scene
-        self._names = [name for name in DEEDS if not only or name in only]
+        self._names = [name for name in FAULTS if not only or name in only]
         self._chance = random.Random(seed)
         self.done: Counter[str] = Counter()
         self._frozen: list[tuple[Actor, Run | None, Frozen]] = []
@@ -100,7 +100,7 @@ class Mischief:
     def strike(self, only: str | None = None) -> str | None:
         """One deed (``only``: of that beginning); what it was, None if there was nobody to do it to."""
         names = [name for name in self._names if only is None or name.startswith(only)] or self._names
-        (name,) = self._chance.choices(names, [DEEDS[name] for name in names])
+        (name,) = self._chance.choices(names, [FAULTS[name] for name in names])
         done = self._deeds[name]()
         if not done:
             return None

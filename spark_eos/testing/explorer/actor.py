@@ -20,7 +20,7 @@ from spark_eos.errors import CommitOutcomeUnknownError, RetriableError
 from spark_eos.log import paths
 from spark_eos.log.commit import loop, tail
 from spark_eos.log.commit.loop import Committed, Propose
-from spark_eos.log.expiration import Sweeper
+from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Store
@@ -275,7 +275,7 @@ class ExploredLog(Log):
         name = paths.entry(max(self.state.seq, 0), self.state.entries_per_folder)
         # The entry behind which the exploration begins was read: it is no step to look at it again.
         self._tail._anchor.has_read(self.state, self.store.identity(name))  # noqa: SLF001
-        self._parts.sweeper = Sweeper(self.commit, self.store, self.clock, self.time)
+        self._parts.sweeper = ExpirationTask(self.commit, self.store, self.clock, self.time)
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
         request_id = request_id or self.clock.unique()

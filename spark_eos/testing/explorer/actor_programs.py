@@ -10,7 +10,7 @@ from contextlib import suppress
 import pyarrow as pa
 
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.clients.producer.producer_session import initialise
+from spark_eos.clients.producer.producer_session import init_producer_id
 from spark_eos.clients.producer.sender import Sender
 from spark_eos.errors import (
     AbortableError,
@@ -179,7 +179,7 @@ def repeating(actor: Actor) -> None:
     actor.note(name, UNKNOWN)
     try:
         begun = log.clock.unique()
-        made = actor.patiently(lambda: initialise(log, None, 1000, writer=actor.name, request_id=begun))
+        made = actor.patiently(lambda: init_producer_id(log, None, 1000, writer=actor.name, request_id=begun))
         stamp: ProducerStamp = made.results[0]
         (file,) = staged(log, name.removeprefix("value "))
         batches = tuple(batch._replace(base_sequence=0) for batch in file.batches)

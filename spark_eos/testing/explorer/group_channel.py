@@ -8,13 +8,13 @@ from unittest import mock
 
 from spark_eos.errors import EosLogError, ObjectExistsError
 from spark_eos.log.commit import group
-from spark_eos.storage.group_channel import Meeting
+from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.testing.explorer.store import MEETING, ExploredStore
 
-__all__ = ["ExploredMeeting", "impatient"]
+__all__ = ["ExploredGroupChannel", "impatient"]
 
 
-class ExploredMeeting(Meeting):
+class ExploredGroupChannel(GroupChannel):
     """An actor's place in it: objects of the store that are no objects of the log.
 
     Everybody is in company from the start. A lead whose owner died is not free again: so it is that of one who
@@ -26,7 +26,7 @@ class ExploredMeeting(Meeting):
         self._own = f"{MEETING}request-{who}"
         self._leads = False
 
-    def take_lead(self) -> bool:
+    def try_lead(self) -> bool:
         if not self._leads:
             try:
                 self._store.create(f"{MEETING}lead", b"")
@@ -37,31 +37,31 @@ class ExploredMeeting(Meeting):
         self._leads = True
         return True
 
-    def leave(self) -> None:
+    def release_lead(self) -> None:
         if self._leads:
             self._leads = False
             self._done(lambda: self._store.delete(f"{MEETING}lead"))
 
-    def led(self) -> int:
+    def leader_token(self) -> int:
         return 1
 
-    def hand_over(self, data: bytes) -> bool:
+    def submit(self, data: bytes) -> bool:
         return self._done(lambda: self._store.overwrite(self._own, data))
 
-    def take_back(self) -> bool:
+    def withdraw(self) -> bool:
         return self._done(lambda: self._store.delete(self._own))
 
-    def handed_over(self) -> Iterator[bytes]:
+    def submissions(self) -> Iterator[bytes]:
         with suppress(EosLogError):
             for info in self._store.list(f"{MEETING}request-"):
                 if info.name != self._own:
                     with suppress(EosLogError):
                         yield bytes(self._store.read(info.name))
 
-    def announce(self, seq: int, data: bytes) -> None:
+    def publish(self, seq: int, data: bytes) -> None:
         self._done(lambda: self._store.overwrite(f"{MEETING}entry-{seq}", data))
 
-    def announced(self, seq: int) -> bytes | None:
+    def published(self, seq: int) -> bytes | None:
         try:
             return bytes(self._store.read(f"{MEETING}entry-{seq}"))
         except EosLogError:
@@ -78,5 +78,5 @@ class ExploredMeeting(Meeting):
 
 def impatient() -> AbstractContextManager[object]:
     """Surroundings in which nobody looks more than twice whether whoever leads is done."""
-    wait_s = 0.7 * group.PATIENCE_S
+    wait_s = 0.7 * group.LEADER_TIMEOUT_S
     return mock.patch.multiple(group, _SHORTEST_S=wait_s, _LONGEST_S=wait_s)

@@ -63,7 +63,7 @@ class Scenario:
             return impatient()
         if not self.maintained:
             return nullcontext()
-        return mock.patch.multiple(sealing, PIECE_ROWS=2, FAN_OUT=2)
+        return mock.patch.multiple(sealing, PAGE_ROWS=2, FAN_OUT=2)
 
     def start(self) -> Start:
         """The log with its topic, and whatever was done ``before``."""

@@ -20,7 +20,7 @@ from spark_eos.testing.explorer.history import Chain, Chains
 from spark_eos.testing.explorer.state_fingerprint import Cast, Position, Transition
 from spark_eos.testing.explorer.store import MEETING, Call, Object, digest, effect
 
-__all__ = ["Late", "Moment", "SharedNameError", "Start", "Step", "World"]
+__all__ = ["ClockReading", "Late", "SharedNameError", "Start", "Step", "World"]
 
 _MISFORTUNES: Mapping[str, tuple[str, ...]] = {
     "create": ("refused", "unheard", "delayed", "doubled"),
@@ -52,7 +52,7 @@ class Start(NamedTuple):
     state: State
 
 
-class Moment:
+class ClockReading:
     """What the store holds, what is under way, and where everybody stands. Is never changed."""
 
     __slots__ = ("chain", "key", "late", "objects", "positions", "sum")
@@ -98,7 +98,7 @@ class Step(NamedTuple):
     token: str
     who: int
     fault: bool
-    moment: Moment
+    moment: ClockReading
     story: tuple[str, ...]
     takes_back: bool
 
@@ -127,13 +127,18 @@ class World:
         self._users: dict[str, tuple[int, int]] = {}
         """Who uses a data file: the number of the actor, and his life."""
         positions = tuple(one.position for one in self.cast.first())
-        self.start = Moment(Map(start.objects), 0, (), positions, self.chains.of(start.objects))
+        self.start = ClockReading(Map(start.objects), 0, (), positions, self.chains.of(start.objects))
         self._remember(self.start.chain, self.start.objects)
 
     # -- Choices ----------------------------------------------------------------------------------------
 
     def steps(
-        self, moment: Moment, *, faults: bool, last: int = -1, positions: Sequence[Position] | None = None
+        self,
+        moment: ClockReading,
+        *,
+        faults: bool,
+        last: int = -1,
+        positions: Sequence[Position] | None = None,
     ) -> Iterator[Step]:
         """What can happen next, misfortunes last; first of all that ``last`` goes on.
 
@@ -152,7 +157,7 @@ class World:
                 for kind in _kinds(moment, call):
                     yield self._answered(moment, position, thread, call, kind)
 
-    def step(self, moment: Moment, token: str) -> Step:
+    def step(self, moment: ClockReading, token: str) -> Step:
         """The step of that name. Raises `ValueError` if it is not possible now."""
         who, _, kind = token.partition(".")
         if who == "late" and kind.isdigit() and int(kind) < len(moment.late):
@@ -164,7 +169,7 @@ class World:
         possible = ", ".join(one.token for one in self.steps(moment, faults=True))
         raise ValueError(f"{token!r} is not possible at this point; possible are {possible or 'no steps'}")
 
-    def alone(self, moment: Moment, position: Position) -> bool:
+    def alone(self, moment: ClockReading, position: Position) -> bool:
         """Whether nothing that others do can change what his next steps do, nor be changed by it.
 
         So is a thread that takes a lock of its process, an answer that cannot be another one any more (entries, and
@@ -173,7 +178,7 @@ class World:
         """
         return bool(position.calls) and all(self._is_alone(moment, call) for _, call in position.calls)
 
-    def _is_alone(self, moment: Moment, call: Call) -> bool:
+    def _is_alone(self, moment: ClockReading, call: Call) -> bool:
         if call.operation == "lock":
             return True
         if call.name.startswith(MEETING):
@@ -187,7 +192,7 @@ class World:
             return False  # What is under way may be this file, or an entry that lists it.
         return call.operation in _CHANGES or (there and call.operation in {"read", "size"})
 
-    def _landed(self, moment: Moment, number: int) -> Step:
+    def _landed(self, moment: ClockReading, number: int) -> Step:
         name, body = moment.late[number]
         rest = moment.late[:number] + moment.late[number + 1 :]
         put = None if name in moment.objects else (name, body)
@@ -195,7 +200,9 @@ class World:
         what = f"create {name} takes effect" if put else "void"
         return Step(f"late.{number}", -1, False, then, (f"late.{number}: {what}",), False)
 
-    def _answered(self, moment: Moment, position: Position, thread: int, call: Call, token: str) -> Step:
+    def _answered(
+        self, moment: ClockReading, position: Position, thread: int, call: Call, token: str
+    ) -> Step:
         kind = token.removesuffix(_LATE)
         put, drop, late = None, None, moment.late
         answer: object = None
@@ -230,12 +237,12 @@ class World:
 
     def _then(
         self,
-        moment: Moment,
+        moment: ClockReading,
         positions: tuple[Position, ...],
         put: tuple[str, Object] | None,
         drop: str | None,
         late: tuple[Late, ...],
-    ) -> Moment:
+    ) -> ClockReading:
         objects, total, chain = moment.objects, moment.sum, moment.chain
         if put is not None:
             name = put[0]
@@ -252,14 +259,14 @@ class World:
             objects = objects.delete(drop)
         if late:  # Entries are never deleted, so a taken slot stays taken: a create there is void.
             late = tuple(one for one in late if not (_is_entry(one.name) and one.name in objects))
-        return Moment(objects, total, late, positions, chain)
+        return ClockReading(objects, total, late, positions, chain)
 
     def _remember(self, chain: Chain, objects: Map[str, Object]) -> None:
         """See what is committed in the log while it is there: files may be deleted that were rolled since."""
         if self._maintained and chain.values is None and all(name in objects for name in chain.files):
             chain.committed(objects)
 
-    def _check_user(self, moment: Moment, position: Position, call: Call) -> None:
+    def _check_user(self, moment: ClockReading, position: Position, call: Call) -> None:
         """See that a data file is the business of one life of one actor alone, if nobody deletes."""
         if self._deletes or not call.name.startswith(DATA):
             return
@@ -272,7 +279,7 @@ class World:
             raise SharedNameError(f"{position.name} uses {call.name} ({call.operation}), as others do")
 
 
-def _kinds(moment: Moment, call: Call) -> Iterator[str]:
+def _kinds(moment: ClockReading, call: Call) -> Iterator[str]:
     """The misfortunes that can befall the call now."""
     if call.operation == "lock":
         return  # Death of a process is seen at its calls of the store: nothing outside changes meanwhile.

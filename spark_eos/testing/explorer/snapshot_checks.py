@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from spark_eos.log import paths
-from spark_eos.protocol.encoding.index_pages import encode_piece
+from spark_eos.protocol.encoding.index_pages import encode_page
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
-from spark_eos.protocol.index import Piece
+from spark_eos.protocol.index import IndexPage
 from spark_eos.protocol.state import State
 from spark_eos.testing.explorer.history import Chain
 from spark_eos.testing.explorer.store import Object
@@ -53,8 +53,8 @@ def _pieces(state: State) -> Iterator[tuple[str, bytes]]:
     while waiting:
         piece = waiting.pop()
         assert piece.content is not None, "a chain forgets nothing"
-        yield paths.piece(piece), encode_piece(piece.content)
-        waiting += [part for part in piece.content if isinstance(part, Piece)]
+        yield paths.piece(piece), encode_page(piece.content)
+        waiting += [part for part in piece.content if isinstance(part, IndexPage)]
 
 
 def _retired(chain: Chain, objects: Mapping[str, Object]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from spark_eos.testing.explorer.actor import (
     Role,
     Told,
 )
-from spark_eos.testing.explorer.group_channel import ExploredMeeting
+from spark_eos.testing.explorer.group_channel import ExploredGroupChannel
 from spark_eos.testing.explorer.store import Call, ExploredStore, Object, digest
 
 __all__ = ["Cast", "NondeterministicActorError", "Position", "Transition"]
@@ -100,7 +100,7 @@ class Cast:
         self.positions = 0
         self._roles = tuple(roles)
         self._state = state
-        self._store = ExploredStore(objects, ExploredMeeting if meets else None, ages=ages)
+        self._store = ExploredStore(objects, ExploredGroupChannel if meets else None, ages=ages)
         self._roots: dict[bytes, Transition] = {}
         self._living: OrderedDict[Position, Actor] = OrderedDict()
 

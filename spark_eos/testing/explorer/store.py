@@ -12,9 +12,9 @@ import greenlet
 import pyarrow as pa
 
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
-from spark_eos.storage.group_channel import Meeting
+from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
-from spark_eos.storage.uploads import gathered
+from spark_eos.storage.uploads import buffered
 
 __all__ = ["MEETING", "Asking", "Call", "ExploredStore", "Object", "digest", "effect"]
 
@@ -83,7 +83,7 @@ class ExploredStore(Store):
     def __init__(
         self,
         objects: MutableMapping[str, Object],
-        meets: Callable[[ExploredStore, str], Meeting] | None = None,
+        meets: Callable[[ExploredStore, str], GroupChannel] | None = None,
         *,
         ages: bool = False,
     ) -> None:
@@ -98,7 +98,7 @@ class ExploredStore(Store):
         self._ask(Call.of("create", name, Object(pa.py_buffer(body), digest(body))))
 
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
-        return gathered(lambda body: self.create(name, body))
+        return buffered(lambda body: self.create(name, body))
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         found = self._ask(Call.of("read", name, None, offset, length))
@@ -131,7 +131,7 @@ class ExploredStore(Store):
         body = bytes(data)
         self._ask(Call.of("overwrite", name, Object(pa.py_buffer(body), digest(body))))
 
-    def meeting(self, name: str) -> Meeting | None:
+    def group_channel(self, name: str) -> GroupChannel | None:
         running = greenlet.getcurrent()
         if self._meets is None or not isinstance(running, Asking):
             return None

@@ -12,7 +12,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Recorder
 from spark_eos.testing.simulator.clock import SimulatedClock
-from spark_eos.testing.simulator.outcomes import Told
+from spark_eos.testing.simulator.outcomes import Outcomes
 from spark_eos.testing.simulator.spark_calls import Call
 from spark_eos.testing.simulator.store import SimulatedStore
 from spark_eos.testing.simulator.world import Process, World
@@ -86,7 +86,7 @@ class Stage:
         self.recorder = Recorder(lambda: world.now)
         self.operations = operations
         self.chance = world.random
-        self.told: list[Told] = []
+        self.told: list[Outcomes] = []
         self.done: list[Done] = []
         self.began: list[Began] = []
         self.drivers: list[tuple[dict[int, Any], list[Call]]] = []

@@ -7,7 +7,7 @@ from collections import Counter
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import check
 from spark_eos.testing.simulator.context import AUTO, INPUT, OUTPUT, PARTITIONS, SHARED, Stage
-from spark_eos.testing.simulator.log_checker import Referee
+from spark_eos.testing.simulator.log_checker import LogChecker
 from spark_eos.testing.simulator.spark_calls import UnknownCallError
 from spark_eos.testing.simulator.spark_calls import check as check_order
 
@@ -16,7 +16,7 @@ __all__ = ["judge"]
 _QUERY = "query"
 
 
-def judge(stage: Stage, referee: Referee, problems: list[str], *, copying: bool) -> Counter[str]:
+def judge(stage: Stage, referee: LogChecker, problems: list[str], *, copying: bool) -> Counter[str]:
     """Add to ``problems`` what was promised and did not hold; what was refused or unknown, by kind."""
     found = len(referee.problems)
     if referee.state.open_transactions:
@@ -32,7 +32,7 @@ def judge(stage: Stage, referee: Referee, problems: list[str], *, copying: bool)
     return answers
 
 
-def _check_copies(stage: Stage, referee: Referee, problems: list[str]) -> None:
+def _check_copies(stage: Stage, referee: LogChecker, problems: list[str]) -> None:
     """Everything is copied, once, from where the copying began; and what was one behind the other still is."""
     begins = stage.begins
     for began in stage.began[:1]:
@@ -71,7 +71,7 @@ def _check_orders(stage: Stage, problems: list[str]) -> None:
             problems.append(str(error))
 
 
-def _check_followers(stage: Stage, referee: Referee, problems: list[str]) -> None:
+def _check_followers(stage: Stage, referee: LogChecker, problems: list[str]) -> None:
     """What a group with auto-commit has passed was given to one of its members."""
     for number, rows in referee.everything(SHARED).items():
         passed = referee.book.farthest.get((AUTO, (SHARED, number)), 0)
@@ -82,7 +82,7 @@ def _check_followers(stage: Stage, referee: Referee, problems: list[str]) -> Non
             )
 
 
-def _check_batches(stage: Stage, referee: Referee, problems: list[str]) -> None:
+def _check_batches(stage: Stage, referee: LogChecker, problems: list[str]) -> None:
     """What a driver noted as done is in the log, as it planned it, and it has fenced those before it."""
     for done in stage.done:
         what = f"batch {done.batch_id} of run {done.run_id}"
@@ -99,7 +99,7 @@ def _check_batches(stage: Stage, referee: Referee, problems: list[str]) -> None:
             problems.append(f"{what} was said to be done to a run whose successor had finished it")
 
 
-def _check_promises(stage: Stage, referee: Referee, problems: list[str]) -> None:
+def _check_promises(stage: Stage, referee: LogChecker, problems: list[str]) -> None:
     found = referee.everything(SHARED)
     final = {TopicPartition(SHARED, number): found[number] for number in range(PARTITIONS[SHARED])}
     report = check(stage.recorder.history, partitions_read_fully=final)

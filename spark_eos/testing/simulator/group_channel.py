@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from spark_eos.storage.group_channel import ANNOUNCED, FRESH_S, LED_S, Meeting
+from spark_eos.storage.group_channel import ANNOUNCED, LEADER_TTL_S, SUBMISSION_TTL_S, GroupChannel
 from spark_eos.testing.simulator.world import Process, World
 
-__all__ = ["Place", "SimulatedMeeting"]
+__all__ = ["Place", "SimulatedGroupChannel"]
 
 
 @dataclass
 class Place:
     """What all of them see."""
 
-    leader: SimulatedMeeting | None = None
-    led_by: SimulatedMeeting | None = None
+    leader: SimulatedGroupChannel | None = None
+    led_by: SimulatedGroupChannel | None = None
     led_at: float = 0.0
     led: int = 0
-    requests: dict[SimulatedMeeting, bytes] = field(default_factory=dict)
+    requests: dict[SimulatedGroupChannel, bytes] = field(default_factory=dict)
     entries: dict[int, tuple[int, float, bytes]] = field(default_factory=dict)
 
 
-class SimulatedMeeting(Meeting):
+class SimulatedGroupChannel(GroupChannel):
     """One process's place in it. In bad weather a lock is had twice, and nobody knows what a write has come to."""
 
     def __init__(self, world: World, place: Place) -> None:
@@ -31,7 +31,7 @@ class SimulatedMeeting(Meeting):
         self._place = place
         self._process: Process = world.current()
 
-    def take_lead(self) -> bool:
+    def try_lead(self) -> bool:
         leader = self._place.leader
         if leader is None or leader._process.dead or leader._process.ended:  # noqa: SLF001  (its own class)
             self._place.leader = self
@@ -40,40 +40,40 @@ class SimulatedMeeting(Meeting):
             self._place.led_by, self._place.led_at = self, self._world.now
         return self._place.leader is self or self._world.strikes("lost")
 
-    def leave(self) -> None:
+    def release_lead(self) -> None:
         if self._place.leader is self:
             self._place.leader = None
 
-    def led(self) -> int:
+    def leader_token(self) -> int:
         place = self._place
-        of_late = self._world.now - place.led_at < LED_S and not self._world.strikes("lost")
+        of_late = self._world.now - place.led_at < LEADER_TTL_S and not self._world.strikes("lost")
         return place.led if of_late and place.led_by is not self else 0
 
-    def hand_over(self, data: bytes) -> bool:
+    def submit(self, data: bytes) -> bool:
         if self._world.strikes("lost"):
             return False
         self._place.requests[self] = data
         self._world.note("handed over")
         return not self._world.strikes("reply_lost")
 
-    def take_back(self) -> bool:
+    def withdraw(self) -> bool:
         if self._world.strikes("lost"):
             return False
         self._place.requests.pop(self, None)
         return not self._world.strikes("reply_lost")
 
-    def handed_over(self) -> Iterator[bytes]:
+    def submissions(self) -> Iterator[bytes]:
         found = [data for meeting, data in self._place.requests.items() if meeting is not self]
         self._world.random.shuffle(found)
         self._world.note(f"found {len(found)} handed over")
         return iter(found)
 
-    def announce(self, seq: int, data: bytes) -> None:
+    def publish(self, seq: int, data: bytes) -> None:
         if not self._world.strikes("lost"):
             self._place.entries[seq % ANNOUNCED] = (seq, self._world.now, data)
 
-    def announced(self, seq: int) -> bytes | None:
+    def published(self, seq: int) -> bytes | None:
         told, at, data = self._place.entries.get(seq % ANNOUNCED, (-1, 0.0, b""))
-        if told < seq or self._world.now - at > FRESH_S:
+        if told < seq or self._world.now - at > SUBMISSION_TTL_S:
             return None
         return data if told == seq else b""

@@ -19,7 +19,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.invariants import InvariantError, apply_checked
-from spark_eos.protocol.rules import Rejected, apply, behind, judged_by
+from spark_eos.protocol.rules import Rejected, apply, judged_by, state_after
 from spark_eos.protocol.rules.fate import is_repeatable
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import EMPTY, State
@@ -27,12 +27,12 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Store
 from spark_eos.testing.simulator.clock import EPOCH_MS
 from spark_eos.testing.simulator.context import COPIERS, INPUT, OUTPUT
-from spark_eos.testing.simulator.outcomes import Told
+from spark_eos.testing.simulator.outcomes import Outcomes
 from spark_eos.testing.simulator.producer_model import Rows
-from spark_eos.testing.simulator.reference_model import Book
+from spark_eos.testing.simulator.reference_model import ReferenceModel
 from spark_eos.testing.simulator.store import SimulatedStore
 
-__all__ = ["Referee"]
+__all__ = ["LogChecker"]
 
 _ROUNDED_MS = 2000
 """What times in whole seconds may differ."""
@@ -41,7 +41,7 @@ _ENOUGH = 5
 """Problems after which a log is not read on: one mistake brings many."""
 
 
-class Referee:
+class LogChecker:
     """Reads the whole log of a world. ``state`` is its end, ``accepted`` where each request went."""
 
     def __init__(self, store: SimulatedStore, begins: Mapping[int, int] | None = None) -> None:
@@ -51,7 +51,7 @@ class Referee:
         self.entries = 0
         self.problems: list[str] = []
         self.accepted: dict[bytes, tuple[int, tuple[Any, ...]]] = {}
-        self.book = Book(self._say)
+        self.book = ReferenceModel(self._say)
         self.rejected = 0
         self._unchecked = 0
         self._store = store
@@ -76,7 +76,7 @@ class Referee:
             stepwise = judged_by(before, entry.rules)
             for request in entry.requests:
                 stepwise = self._request(stepwise, request, self._landed(self._seq))
-            if behind(stepwise, entry) != after:
+            if state_after(stepwise, entry) != after:
                 self._say("its requests one by one come to something else")
             self._check_time(after)
             self.state, self.entries = after, self.entries + 1
@@ -179,7 +179,7 @@ class Referee:
                 rows += _texts(self._store.inner, self.state, fetch)
         return found
 
-    def compare(self, answers: Sequence[Told]) -> Counter[str]:
+    def compare(self, answers: Sequence[Outcomes]) -> Counter[str]:
         """What everybody was told, against what is in the log; what unknown outcomes turned out to be."""
         outcomes: Counter[str] = Counter()
         last = {told.request_id: told for told in answers}

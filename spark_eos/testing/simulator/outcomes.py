@@ -11,10 +11,10 @@ from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log.commit.loop import Committed, Committer, Propose
 from spark_eos.testing.simulator.world import World
 
-__all__ = ["Told", "listening"]
+__all__ = ["Outcomes", "listening"]
 
 
-class Told(NamedTuple):
+class Outcomes(NamedTuple):
     """The answer to one request, ``at`` the world's time (s).
 
     ``seq`` is None if it was refused for certain, or nobody knows.
@@ -33,7 +33,7 @@ class Told(NamedTuple):
 
 
 @contextmanager
-def listening(world: World, hear: Callable[[Told], None]) -> Iterator[None]:
+def listening(world: World, hear: Callable[[Outcomes], None]) -> Iterator[None]:
     """Hear every answer that a commit loop gives, to whomever. Who is killed while it waits is told nothing."""
     original = Committer.commit
 
@@ -41,14 +41,14 @@ def listening(world: World, hear: Callable[[Told], None]) -> Iterator[None]:
         self: Committer, propose: Propose, *, writer: str = "", request_id: bytes | None = None
     ) -> Committed:
         own = request_id or self._clock.unique()
-        hear(Told(own, world.now, writer, None, unknown=True))
+        hear(Outcomes(own, world.now, writer, None, unknown=True))
         try:
             done = original(self, propose, writer=writer, request_id=own)
         except EosLogError as error:
             unknown = isinstance(error, CommitOutcomeUnknownError)
-            hear(Told(own, world.now, writer, None, error=type(error).__name__, unknown=unknown))
+            hear(Outcomes(own, world.now, writer, None, error=type(error).__name__, unknown=unknown))
             raise
-        hear(Told(own, world.now, writer, done.seq, done.results))
+        hear(Outcomes(own, world.now, writer, done.seq, done.results))
         return done
 
     with mock.patch.object(Committer, "commit", commit):

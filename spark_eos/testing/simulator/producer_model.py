@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Account", "Position", "Rows"]
+__all__ = ["Position", "ProducerModel", "Rows"]
 
 Rows = tuple[str, int, int]
 """Where a batch of rows landed: id of the topic, number of the partition, first offset."""
@@ -13,7 +13,7 @@ Position = tuple[str, int]
 
 
 @dataclass
-class Account:
+class ProducerModel:
     """One producer id. ``decided`` are its transactions that ended, by number: True if committed."""
 
     epoch: int

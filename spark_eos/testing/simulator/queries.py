@@ -25,7 +25,7 @@ from spark_eos.errors import (
 from spark_eos.log.data import prefetch
 from spark_eos.log.log import Log
 from spark_eos.spark.sink import checkpoint, proof, task
-from spark_eos.testing.inline_executor import AtOnce
+from spark_eos.testing.inline_executor import InlineExecutor
 from spark_eos.testing.simulator.context import GivenUp, Stage
 from spark_eos.testing.simulator.driver import LOCATION, Files, QueryFailed, Run, TaskContext
 from spark_eos.testing.simulator.memory import remembering
@@ -52,7 +52,7 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
     ) -> Log:
         log: Log = world.current().query.log
         log.follow(max_age_s)
-        return log if upkeep else log.without_upkeep()
+        return log if upkeep else log.without_maintenance()
 
     def text(path: Path) -> str | None:
         files: Files = world.current().query.files
@@ -71,7 +71,7 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
         mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
         mock.patch.object(sender, "threading", _Threading),
         mock.patch.object(heartbeat, "threading", _Threading),
-        mock.patch.object(prefetch, "ThreadPoolExecutor", AtOnce),
+        mock.patch.object(prefetch, "ThreadPoolExecutor", InlineExecutor),
         remembering() if memory else nullcontext(),
     ):
         yield

@@ -17,12 +17,12 @@ from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 from spark_eos.testing.simulator.context import RAW
-from spark_eos.testing.simulator.producer_model import Account, Position, Rows
+from spark_eos.testing.simulator.producer_model import Position, ProducerModel, Rows
 
-__all__ = ["Book"]
+__all__ = ["ReferenceModel"]
 
 
-class Book:
+class ReferenceModel:
     """What the accepted requests so far have come to.
 
     ``batches`` are the micro-batches by transactional id, query and number; ``runs`` when each query run was
@@ -30,7 +30,7 @@ class Book:
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.accounts: dict[int, Account] = {}
+        self.accounts: dict[int, ProducerModel] = {}
         self.named: dict[str, int] = {}
         self.offsets: dict[str, dict[Position, int]] = {}
         self.farthest: dict[tuple[str, Position], int] = {}
@@ -78,7 +78,7 @@ class Book:
             self._must(action.producer_id not in self._ids, f"producer id {action.producer_id} is not new")
             self._must(action.epoch == 0, f"producer {action.producer_id} begins at epoch {action.epoch}")
             self._ids.add(action.producer_id)
-            account = Account(action.epoch, name, action.timeout_ms)
+            account = ProducerModel(action.epoch, name, action.timeout_ms)
             self.accounts[action.producer_id] = account
             if name is not None:
                 self.named[name] = action.producer_id
@@ -97,7 +97,7 @@ class Book:
             account.runs.append(action.run_id or "")
             self.runs.setdefault(action.run_id or "", self._now)
 
-    def _ongoing(self, stamp: ProducerStamp, what: str) -> Account | None:
+    def _ongoing(self, stamp: ProducerStamp, what: str) -> ProducerModel | None:
         """The account in whose open transaction something happens; it may begin here."""
         account = self._fenced(stamp, what)
         if account is None:
@@ -114,7 +114,7 @@ class Book:
             account.number, account.is_open, account.opened_at = stamp.number, True, self._now
         return account
 
-    def _fenced(self, stamp: ProducerStamp, what: str) -> Account | None:
+    def _fenced(self, stamp: ProducerStamp, what: str) -> ProducerModel | None:
         account = self.accounts.get(stamp.producer_id)
         self._must(account is not None, f"{what} of producer {stamp.producer_id}, which nobody knows")
         if account is not None:
@@ -194,7 +194,7 @@ class Book:
         self._decide(account, commit=False)
         account.epoch += 1
 
-    def _decide(self, account: Account, *, commit: bool) -> None:
+    def _decide(self, account: ProducerModel, *, commit: bool) -> None:
         account.decided[account.number] = commit
         account.is_open, account.last_ms = False, self._now_ms
         if commit:
@@ -225,7 +225,7 @@ class Book:
                 self._must(name not in self._last, f"query {name} expired")
                 self.events["expired transactional ids"] += 1
 
-    def _idle(self, producer_id: int, account: Account, least_ms: int) -> None:
+    def _idle(self, producer_id: int, account: ProducerModel, least_ms: int) -> None:
         self._must(not account.is_open, f"producer {producer_id} expired with an open transaction")
         idle_ms = self._now_ms - account.last_ms
         self._must(idle_ms >= least_ms, f"producer {producer_id} expired after {idle_ms} ms")

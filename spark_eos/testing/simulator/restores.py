@@ -23,7 +23,7 @@ from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.state import State
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.store import SimulatedStore
-from spark_eos.testing.simulator.world import Process, Weather, World
+from spark_eos.testing.simulator.world import FaultProfile, Process, World
 
 __all__ = ["Restored", "restored"]
 
@@ -82,7 +82,7 @@ def restored(seed: int) -> Restored:
     """Run the world of ``seed``."""
     chance = random.Random(seed)
     rate = chance.choice([0.0, 0.003, 0.02])
-    world = World(seed, Weather(freeze=rate, lost=rate / 2, reply_lost=rate / 2))
+    world = World(seed, FaultProfile(freeze=rate, lost=rate / 2, reply_lost=rate / 2))
     found, store = Restored(seed), _Folder(world)
     cast = _Cast(world, store, found, chance)
     world.calm = True

@@ -22,7 +22,7 @@ from spark_eos.testing.requests import RandomRequests
 from spark_eos.testing.simulator.context import COPIERS, INPUT, RAW, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
-__all__ = ["Actions", "forger", "play", "usurper"]
+__all__ = ["Actions", "impersonator", "play", "rogue_producer"]
 
 Actions = tuple[a.Action, ...]
 
@@ -30,26 +30,35 @@ _HELD = 12
 """Requests that a forger keeps to send again."""
 
 
-def forger(stage: Stage, name: str) -> Callable[[Process], None]:
+def rogue_producer(stage: Stage, name: str) -> Callable[[Process], None]:
     """One of several that share a transactional id, each with its own view of the log."""
 
     def body(process: Process) -> None:
         try:
-            forger = _Forger(stage, process, name)
-            play(stage, process, forger.verbs())
+            rogue_producer = _RogueProducer(stage, process, name)
+            play(stage, process, rogue_producer.verbs())
         except GivenUp:
             return
 
     return body
 
 
-def usurper(stage: Stage) -> Callable[[Process], None]:
+def impersonator(stage: Stage) -> Callable[[Process], None]:
     """Speaks for others only: members of groups, and whoever has a transaction open."""
 
     def body(process: Process) -> None:
         try:
-            forger = _Forger(stage, process, "usurper")
-            play(stage, process, [*[forger.usurp] * 4, forger.hurry, forger.echo, forger.forget])
+            rogue_producer = _RogueProducer(stage, process, "usurper")
+            play(
+                stage,
+                process,
+                [
+                    *[rogue_producer.usurp] * 4,
+                    rogue_producer.hurry,
+                    rogue_producer.echo,
+                    rogue_producer.forget,
+                ],
+            )
         except GivenUp:
             return
 
@@ -66,7 +75,7 @@ def play(stage: Stage, process: Process, verbs: Sequence[Callable[[], None]]) ->
             stage.world.note(f"was refused: {type(error).__name__}: {error}")
 
 
-class _Forger:
+class _RogueProducer:
     def __init__(self, stage: Stage, process: Process, name: str) -> None:
         self.stage, self.process, self.name = stage, process, name
         self.chance = stage.chance

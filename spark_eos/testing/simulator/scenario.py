@@ -36,14 +36,14 @@ from spark_eos.testing.simulator.driver import Files
 from spark_eos.testing.simulator.final_checks import judge
 from spark_eos.testing.simulator.followers import follower, onlooker
 from spark_eos.testing.simulator.foreign import foreign_query
-from spark_eos.testing.simulator.log_checker import Referee
+from spark_eos.testing.simulator.log_checker import LogChecker
 from spark_eos.testing.simulator.outcomes import listening
 from spark_eos.testing.simulator.producers import idempotent, transactional
 from spark_eos.testing.simulator.queries import query, surroundings
 from spark_eos.testing.simulator.readers import reader
-from spark_eos.testing.simulator.rogue_clients import forger, usurper
+from spark_eos.testing.simulator.rogue_clients import impersonator, rogue_producer
 from spark_eos.testing.simulator.store import SimulatedObjectStore, SimulatedStore
-from spark_eos.testing.simulator.world import Process, Weather, World
+from spark_eos.testing.simulator.world import FaultProfile, Process, World
 
 __all__ = ["Outcome", "Plan", "simulate"]
 
@@ -75,7 +75,7 @@ class Plan:
     """All that a run depends on. ``settings`` are those of the whole log."""
 
     seed: int
-    weather: Weather
+    weather: FaultProfile
     cast: tuple[str, ...]
     operations: int = 1000
     """Calls of the store in bad weather; afterwards it is calm, and everybody comes to an end."""
@@ -115,12 +115,12 @@ class Plan:
             cast.append("sweeper-of-all")
         if len(settings) > 2:
             cast.append("administrator-of-all")
-        weather, memory = Weather.of(chance), chance.random() < 0.9
+        weather, memory = FaultProfile.of(chance), chance.random() < 0.9
         interval = chance.choice([2, 3, 5, 8, *[UNSEALED] * 4])
         # That rests on clocks, so nobody sets them back and forth then.
         forget = interval != UNSEALED and not weather.jump and chance.random() < 0.5
         remote = chance.random() < 0.5
-        if remote and weather != Weather() and chance.random() < 0.5:
+        if remote and weather != FaultProfile() and chance.random() < 0.5:
             weather = replace(weather, conflict=chance.choice([0.02, 0.1, 0.4]))
         start = "earliest"
         if copying == "query" and "query-amnesiac" not in cast:
@@ -199,7 +199,7 @@ def simulate(plan: Plan) -> Outcome:
     with ExitStack() as stack:
         stack.enter_context(surroundings(world, memory=plan.memory and plan.interval == UNSEALED))
         if plan.interval != UNSEALED:
-            stack.enter_context(mock.patch.multiple(sealing, PIECE_ROWS=3, FAN_OUT=2))
+            stack.enter_context(mock.patch.multiple(sealing, PAGE_ROWS=3, FAN_OUT=2))
         if plan.forget:
             stack.enter_context(mock.patch.object(tail, "AWAY_S", FORGET_S / 4))
             stack.enter_context(mock.patch.object(name_deletion, "LEAST_S", FORGET_S))
@@ -211,7 +211,7 @@ def simulate(plan: Plan) -> Outcome:
         for role in plan.cast:
             _employ(run, role)
         problems = _play(run)
-        referee = Referee(store, stage.begins)
+        referee = LogChecker(store, stage.begins)
         referee.replay()
         problems += referee.problems
         answers: Counter[str] = Counter()
@@ -299,8 +299,8 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "uncommitted": lambda: reader(stage, READ_UNCOMMITTED),
         "follower": lambda: follower(stage, role),
         "onlooker": lambda: onlooker(stage),
-        "forger": lambda: forger(stage, "forged"),
-        "usurper": lambda: usurper(stage),
+        "forger": lambda: rogue_producer(stage, "forged"),
+        "usurper": lambda: impersonator(stage),
         "foreign": lambda: foreign_query(stage),
     }
     return parts[kind]()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 
 from spark_eos.testing.simulator.scenario import Plan
-from spark_eos.testing.simulator.world import Weather
+from spark_eos.testing.simulator.world import FaultProfile
 
 __all__ = ["shrink"]
 
@@ -40,6 +40,6 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, remote=False)
     for role in plan.cast:
         yield replace(plan, cast=tuple(other for other in plan.cast if other != role))
-    for trouble in fields(Weather):
+    for trouble in fields(FaultProfile):
         if getattr(plan.weather, trouble.name):
             yield replace(plan, weather=replace(plan.weather, **{trouble.name: 0.0}))

@@ -16,11 +16,11 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.log import paths
-from spark_eos.storage.group_channel import Meeting
+from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo
 from spark_eos.testing.simulator.clock import EPOCH_MS
-from spark_eos.testing.simulator.group_channel import Place, SimulatedMeeting
+from spark_eos.testing.simulator.group_channel import Place, SimulatedGroupChannel
 from spark_eos.testing.simulator.world import Killed, World
 from spark_eos.testing.wrapped_store import WrappedStore
 
@@ -65,8 +65,8 @@ class SimulatedStore(WrappedStore):
 
         self._call("delete", name, effect)
 
-    def meeting(self, name: str) -> Meeting:
-        return SimulatedMeeting(self._world, self._places.setdefault(name, Place()))
+    def group_channel(self, name: str) -> GroupChannel:
+        return SimulatedGroupChannel(self._world, self._places.setdefault(name, Place()))
 
     def age_s(self, name: str) -> float | None:
         """By the store's own clock, which says whole seconds. Only of entries."""
@@ -83,7 +83,7 @@ class SimulatedStore(WrappedStore):
         """The world's time, in whole seconds."""
         return self._call("now_ms", "", lambda: EPOCH_MS + math.floor(self._world.now + self._phase_s) * 1000)
 
-    def settle(self, name: str) -> None:
+    def ensure_durable(self, name: str) -> None:
         """Nothing: what is in memory is as durable as it gets."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -92,7 +92,7 @@ class SimulatedStore(WrappedStore):
         return iter(found)
 
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
-        reading = operation in {"read", "size", "age_s", "now_ms", "list", "settle"}
+        reading = operation in {"read", "size", "age_s", "now_ms", "list", "ensure_durable"}
         return (self._read if reading else self._change)(operation, name, effect)
 
     # -- Trouble ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 
 import greenlet
 
-__all__ = ["Killed", "Process", "Weather", "World"]
+__all__ = ["FaultProfile", "Killed", "Process", "World"]
 
 
 _YEAR_MS = 31_536_000_000
@@ -29,7 +29,7 @@ class Killed(BaseException):
 
 
 @dataclass(frozen=True)
-class Weather:
+class FaultProfile:
     """How often things go wrong, as probabilities for each call of the store.
 
     ``lost`` the request never arrives, ``reply_lost`` it is done and nobody hears, ``delayed`` it is done later
@@ -49,28 +49,28 @@ class Weather:
     jump: float = 0.0
 
     @staticmethod
-    def of(chance: random.Random) -> Weather:
+    def of(chance: random.Random) -> FaultProfile:
         """Some runs are calm, some have one kind of trouble, some have all of it."""
-        names = [field.name for field in fields(Weather)]
+        names = [field.name for field in fields(FaultProfile)]
         kind = chance.random()
         if kind < 0.1:
-            return Weather()
+            return FaultProfile()
         if kind < 0.4:
             name = chance.choice(names)
             # Who is killed at every fifth call comes to nothing.
             rates = [0.005, 0.01, 0.03] if name == "kill" else [0.01, 0.05, 0.2]
-            return Weather(**{name: chance.choice(rates)})
+            return FaultProfile(**{name: chance.choice(rates)})
         heavy = chance.choice([0.002, 0.01, 0.03])
-        return Weather(**{name: heavy * chance.random() * 2 for name in names})
+        return FaultProfile(**{name: heavy * chance.random() * 2 for name in names})
 
 
 class World:
     """Runs processes until all have ended or ``operations`` calls of the store were made."""
 
-    def __init__(self, seed: int, weather: Weather | None = None) -> None:
+    def __init__(self, seed: int, weather: FaultProfile | None = None) -> None:
         self.seed = seed
         self.random = random.Random(seed)
-        self.weather = Weather.of(self.random) if weather is None else weather
+        self.weather = FaultProfile.of(self.random) if weather is None else weather
         self.now = 0.0
         self.operations = 0
         self.faults: dict[str, int] = {}
