@@ -42,7 +42,9 @@ class Found(NamedTuple):
         )
 
 
-def writers(count: int, seconds: float, *, handles: int, scale: float = 1.0, upkeep: bool = True) -> Found:
+def writers(
+    count: int, seconds: float, *, handles: int, scale: float = 1.0, maintenance: bool = True
+) -> Found:
     """So many transactional producers, each in a thread, on so many handles of one log: a handle is a process."""
     inner = MemoryStore()
     Admin(Log.create(inner)).create_topic("t")
@@ -54,7 +56,7 @@ def writers(count: int, seconds: float, *, handles: int, scale: float = 1.0, upk
 
     def write(number: int) -> None:
         try:
-            config = {"transactional.id": f"writer-{number}", "log.upkeep.enable": upkeep}
+            config = {"transactional.id": f"writer-{number}", "auto.maintenance.enable": maintenance}
             producer = Producer(logs[number % handles], config)
             producer.init_transactions()
             ready.wait()

@@ -101,7 +101,7 @@ def typed(folder):
 
 
 @scenario
-def in_company(folder):
+def in_group(folder):
     """Behind others who have the lead, and then ahead of them."""
     from spark_eos import Producer
     from spark_eos.log.log import Log
@@ -132,9 +132,9 @@ def snapshot(folder):
         for _ in range(12):
             producer.send("t", b"value")
             producer.flush()
-        log.upkeep.snapshot()
-        log.upkeep.retire(log.state, 100)
-    assert log.upkeep.retired(log.state)
+        log.maintenance.snapshot()
+        log.maintenance.retire(log.state, 100)
+    assert log.maintenance.retired(log.state)
 
 
 @scenario

@@ -289,7 +289,7 @@ def invalid_txn_state(env):
 def invalid_pid_mapping(env):
     producer = env.producer()
     env.clock.now += 7 * 86_400
-    env.log.sweep(everything=True)
+    env.log.expire_overdue(everything=True)
     yield partial(run, producer, "x")
     yield producer.close
     yield partial(run, env.producer(), "y")

@@ -307,15 +307,15 @@ def blocks(world, name, value):
         return refusal(lambda: producer.send("t", b"x").result(timeout=60) and None)
 
 
-def upkeep_done(world, name, value):
+def maintenance_done(world, name, value):
     world.topic()
     done = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: done.append(state.seq))
         if "producer" in name:
-            world.fill(b"1", log_upkeep_enable=value)
+            world.fill(b"1", auto_maintenance_enable=value)
         else:
-            with world.reader(group_id="g", log_upkeep_enable=value) as reader:
+            with world.reader(group_id="g", auto_maintenance_enable=value) as reader:
                 reader.commit({AT: 0})
     return bool(done)
 
@@ -370,8 +370,8 @@ PRODUCERS = {
     "delivery.timeout.ms": Effect(gives_up_after, {"10000": 10.0, "60000": 60.0}),
     "enable.idempotence": Effect(taken, {"true": None, "false": ConfigError}),
     "linger.ms": Effect(lingering, {"0": True, "60000": False}),
-    "log.upkeep.enable": Effect(
-        lambda world, _, value: upkeep_done(world, "producer", value), {"true": True, "false": False}
+    "auto.maintenance.enable": Effect(
+        lambda world, _, value: maintenance_done(world, "producer", value), {"true": True, "false": False}
     ),
     "max.block.ms": Effect(blocks, {"0": StoreUnavailableError, "60001": None}),
     "max.in.flight.requests.per.connection": Effect(taken, {"1": None, "5": ConfigError}),
@@ -529,8 +529,8 @@ CONSUMERS = {
     "group.instance.id": Effect(instance, {"": None, "one": "one"}),
     "heartbeat.interval.ms": Effect(many_beats, {"10": True, "60000": False}),
     "isolation.level": Effect(values_seen, {"read_committed": [], "read_uncommitted": [b"open"]}),
-    "log.upkeep.enable": Effect(
-        lambda world, _, value: upkeep_done(world, "consumer", value), {"true": True, "false": False}
+    "auto.maintenance.enable": Effect(
+        lambda world, _, value: maintenance_done(world, "consumer", value), {"true": True, "false": False}
     ),
     "max.poll.interval.ms": Effect(
         lambda *given: in_group_after(*given, polls=False), {"5000": False, "60000": True}

@@ -22,11 +22,11 @@ as fast as they can: commits per second of all together, and how long one takes.
 where each write takes 5 ms longer, as on a disk that is attached by the network, and once on a store whose every
 request takes 100 ms longer, as far away stores do.
 
-Those who write at the same time share entries (docs/design/0006-company.md). In a folder on a quick disk the 16 are
-bound by the processors where there are two: one process alone keeps three quarters of a core busy, so that two cores
-could give 2.6 times its commits at the most, if nobody had to know what the others write; but each applies all entries.
-Where a write takes longer they commit many times as much. Before entries were shared the 16 committed 0.16 times as
-much as one.
+Processes that write at the same time share entries (docs/design/0006-group-commit.md). In a folder on a quick disk
+the 16 are bound by the processors where there are two: one process alone keeps three quarters of a core busy, so that
+two cores could give 2.6 times its commits at the most, if nobody had to know what the others write; but each applies
+all entries. Where a write takes longer they commit many times as much. Before entries were shared the 16 committed
+0.16 times as much as one.
 """
 
 COUNTS = (1, 4, 16)

@@ -1,4 +1,4 @@
-"""What makes up a handle on a log: its tail, its commit loop, its upkeep. In a forked process they are made anew."""
+"""What a handle on a log consists of: tail, commit loop, maintenance. A forked process makes them anew."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Components:
         self.time = Timekeeper(store, clock)
         self.time.saw(state)
         self.committer = Committer(store, self.tail, clock, self.retry, self.time)
-        self.upkeep = BackgroundMaintenance(store, snapshots, clock, self._is_same, self.tail.check)
-        self.sweeper = ExpirationTask(self.committer.commit, store, clock, self.time)
+        self.maintenance = BackgroundMaintenance(store, snapshots, clock, self._is_same, self.tail.check)
+        self.expiration_task = ExpirationTask(self.committer.commit, store, clock, self.time)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`."""

@@ -30,12 +30,12 @@ EXPIRY_INTERVAL_S = 3600.0
 """How often ids and offsets are looked through (Kafka's *.remove.expired.*.cleanup.interval.ms)."""
 
 PAUSE_S = 10.0
-"""How long to leave it to others after it did not work (Kafka's interval of sweeps for transactions)."""
+"""After a failure nothing is tried for so long (Kafka's interval of the check for timed-out transactions)."""
 
 SKEW_MS = 60_000
 """A transaction that began so far in the future, by the log's time, tells nothing but that a clock is wrong."""
 
-_WRITER = "sweep"
+_WRITER = "expiration"
 
 
 @dataclass
@@ -70,12 +70,12 @@ class ExpirationTask:
         self._rest_until = 0.0
         self._next_expiry = clock.monotonic() + EXPIRY_INTERVAL_S
 
-    def sweep(
+    def expire_overdue(
         self, state: State, *, everything: bool = False, trust_clock: bool = False
     ) -> tuple[Action, ...]:
         """End what is over in ``state``; what was ended. With ``everything``, look for old ids at once.
 
-        With ``everything`` errors are raised; else they are logged, and the next sweep waits a little.
+        With ``everything`` errors are raised; else they are logged, and the next expiration waits a little.
         """
         with self._lock:
             now = self._clock.monotonic()

@@ -69,7 +69,7 @@ class Log:
         self.clock = clock
         self._parts = Components(store, clock, retry or Retry(), state, self.is_same)
         self.does_maintenance = True
-        """Whether a commit by this handle is followed by a share of the log's upkeep."""
+        """Whether a commit by this handle is followed by a share of the log's maintenance."""
         self._staged_s = clock.monotonic()
         self._believed_until = clock.monotonic() + _BELIEVED_S
 
@@ -162,12 +162,12 @@ class Log:
         *,
         create: bool = False,
         max_age_s: float = 0.0,
-        upkeep: bool = True,
+        maintenance: bool = True,
     ) -> Log:
         """The handle that everybody in this process uses for the log: what it has read is read once.
 
         Everybody with the same ``settings``: others may be somebody else. Looks for news, as `follow` says of
-        ``max_age_s``. With ``upkeep`` False the handle is one `without_maintenance`, for this caller alone.
+        ``max_age_s``. With ``maintenance`` False the handle is one `without_maintenance`, for this caller alone.
         """
         store = shared_store(url, settings)
         key = (store.url, settings) if settings else store.url
@@ -175,12 +175,12 @@ class Log:
             log = _SHARED.get(key)
             if log is None or not log.is_believed():
                 log = _SHARED[key] = (cls.open_or_create if create else cls.open)(store)
-                return log if upkeep else log.without_maintenance()
+                return log if maintenance else log.without_maintenance()
         log.follow(max_age_s)
-        return log if upkeep else log.without_maintenance()
+        return log if maintenance else log.without_maintenance()
 
     def without_maintenance(self) -> Log:
-        """A handle on the same log, with all that is known of it, whose commits leave upkeep to others."""
+        """A handle on the same log, with all that is known of it, whose commits leave maintenance to others."""
         twin = copy.copy(self)
         twin.does_maintenance = False
         return twin
@@ -210,9 +210,9 @@ class Log:
         return self._parts.committer
 
     @property
-    def upkeep(self) -> BackgroundMaintenance:
+    def maintenance(self) -> BackgroundMaintenance:
         """What keeps the log quick to open."""
-        return self._parts.upkeep
+        return self._parts.maintenance
 
     @property
     def url(self) -> str:
@@ -285,34 +285,36 @@ class Log:
             self._parts.check_repeatable(request_id)
         committed = self._committer.commit(propose, writer=writer, request_id=request_id)
         if self.does_maintenance:
-            self.upkeep.run_slice(committed.state)
+            self.maintenance.run_slice(committed.state)
         return committed
 
-    def sweep(self, *, everything: bool = False, trust_clock: bool = False) -> tuple[Action, ...]:
+    def expire_overdue(self, *, everything: bool = False, trust_clock: bool = False) -> tuple[Action, ...]:
         """End what is over in the state seen last: open transactions past their timeout, old ids and offsets.
 
         Cheap if there is nothing; to be called now and then, by anybody. Returns what was ended. Old ids are
         looked for once an hour, or at once with ``everything``, which also raises what goes wrong. In a log that was
         idle they are at most a day older than its newest entry, or with ``trust_clock`` as old as the store says.
         """
-        return self._parts.sweeper.sweep(self.state, everything=everything, trust_clock=trust_clock)
+        return self._parts.expiration_task.expire_overdue(
+            self.state, everything=everything, trust_clock=trust_clock
+        )
 
     def end_overdue(self) -> State:
-        """`sweep`, by who would have to wait for open transactions; the newest state seen then.
+        """`expiration`, by who would have to wait for open transactions; the newest state seen then.
 
         No error: a reader may not be allowed to write, and others will do it then.
         """
         with suppress(EosLogError):
-            self.sweep()
+            self.expire_overdue()
         return self.state
 
     def due(self, *, trust_clock: bool = False) -> list[Action]:
-        """The ids and offsets that `sweep` would forget with ``everything``."""
-        return self._parts.sweeper.due(self.state, trust_clock=trust_clock)
+        """The ids and offsets that `expiration` would forget with ``everything``."""
+        return self._parts.expiration_task.due(self.state, trust_clock=trust_clock)
 
     def overdue(self) -> list[ExpireTransaction]:
-        """The open transactions that `sweep` would end with ``everything``. Raises what the store raises."""
-        return self._parts.sweeper.overdue(self.state, everything=True)
+        """The open transactions that `expiration` would end with ``everything``. Raises what the store raises."""
+        return self._parts.expiration_task.overdue(self.state, everything=True)
 
     def ensure_topic(
         self,

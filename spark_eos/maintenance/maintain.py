@@ -126,12 +126,12 @@ class Maintainer:
 
     def _snapshot(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("storing a snapshot")
-        behind = log.upkeep.look(log.state)[0] if dry_run else log.upkeep.snapshot()
+        behind = log.maintenance.look(log.state)[0] if dry_run else log.maintenance.snapshot()
         return NOTHING if behind is None else f"{_did(dry_run, 'store')} the state behind entry {behind}"
 
     def _retire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
-        done = log.upkeep.look(log.state)[1] if dry_run else 0
-        while not dry_run and (some := log.upkeep.retire(log.state, _RETIRED_AT_ONCE)):
+        done = log.maintenance.look(log.state)[1] if dry_run else 0
+        while not dry_run and (some := log.maintenance.retire(log.state, _RETIRED_AT_ONCE)):
             done += some
             tell(f"{done} entries retired")
         return f"{_did(dry_run, 'retire')} {_count(done, 'entry', 'entries')}" if done else NOTHING
@@ -174,7 +174,7 @@ class Maintainer:
         ended = (
             [*log.overdue(), *log.due(trust_clock=trust)]
             if dry_run
-            else log.sweep(everything=True, trust_clock=trust)
+            else log.expire_overdue(everything=True, trust_clock=trust)
         )
         named = (
             f"{_did(dry_run, 'end')} {_count(len(ended), 'thing', 'things')} past their time"

@@ -83,7 +83,7 @@ class RetiredNames:
         now_ms = self._log.time.now_ms(self._log.state)
         notes = self._notes.read(state.seq)
         if note:
-            retired = self._log.upkeep.retired(state)
+            retired = self._log.maintenance.retired(state)
             self._notes.add(notes, Milestone(now_ms, retired), self._after_ms)
         return max((one.seq for one in notes if one.time_ms <= now_ms - self._after_ms), default=0)
 

@@ -69,7 +69,7 @@ _OPTIONS: dict[str, _Option] = {
     "compression.lz4.level": _Option(_SINKS, kafkas_own=True),
     "compression.zstd.level": _Option(_SINKS, kafkas_own=True),
     "partitioner.class": _Option(_SINKS, kafkas_own=True),
-    "log.upkeep.enable": _Option(_SINKS),
+    "auto.maintenance.enable": _Option(_SINKS),
     "checkpointLocation": _Option(_STREAM_SINK),
     "queryName": _Option(_STREAM_SINK),
     "allowStateLoss": _Option(_STREAM_SINK),

@@ -77,7 +77,8 @@ class SinkOptions:
 
     ``state_loss`` accepts that a stateful query goes on with a new checkpoint, in which its state is empty.
     ``row_format`` None: the columns decide what a topic is created for.
-    ``include_headers`` False leaves a ``headers`` column out; ``upkeep`` False leaves the log's upkeep to others.
+    ``include_headers`` False leaves a ``headers`` column out; ``maintenance`` False: the log's maintenance is left
+    to other processes.
     """
 
     path: str
@@ -93,7 +94,7 @@ class SinkOptions:
     compression: str | None = None
     partitioner: str | None = None
     include_headers: bool = True
-    upkeep: bool = True
+    maintenance: bool = True
     settings: Settings = NO_SETTINGS
     checkpoint_settings: Settings = NO_SETTINGS
 
@@ -195,7 +196,7 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         compression=chosen(compression, levels),
         partitioner=given.text("partitioner.class"),
         include_headers=given.boolean("includeHeaders", default=True),
-        upkeep=given.boolean("log.upkeep.enable", default=True),
+        maintenance=given.boolean("auto.maintenance.enable", default=True),
         settings=own,
         checkpoint_settings=others,
     )

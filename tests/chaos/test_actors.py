@@ -89,19 +89,19 @@ def test_a_frozen_program_is_not_replaced_and_goes_on(actors):
     actor = actors()
     (run,) = until(lambda: actor.ready, actor)
     scene = Scene([actor], None, None, None, None, None)
-    mischief = Nemesis(scene, 0)
-    assert until(lambda: mischief.strike("freeze client"))
+    nemesis = Nemesis(scene, 0)
+    assert until(lambda: nemesis.strike("freeze client"))
     until(lambda: stopped(run.process.pid))
     assert actor.ready == []
     for _ in range(3):
         actor.tick()
-        mischief.tick()
+        nemesis.tick()
     assert actor.runs == [run]
-    assert mischief.under_way
-    mischief.end()
+    assert nemesis.under_way
+    nemesis.end()
     until(lambda: not stopped(run.process.pid))
     assert actor.ready == [run]
-    assert mischief.freezes == 1
+    assert nemesis.freezes == 1
 
 
 def test_a_freeze_ends_by_its_condition_or_its_time():
@@ -118,9 +118,9 @@ def test_the_same_seed_does_the_same(actors):
         until(lambda actor=actor: actor.ready, actor)
     told = []
     for _ in range(2):
-        mischief = Nemesis(Scene(ready, None, None, None, None, None), 5)
-        told.append([mischief.strike("freeze client") for _ in range(3)])
-        mischief.end()
+        nemesis = Nemesis(Scene(ready, None, None, None, None, None), 5)
+        told.append([nemesis.strike("freeze client") for _ in range(3)])
+        nemesis.end()
     assert told[0] == told[1]
     other = Nemesis(Scene(ready, None, None, None, None, None), 6)
     assert [other.strike("freeze client") for _ in range(3)] != told[0]

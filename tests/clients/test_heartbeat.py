@@ -199,7 +199,7 @@ def test_looking_at_somebody_again_starts_anew(world):
     assert set(beats(one)._watched) == {member_id(two)}
 
 
-def test_an_eviction_without_evidence_is_refused_by_the_log(world):
+def test_an_eviction_without_fate_is_refused_by_the_log(world):
     one, two = gang(world, 2)
     with pytest.raises(InvalidRequestError, match=r"session\.timeout\.ms"):
         world.log.commit(lambda _state: (LeaveGroup("g", (member_id(two),), 44_999),))

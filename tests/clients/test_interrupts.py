@@ -255,7 +255,7 @@ def interrupted_commit(monkeypatch):
     producer.begin_transaction()
     producer.send("t", b"one", partition=0)
     with monkeypatch.context() as patch:
-        patch.setattr(log.upkeep, "run_slice", interrupt)
+        patch.setattr(log.maintenance, "run_slice", interrupt)
         with pytest.raises(KeyboardInterrupt):
             producer.commit_transaction()
     assert [one.value for one in read(log)] == [b"one"]

@@ -219,7 +219,7 @@ def test_a_producer_whose_transaction_others_have_ended_hears_the_rule(late):
     producer, log = late
     log.clock.now += TIMEOUT_MS / 1000
     log.store.now += TIMEOUT_MS / 1000
-    assert len(Log.open(log.store).sweep()) == 1
+    assert len(Log.open(log.store).expire_overdue()) == 1
     with pytest.raises(ProducerFencedError, match="its transaction timed out"):
         producer.commit_transaction()
 

@@ -1,7 +1,6 @@
 """Kafka's tests of expiry: transactions that stay open too long, ids and producer state that nobody uses.
 
-Time is a fake clock's. Somebody else than the producer sweeps: a second handle on the log, as another process
-would have.
+Time is a fake clock's. A second handle on the log, as another process has one, expires what is overdue.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ class Expiring:
     def wait(self, seconds):
         self.clock.now += seconds
 
-    def sweep(self):
+    def expire_overdue(self):
         """What the other process does now and then, with all there is to do."""
         self.other.follow()
-        self.other.sweep(everything=True)
+        self.other.expire_overdue(everything=True)
 
     def producers(self, partition=0):
         return self.admin.describe_producers("t", partition)
@@ -61,9 +60,9 @@ def test_fencing_on_expiry(expiring):
     assert producer.send("t", "1").done() is False
     producer.flush()
     epoch = log.state.producer_of("app").epoch
-    expiring.sweep()
+    expiring.expire_overdue()
     expiring.wait(0.6)
-    expiring.sweep()
+    expiring.expire_overdue()
     future = producer.send("t", "2")
     with pytest.raises(ProducerFencedError):
         producer.flush()
@@ -113,7 +112,7 @@ def test_a_transactional_id_that_has_expired(expiring):
     producer.abort_transaction()
     assert expiring.knows()
     expiring.wait(7 * DAY_S)
-    expiring.sweep()
+    expiring.expire_overdue()
     assert not expiring.knows()
     with pytest.raises(InvalidRequestError):
         expiring.admin.describe_transaction("app")
@@ -144,7 +143,7 @@ def test_the_state_of_a_producer_has_expired_and_its_id_has_not(expiring):
     (before,) = expiring.producers()
     producer.abort_transaction()
     expiring.wait(DAY_S)
-    expiring.sweep()
+    expiring.expire_overdue()
     assert expiring.producers() == []
     assert expiring.knows()
     producer.close()
@@ -169,10 +168,10 @@ def test_the_state_of_an_idempotent_producer(expiring):
             producer.flush()
             assert len(expiring.producers()) == 1
             expiring.wait(DAY_S - 1)
-            expiring.sweep()
+            expiring.expire_overdue()
             assert len(expiring.producers()) == 1
             expiring.wait(1)
-            expiring.sweep()
+            expiring.expire_overdue()
             assert expiring.producers() == []
     assert values(expiring.log) == [b"0", b"1", b"2"]
 
@@ -190,7 +189,7 @@ def test_a_late_writer_of_an_id_that_has_expired_is_refused_however_it_comes(exp
     stamp = log.state.producer_of("app").stamp
     producer.abort_transaction()
     expiring.wait(7 * DAY_S)
-    expiring.sweep()
+    expiring.expire_overdue()
     assert not expiring.knows()
     producer.begin_transaction()
     producer.send("t", "1", partition=0)
@@ -214,7 +213,7 @@ def test_how_long_producers_are_remembered_may_be_changed(expiring):
         producer.send("t", "x", partition=0)
         producer.flush()
         expiring.wait(seconds)
-        expiring.sweep()
+        expiring.expire_overdue()
         return not expiring.producers()
 
     assert not gone_after(100)
@@ -243,13 +242,13 @@ def test_nothing_expires_while_a_transaction_is_open(expiring):
     producer.send_offsets_to_transaction({T0: 0}, "g")
     expiring.admin.alter_log({"producer.id.expiration.ms": 30_000, "transactional.id.expiration.ms": 30_000})
     expiring.wait(50)  # Shorter than the transaction may be open.
-    expiring.sweep()
+    expiring.expire_overdue()
     assert expiring.knows()
     assert len(expiring.producers()) == 1
     producer.commit_transaction()
     assert values(expiring.log) == [b"1"]
     expiring.wait(7 * DAY_S)
-    expiring.sweep()
+    expiring.expire_overdue()
     assert not expiring.knows()
 
 
@@ -267,13 +266,13 @@ def test_timestamps_of_records_have_no_say(expiring, timestamp_ms):
     new.send("t", "new", partition=0, timestamp_ms=timestamp_ms)
     new.commit_transaction()
     expiring.wait(DAY_S - 1)
-    expiring.sweep()
+    expiring.expire_overdue()
     assert len(expiring.producers()) == 1
     for sequence in (0, 1):
         with pytest.raises(ProducerFencedError):
             append(log, stale, b"zombie", sequence=sequence)
     expiring.wait(1)
-    expiring.sweep()
+    expiring.expire_overdue()
     assert expiring.producers() == []
     with pytest.raises(ProducerFencedError):  # the epoch is remembered for as long as the id
         append(log, stale, b"zombie", sequence=0)

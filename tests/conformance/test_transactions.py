@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -17,6 +16,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import InitProducer
+from spark_eos.protocol.replace import replace
 from spark_eos.testing import Fault
 from tests.conformance.helpers import (
     ENTRIES,

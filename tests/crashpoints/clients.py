@@ -382,18 +382,18 @@ def old_things(app):
     )
 
 
-def sweep(app):
+def expire_overdue(app):
     app.patiently(app.log.follow)
-    app.log.sweep()
+    app.log.expire_overdue()
     app.clock.now += 61
-    app.patiently(lambda: app.log.sweep(everything=True))
+    app.patiently(lambda: app.log.expire_overdue(everything=True))
 
 
-def sweep_of_a_client(app):
-    """As clients do it: trouble is only logged, and the next sweep tries again."""
+def expire_overdue_of_a_client(app):
+    """As clients do it: trouble is only logged, and the next expiration tries again."""
     for _ in range(4):
         app.patiently(app.log.follow)
-        app.log.sweep()
+        app.log.expire_overdue()
         app.clock.now += 61
 
 
@@ -450,7 +450,9 @@ SCENARIOS = {
         group_offsets,
     ),
     "delete_group": Scenario(forget_group, group_offsets),
-    "sweep of a timeout": Scenario(sweep, leave_open("p", "q"), check_fenced("p", "q")),
-    "sweep by a client": Scenario(sweep_of_a_client, leave_open("p", "q"), check_fenced("p", "q")),
-    "expiry": Scenario(sweep, old_things, check_expired),
+    "expiration of a timeout": Scenario(expire_overdue, leave_open("p", "q"), check_fenced("p", "q")),
+    "expiration by a client": Scenario(
+        expire_overdue_of_a_client, leave_open("p", "q"), check_fenced("p", "q")
+    ),
+    "expiry": Scenario(expire_overdue, old_things, check_expired),
 }

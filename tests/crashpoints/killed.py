@@ -59,7 +59,7 @@ def maintain(url, _noted):
 
 
 def write(url, noted):
-    """A writer who does all the upkeep that there is, and notes what he was told is in."""
+    """A writer who does all the maintenance that there is, and notes what he was told is in."""
     log = opened(url, b"w")
     log.does_maintenance = True
     for number in range(ROWS, ROWS + MORE):

@@ -42,7 +42,7 @@ def world():
         log.ensure_topic(topic)
         append(log, *range(3), topic=topic, timestamp_ms=1)
     append(log, *range(9))
-    log.upkeep.snapshot()
+    log.maintenance.snapshot()
     roll(log, pieces=2)
     left_behind(log, 100)
     log.commit(lambda state: (DeleteTopic("gone", state.topics["gone"].topic_id),))

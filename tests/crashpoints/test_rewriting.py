@@ -24,7 +24,7 @@ UNKNOWN = (CommitOutcomeUnknownError, OutcomeUnknownError)
 def prepared(**config):
     """A log with an abort, and with keys that are there more than once."""
     world = World(
-        MemoryStore(), upkeep=False, config={name.replace("_", "."): v for name, v in config.items()}
+        MemoryStore(), maintenance=False, config={name.replace("_", "."): v for name, v in config.items()}
     )
     for number in range(8):
         world.transaction((b"k%d" % (number % 3), b"%d" % number), commit=number != 3)

@@ -202,8 +202,8 @@ def make(folder: Path) -> None:
     log.commit(lambda _: (append(many, ProducerStamp(7, 0, 0), files_7),))
     log.commit(lambda _: (a.EndTransaction(ProducerStamp(7, 0, 0), commit=False),))
     Roller(log, tail_rows=1).run()
-    log.upkeep.snapshot()
-    log.upkeep.retire(log.state, 1000)
+    log.maintenance.snapshot()
+    log.maintenance.retire(log.state, 1000)
 
     # Version 4: a transaction that is open in a snapshot, whose first entry is not retired.
     log.commit(lambda _: (a.InitProducer(8, 0, "still open", 60_000),))
@@ -211,8 +211,8 @@ def make(folder: Path) -> None:
     log.commit(lambda _: (append(many, ProducerStamp(8, 0, 0), files_8),))
     for _ in range(3 * 8):
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
-    log.upkeep.snapshot()
-    log.upkeep.retire(log.state, 1000)
+    log.maintenance.snapshot()
+    log.maintenance.retire(log.state, 1000)
 
     # Version 5: names of sources, one of which comes; state; another transactional id.
     here = source._replace(name="0", start=source.end, start_offsets=source.end_offsets)
@@ -246,7 +246,7 @@ def make(folder: Path) -> None:
     assert log.state.time_resets == 1
     while log.state.seq % 8:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
-    log.upkeep.snapshot()
+    log.maintenance.snapshot()
 
 
 def _groups(log: Log) -> None:

@@ -32,14 +32,14 @@ def store():
 
 @pytest.fixture
 def log(store, monkeypatch):
-    """A log that counts as large, whose next entry is a boundary, and whose upkeep has time saved up."""
+    """A log that counts as large, whose next entry is a boundary, and whose maintenance has time saved up."""
     monkeypatch.setattr(snapshots, "LARGE", 2)
     log = Log.create(store, snapshot_interval=3)
     log.does_maintenance = False
     log.ensure_topic("t", 2)
     commit(log)
     log.does_maintenance = True
-    log.upkeep._saved_s = 1.0
+    log.maintenance._saved_s = 1.0
     return log
 
 
@@ -85,7 +85,7 @@ def test_no_commit_waits_for_a_large_snapshot(log, store, monkeypatch):
     held.go_on.set()
     done()
     assert newest_snapshot(store).seq == 3
-    log.upkeep._saved_s = 1.0
+    log.maintenance._saved_s = 1.0
     commit(log)
     done()
     assert newest_snapshot(store).seq == 9
@@ -96,9 +96,9 @@ def test_an_error_in_the_background_is_logged(log, store, caplog):
     store.inject(StoreUnavailableError("away"), "create", f"{paths.SNAPSHOTS}*")
     commit(log)
     done()
-    assert "upkeep of the log failed, and will be tried again: away" in caplog.text
-    log.upkeep._rest_until = 0.0
-    log.upkeep._saved_s = 1.0
+    assert "maintenance of the log failed, and will be tried again: away" in caplog.text
+    log.maintenance._rest_until = 0.0
+    log.maintenance._saved_s = 1.0
     commit(log)
     done()
     assert newest_snapshot(store).seq == 3
@@ -158,7 +158,7 @@ def short(monkeypatch):
 def test_no_commit_encodes_many_rows_that_it_seals(store, monkeypatch):
     log = Log.create(store, snapshot_interval=20)
     log.ensure_topic("t", 1)
-    log.upkeep._saved_s = 1.0
+    log.maintenance._saved_s = 1.0
     encoding = Encoding(monkeypatch)
     rows(log, 30)
     done()
@@ -175,7 +175,7 @@ def test_no_commit_encodes_many_rows_that_it_seals(store, monkeypatch):
 def test_no_follower_encodes_many_rows_while_it_reads(store, monkeypatch):
     log = Log.create(store, snapshot_interval=20)
     log.ensure_topic("t", 1)
-    log.upkeep._saved_s = 1.0
+    log.maintenance._saved_s = 1.0
     reader = Log.open(store)
     encoding = Encoding(monkeypatch)
     for _ in range(42):
@@ -195,7 +195,7 @@ def test_few_sealed_rows_need_no_thread(store, monkeypatch):
     monkeypatch.setattr(snapshots, "LARGE_ROWS", 1000)
     log = Log.create(store, snapshot_interval=20)
     log.ensure_topic("t", 1)
-    log.upkeep._saved_s = 1.0
+    log.maintenance._saved_s = 1.0
     encoding = Encoding(monkeypatch)
     rows(log, 22)
     assert set(encoding.by) == {threading.current_thread().name}
@@ -211,7 +211,7 @@ log.does_maintenance = False
 log.ensure_topic("t", 300)
 log.commit(lambda _: (AlterLog(()),))
 log.does_maintenance = True
-log.upkeep._saved_s = 1.0
+log.maintenance._saved_s = 1.0
 log.commit(lambda _: (AlterLog(()),))
 """
 

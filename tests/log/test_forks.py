@@ -41,15 +41,15 @@ def test_locks_that_other_threads_hold_are_free_in_a_child(tmp_path):
     log = Log.open_or_create(tmp_path)
     parts = log._parts
     held = [parts.committer._turn, parts.committer._queue, parts.tail._lock, parts.pieces._lock]
-    held += [parts.upkeep._lock, parts.sweeper._lock]
+    held += [parts.maintenance._lock, parts.expiration_task._lock]
     for lock in held:
         assert lock.acquire(timeout=10)
 
     def child():
         Log.shared(tmp_path)
         log.commit(topic("t"))
-        log.sweep(everything=True)
-        log.upkeep.retire(log.state, 1)
+        log.expire_overdue(everything=True)
+        log.maintenance.retire(log.state, 1)
         return log.state.seq
 
     with _SHARED_LOCK:

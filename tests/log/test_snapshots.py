@@ -1,4 +1,4 @@
-"""Snapshots, retired entries, and the share of upkeep that writers do."""
+"""Snapshots, retired entries, and the share of maintenance that writers do."""
 
 from __future__ import annotations
 
@@ -557,11 +557,11 @@ def test_a_damaged_piece_is_named(log, store):
         values(another(store))
 
 
-def test_upkeep_never_fails_a_commit(log, store, caplog):
+def test_maintenance_never_fails_a_commit(log, store, caplog):
     store.inject(StoreUnavailableError("away"), "create", f"{paths.SNAPSHOTS}*", times=None)
     with caplog.at_level(logging.WARNING):
         append(log, *range(12))
-    assert "upkeep of the log failed" in caplog.text
+    assert "maintenance of the log failed" in caplog.text
     assert listed(store, paths.SNAPSHOTS) == []
     assert values(log) == [*range(12)]
     store.heal()
@@ -572,24 +572,24 @@ def test_upkeep_never_fails_a_commit(log, store, caplog):
 
 @pytest.mark.parametrize("due", ["entries", "snapshot"])
 def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, due):
-    """A process sleeps between its commit and its upkeep, and finds a folder in which another log is by now."""
+    """A process sleeps between its commit and its maintenance, and finds a folder in which another log is by now."""
     if due == "entries":
         append(log, *range(20))
         log.does_maintenance = False
         append(log, *range(6))
-        log.upkeep.snapshot()
-        assert log.upkeep.look(log.state)[1], "there is something to be retired"
+        log.maintenance.snapshot()
+        assert log.maintenance.look(log.state)[1], "there is something to be retired"
     else:
         log.does_maintenance = False
         append(log, *range(20))
-        assert log.upkeep.look(log.state)[0], "there is a snapshot to be stored"
+        assert log.maintenance.look(log.state)[0], "there is a snapshot to be stored"
     for info in list(store.inner.list("")):
         store.inner.delete(info.name)
     append(created(store.inner, b"z"), *range(40))
     before = {info.name: store.inner.read(info.name) for info in store.inner.list("")}
     log.clock.now += 2
-    log.upkeep.run_slice(log.state)
-    for asked in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 9)):
+    log.maintenance.run_slice(log.state)
+    for asked in (log.maintenance.snapshot, lambda: log.maintenance.retire(log.state, 9)):
         with pytest.raises(NotALogError, match="not there any more: open it again"):
             asked()
     assert {info.name: store.inner.read(info.name) for info in store.inner.list("")} == before

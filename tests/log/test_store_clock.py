@@ -68,7 +68,7 @@ def log(store, clock):
 
 def visit(store, **how):
     """What somebody ends who has just come."""
-    return Log.open(store, FakeClock()).sweep(**how)
+    return Log.open(store, FakeClock()).expire_overdue(**how)
 
 
 def fill(log, count=7):
@@ -93,18 +93,18 @@ def test_who_has_just_come_ends_what_is_past_its_time_by_the_stores_clock(store)
 
 def test_the_store_is_asked_once_and_then_the_own_clock_goes_on(log, store, clock):
     store.now += 40
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     store.now += 10_000  # That clock was set, or the entry put back: who watches knows better.
     clock.now += 19
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     clock.now += 1
-    assert log.sweep() == (ExpireTransaction(STAMP, TIMEOUT_S * 1000),)
+    assert log.expire_overdue() == (ExpireTransaction(STAMP, TIMEOUT_S * 1000),)
     assert store.asked == [paths.entry(3)]
 
 
 def test_every_transaction_has_an_age_of_its_own(log, store):
     store.now += TIMEOUT_S - 1
-    log.sweep()
+    log.expire_overdue()
     log.commit(lambda _: (EndTransaction(STAMP, commit=True),))
     log.commit(lambda _: (CommitOffsets("g", (), STAMP._replace(number=1)),))
     store.now += TIMEOUT_S - 1
@@ -117,16 +117,16 @@ def test_every_transaction_has_an_age_of_its_own(log, store):
 def test_the_entry_in_which_an_open_transaction_began_is_not_retired(log, store):
     """Snapshots go on, and who opens the log from one knows which entry to ask for."""
     fill(log)
-    log.upkeep.snapshot()
-    assert log.upkeep.retire(log.state, 100) == 2
+    log.maintenance.snapshot()
+    assert log.maintenance.retire(log.state, 100) == 2
     assert [store.size(paths.entry(seq)) > 0 for seq in range(5)] == [True, False, False, True, True]
     newcomer = Log.open(store)
     assert newcomer.state.producers[0].started_seq == 3
     store.now += TIMEOUT_S
     assert len(visit(store)) == 1
     fill(log)
-    log.upkeep.snapshot()
-    log.upkeep.retire(log.state, 100)
+    log.maintenance.snapshot()
+    log.maintenance.retire(log.state, 100)
     assert store.size(paths.entry(3)) == 0
 
 
@@ -137,8 +137,8 @@ def test_who_retires_knows_nothing_of_what_began_since(log, store):
     log.commit(lambda _: (CommitOffsets("g", (), STAMP._replace(number=1)),))
     began = log.state.seq
     fill(log)
-    log.upkeep.snapshot()
-    log.upkeep.retire(old, 100)
+    log.maintenance.snapshot()
+    log.maintenance.retire(old, 100)
     assert store.size(paths.entry(old.seq)) == 0
     assert store.size(paths.entry(began)) > 0
 
@@ -146,16 +146,16 @@ def test_who_retires_knows_nothing_of_what_began_since(log, store):
 def test_a_retired_or_deleted_entry_tells_nothing(log, store, clock):
     """Earlier versions retire it: an empty file may be that of another entry, so who watches decides."""
     fill(log)
-    log.upkeep.snapshot()
+    log.maintenance.snapshot()
     store.now += 10 * TIMEOUT_S
     store.retire(paths.entry(3))
     assert visit(store) == ()
     store.delete(paths.entry(3))
     assert visit(store, everything=True) == ()
     clock.now += TIMEOUT_S
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     clock.now += TIMEOUT_S
-    assert len(log.sweep()) == 1
+    assert len(log.expire_overdue()) == 1
 
 
 def test_what_the_answer_takes_does_not_count_twice(log, store, clock):
@@ -169,18 +169,18 @@ def test_what_the_answer_takes_does_not_count_twice(log, store, clock):
         return found
 
     store.age_s = slow
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     clock.now += 19
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     clock.now += 1
-    assert len(log.sweep()) == 1
+    assert len(log.expire_overdue()) == 1
 
 
 def test_a_store_without_a_clock_is_watched_as_ever(log, store, clock):
     store.age_s = lambda _name: None
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     clock.now += TIMEOUT_S
-    assert len(log.sweep()) == 1
+    assert len(log.expire_overdue()) == 1
 
 
 def test_an_answer_that_does_not_come_is_asked_for_again(log, store, clock, caplog):
@@ -192,13 +192,13 @@ def test_an_answer_that_does_not_come_is_asked_for_again(log, store, clock, capl
 
     store.age_s = away
     with caplog.at_level(logging.WARNING):
-        assert log.sweep() == ()
+        assert log.expire_overdue() == ()
     assert "will be tried again: away" in caplog.text
     with pytest.raises(StoreUnavailableError):
-        log.sweep(everything=True)
+        log.expire_overdue(everything=True)
     store.age_s = age_s
     clock.now += 10
-    assert len(log.sweep()) == 1
+    assert len(log.expire_overdue()) == 1
 
 
 # -- Where the question costs requests --------------------------------------------------------------------
@@ -213,7 +213,7 @@ def asks(far, clock, **how):
     """Whether who has just come asks the store, with this wall clock."""
     log = Log.open(far, clock)
     far.inner.asked.clear()
-    log.sweep(**how)
+    log.expire_overdue(**how)
     return bool(far.inner.asked)
 
 
@@ -234,10 +234,10 @@ def test_who_waits_far_away_asks_when_it_may_be_time(far, store, clock):
     store.now, clock.now = 59.0, clock.now + 59
     late = Log.open(far, clock)
     far.clear()
-    assert late.sweep() == ()
+    assert late.expire_overdue() == ()
     assert far.requests == []
     store.now, clock.now = 60.0, clock.now + 1
-    assert late.sweep() == (ExpireTransaction(STAMP, TIMEOUT_S * 1000),)
+    assert late.expire_overdue() == (ExpireTransaction(STAMP, TIMEOUT_S * 1000),)
 
 
 def test_without_an_open_transaction_nothing_is_asked(log, far, clock):

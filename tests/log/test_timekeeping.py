@@ -112,7 +112,7 @@ def assert_alive(log, producer, named):
 
 @pytest.mark.parametrize("by_s", [YEARS_S, -50 * 365 * 86_400.0])
 def test_a_client_that_is_years_off_changes_nothing_for_the_others(tmp_path, by_s):
-    """On a folder, with real clients: it writes, sweeps and maintains; the others go on."""
+    """On a folder, with real clients: it writes, expires what is overdue and maintains; the others go on."""
     url = str(tmp_path / "log")
     right = Log.create(url)
     others = used(right)
@@ -309,7 +309,7 @@ def test_a_log_is_mended(ahead):
         entry_at_time(log, now_ms + HOUR_MS // 2 if now_ms > log.state.timestamp_ms else SYSTEM.now_ms())
         >= seq
     )
-    log.upkeep.snapshot()
+    log.maintenance.snapshot()
     assert Log.open(log.url).state == log.follow()
     Admin(log).alter_log({"offsets.retention.minutes": 1, "producer.id.expiration.ms": 1})
     time.sleep(0.01)
@@ -334,7 +334,7 @@ def test_time_travel_over_the_stretch_that_was_ahead(store, clock):
     log.commit(lambda _: (ResetLogTime(clock.now_ms()),))
     at(1.8e9 + 30, "f")
     at(1.8e9 + 40, "g", "h", "i")
-    log.upkeep.snapshot()
+    log.maintenance.snapshot()
     for time_ms, seq in (
         (times[1][0], times[1][1]),
         (times[5][0], times[5][1]),

@@ -45,10 +45,10 @@ class Clock(FakeClock):
 class World:
     """One process that writes topic ``t``, of one partition."""
 
-    def __init__(self, store, *, config=None, schema=None, partitions=1, interval=4, upkeep=True):
+    def __init__(self, store, *, config=None, schema=None, partitions=1, interval=4, maintenance=True):
         self.store = store
         self.log = Log.create(store, Clock(), Retry(deadline_s=0), snapshot_interval=interval)
-        self.log.does_maintenance = upkeep
+        self.log.does_maintenance = maintenance
         self.log.ensure_topic("t", partitions, config, schema)
         self.numbers = {}
         self.sequences = {}

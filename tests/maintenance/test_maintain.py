@@ -28,7 +28,7 @@ def _small(monkeypatch):
 
 @pytest.fixture
 def log():
-    """A log of whose upkeep nobody has done anything."""
+    """A log of whose maintenance nobody has done anything."""
     log = created(MemoryStore())
     log.does_maintenance = False
     return log
@@ -94,7 +94,7 @@ def test_a_pass_does_everything_in_order(log):
 
 @pytest.mark.parametrize("count", [4, 14])
 def test_a_snapshot_of_somebody_elses_boundary(log, count):
-    """Who created the boundary has died, or does no upkeep."""
+    """Who created the boundary has died, or does no maintenance."""
     append(log, *range(count))
     assert newest_snapshot(log.store) is None
     maintained(log, only=["snapshot"])
@@ -122,7 +122,7 @@ def test_old_snapshots_that_are_left_over_go(log):
     """Who stored the newest one died before it dropped the others."""
     for number in range(4):
         append(log, *range(5 * number, 5 * number + 5))
-        log.upkeep._snapshots.write()
+        log.maintenance._snapshots.write()
     assert len(listed(log, paths.SNAPSHOTS)) == 4
     maintained(log, only=["snapshot"])
     assert listed(log, paths.SNAPSHOTS) == [paths.snapshot(15), paths.snapshot(20)]
@@ -257,11 +257,11 @@ def test_the_share_of_writers_settles_what_another_has_stored(log):
     other = Log.open(store, log.clock)
     append(log, *range(4))
     other.follow()
-    log.upkeep.snapshot()
+    log.maintenance.snapshot()
     append(log, *range(4, 10))
     other.follow()
     assert store.count("ensure_durable", paths.snapshot(5)) == 1
-    assert other.upkeep._snapshots.stored == 5
+    assert other.maintenance._snapshots.stored == 5
 
 
 def test_a_snapshot_that_cannot_be_settled_is_not_counted_on(log):
@@ -269,8 +269,8 @@ def test_a_snapshot_that_cannot_be_settled_is_not_counted_on(log):
     other = Log.open(store, log.clock)
     append(log, *range(4))
     other.follow()
-    log.upkeep.snapshot()
+    log.maintenance.snapshot()
     append(log, *range(4, 10))
     store.ensure_durable = lambda _name: (_ for _ in ()).throw(StoreUnavailableError("down"))
     other.follow()
-    assert other.upkeep._snapshots.stored == -1
+    assert other.maintenance._snapshots.stored == -1

@@ -373,15 +373,15 @@ def test_pieces_that_are_stored_while_they_are_listed_stay(log):
 
     def go_on():
         append(other, *range(20, 60))
-        other.upkeep._snapshots._pieces.save(
+        other.maintenance._snapshots._pieces.save(
             piece for partition in other.state.partitions.values() for piece in partition.index.pieces
         )
 
     log.store.hooks["list"] = (lambda prefix: prefix == paths.INDEX, go_on)
     now(log).run()
     # It was between the two: pieces are saved, and the snapshot that refers to them is not.
-    other.upkeep._snapshots._pieces.save = lambda _: 0
-    assert other.upkeep.snapshot() == 60, "it has stored its pieces before, and now says where they are"
+    other.maintenance._snapshots._pieces.save = lambda _: 0
+    assert other.maintenance.snapshot() == 60, "it has stored its pieces before, and now says where they are"
     assert values(another(log, b"c")) == [*range(60)]
 
 

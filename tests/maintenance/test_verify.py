@@ -48,7 +48,7 @@ from tests.log.fakes import FakeClock
 
 
 class Clock(FakeClock):
-    """A second passes with every look at it, so that there is time for upkeep."""
+    """A second passes with every look at it, so that there is time for maintenance."""
 
     def now_ms(self):
         self.now += 1
@@ -71,7 +71,7 @@ def log(store, request):
     """A log of 44 entries with snapshots behind each fifth; all of them stand or none but entries are there."""
     log = created(store)
     if not request.param:
-        log.upkeep._retirer.step = lambda *_: 0
+        log.maintenance._retirer.step = lambda *_: 0
     append(log, *range(43))
     return log
 
@@ -80,7 +80,7 @@ def log(store, request):
 def whole(store):
     """The same with nothing retired, so that all of it can be replayed."""
     log = created(store)
-    log.upkeep._retirer.step = lambda *_: 0
+    log.maintenance._retirer.step = lambda *_: 0
     append(log, *range(43))
     return log
 
@@ -435,7 +435,7 @@ def forgotten(log, transaction):
 def test_what_was_open_at_a_boundary_and_is_gone_at_the_next(store, quick, what):
     """A quick look sees an open transaction go, or a group with its members: all between is not there for it."""
     log = created(store)
-    log.upkeep._retirer.step = lambda *_: 0
+    log.maintenance._retirer.step = lambda *_: 0
     append(log, 0, 1)
     log.commit(lambda state: (InitProducer(state.next_producer_id, 0, "tx", 60_000),))
     log.commit(lambda _: (JoinGroup("g", "m", ("t",), ("range",), 50), SyncGroup("g", "m", 1)))

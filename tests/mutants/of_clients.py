@@ -27,7 +27,7 @@ _OF_FUTURES = ("tests/clients/test_send_futures.py",)
 _OF_ORDER = ("tests/clients/test_send_order.py",)
 _OF_CONSUMER = ("tests/clients/test_consumer.py",)
 _OF_POSITIONS = ("tests/clients/test_reading_on.py",)
-_OF_DOUBT = ("tests/clients/test_doubt.py",)
+_OF_DOUBT = ("tests/clients/test_in_doubt.py",)
 _OF_GROUPS = ("tests/clients/test_groups.py",)
 
 MUTANTS = (

@@ -1,4 +1,4 @@
-"""Breaks of sealed indexes, segments that are written anew, snapshots, and upkeep."""
+"""Breaks of sealed indexes, segments that are written anew, snapshots, and maintenance."""
 
 from __future__ import annotations
 
@@ -275,9 +275,9 @@ MUTANTS = (
         "a process keeps all in memory that was ever sealed",
         _OF_SNAPSHOTS,
     ),
-    # -- upkeep -----------------------------------------------------------------------------------------
+    # -- maintenance -----------------------------------------------------------------------------------------
     Mutant(
-        "upkeep-of-another-log",
+        "maintenance-of-another-log",
         "spark_eos/log/snapshots/maintenance.py",
         "        if not self._is_same():",
         "        if False:",
@@ -301,28 +301,28 @@ MUTANTS = (
         _OF_SNAPSHOTS,
     ),
     Mutant(
-        "upkeep-fails-commits",
+        "maintenance-fails-commits",
         _UPKEEP,
         "        except Exception as error:  # noqa: BLE001  (the commit that it follows is durable)\n",
         "        except ZeroDivisionError as error:\n",
-        "an error of the upkeep is told as if the commit had failed",
+        "an error of the maintenance is told as if the commit had failed",
         _OF_SNAPSHOTS,
     ),
     Mutant(
-        "upkeep-takes-all-time",
+        "maintenance-takes-all-time",
         _UPKEEP,
         "            if self._saved_s < _SMALLEST_S or now < self._rest_until:",
         "            self._saved_s = 1.0\n            if now < self._rest_until:",
-        "a writer does upkeep in place of its commits",
+        "a writer does maintenance in place of its commits",
         _OF_SNAPSHOTS,
     ),
     Mutant(
-        "upkeep-off-for-all",
+        "maintenance-off-for-all",
         "spark_eos/log/log.py",
         "        twin = copy.copy(self)\n",
         "        twin = self\n",
-        "one client that leaves upkeep to others switches it off for all that share the handle",
-        ("tests/clients/test_upkeep.py",),
+        "one client that leaves maintenance to others switches it off for all that share the handle",
+        ("tests/clients/test_auto_maintenance.py",),
     ),
     # -- settings ---------------------------------------------------------------------------------------
     Mutant(

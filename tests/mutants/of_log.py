@@ -13,8 +13,8 @@ _DERIVED, _STAGING = "spark_eos/log/snapshots/derived.py", "spark_eos/log/data/a
 _OF_REQUESTS = ("tests/spark/test_requests.py",)
 
 _OF_COMMIT = ("tests/log/test_commit.py",)
-_OF_EVIDENCE = ("tests/log/test_evidence.py",)
-_OF_PLAN = ("tests/log/test_plan.py",)
+_OF_FATE = ("tests/log/test_fate.py",)
+_OF_PLAN = ("tests/log/test_planner.py",)
 _OF_SEGMENTS = ("tests/log/test_segments.py",)
 _OF_READING = ("tests/log/test_log.py", "tests/clients/test_consumer.py")
 
@@ -59,7 +59,7 @@ MUTANTS = (
         "        self._retry_until(self._tail.check)\n",
         "",
         "a writer goes on in a history that is gone until it has created an entry there",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "created-entry-not-looked-at",
@@ -67,15 +67,15 @@ MUTANTS = (
         "                    self._tail.check_created(draft.state, entry.seq)\n",
         "",
         "what was created after the files were exchanged is acknowledged",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "reader-waits-on-a-history-that-is-gone",
         "spark_eos/log/commit/tail.py",
-        "                    self._anchor.check(self._state)\n",
+        "                    self._divergence.check(self._state)\n",
         "",
         "a consumer waits for ever for entries of a history that is gone",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "exchanged-entry-taken-for-the-same",
@@ -83,7 +83,7 @@ MUTANTS = (
         "        if not _leads_to(entry, state):",
         "        if False:",
         "another history with as many entries is taken for the one that was read",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "far-store-never-asked",
@@ -91,7 +91,7 @@ MUTANTS = (
         "        if self._clock.monotonic() < self._sure_until and not at_once:",
         "        if not at_once:",
         "a bucket that was put back is never found out",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "far-store-asked-each-time",
@@ -99,7 +99,7 @@ MUTANTS = (
         "        if self._clock.monotonic() < self._sure_until and not at_once:",
         "        if False:",
         "each commit costs a request more where looking is one",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "own-entries-prove-their-history",
@@ -107,7 +107,7 @@ MUTANTS = (
         "        then = self._pinned or state",
         "        then = state",
         "a busy writer looks at what it has written itself in a history that is gone",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "others-entries-prove-their-history",
@@ -115,23 +115,23 @@ MUTANTS = (
         "        elif self._pinned is None:\n            self._pin(state)",
         "        else:\n            self._pin(state)",
         "writers in a history that is gone make each other sure of it",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
-        "upkeep-overwrites-what-tells",
+        "maintenance-overwrites-what-tells",
         "spark_eos/log/snapshots/maintenance.py",
         "        self._check(at_once=True)\n",
         "",
         "entries are retired in a history that is gone, with the one that would tell",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
-        "upkeep-of-another-history",
+        "maintenance-of-another-history",
         "spark_eos/log/snapshots/maintenance.py",
         "        self._check()\n        now",
         "        now",
         "a snapshot of a history that is gone is stored beside another one",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "gap-next-to-the-end",
@@ -139,7 +139,7 @@ MUTANTS = (
         "    for seq in range(end + 2, end + (_LOOK_BEYOND if log.store.is_local else 3)):",
         "    for seq in range(end + 3, end + (_LOOK_BEYOND if log.store.is_local else 3)):",
         "a log without its last entry but one opens as if it ended there",
-        ("tests/log/test_anchor.py",),
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "built-on-what-is-not-durable",
@@ -241,7 +241,7 @@ MUTANTS = (
         "            if self._store.size(self._name) != self.size:\n                return False\n"
         "        except ObjectNotFoundError:\n            return True\n",
         "a file that an object store refused, though there was none, is committed",
-        ("tests/log/test_staging.py",),
+        ("tests/log/test_arrow_file.py",),
     ),
     Mutant(
         "next-slot-while-in-doubt",
@@ -314,7 +314,7 @@ MUTANTS = (
         "            self._watched.setdefault(request_id, None)",
         "            self._watched[request_id] = None",
         "what was found of a request is forgotten when it is tried again",
-        _OF_EVIDENCE,
+        _OF_FATE,
     ),
     # -- planning and reading ---------------------------------------------------------------------------
     Mutant(
@@ -454,7 +454,7 @@ MUTANTS = (
         "keys with a negative hash go to another partition than in Kafka",
         ("tests/log/test_partitioners.py",),
     ),
-    # -- files of a commit, sweeps ----------------------------------------------------------------------
+    # -- files of a commit, expiration ----------------------------------------------------------------------
     Mutant(
         "files-not-looked-for",
         _LOG,
@@ -477,7 +477,7 @@ MUTANTS = (
         "waited_ms = int((self._clock.monotonic() - watch.since) * 1000)",
         "waited_ms = self._clock.now_ms() - producer.started_ms",
         "a clock that jumps aborts transactions",
-        _OF_EVIDENCE,
+        _OF_FATE,
     ),
     Mutant(
         "time-of-the-transaction-before",
@@ -486,6 +486,6 @@ MUTANTS = (
         "next((w for s, w in self._watched.items() if s.producer_id == stamp.producer_id), _Watch(now))"
         " for stamp in opened}",
         "the time of a producer's earlier transactions counts for its newest",
-        ("tests/log/test_sweep.py",),
+        ("tests/log/test_expiration_task.py",),
     ),
 )

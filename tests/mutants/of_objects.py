@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "conflict-is-exists",
         _OBJECTS,
-        "(what is Disposition.CONFLICT and conflict is not None and conflict())",
-        "(what is Disposition.CONFLICT and conflict is not None)",
+        "                what is Disposition.CONFLICT and conflict is not None and conflict()\n",
+        "                what is Disposition.CONFLICT and conflict is not None\n",
         "a create that raced a delete is told that the name is taken, though nothing is there",
         _OF_ERRORS,
     ),
@@ -60,8 +60,8 @@ MUTANTS = (
     Mutant(
         "every-failure-is-certain",
         _REPLIES,
-        'return Disposition.RETRYABLE if reply.kind == "Connect" or reply.is_about_credentials else Disposition.AMBIGUOUS',
-        "return Disposition.RETRYABLE",
+        "            else Disposition.AMBIGUOUS\n",
+        "            else Disposition.RETRYABLE\n",
         "a request whose connection ended counts as never served",
         _OF_ERRORS,
     ),

@@ -199,7 +199,7 @@ MUTANTS = (
         "                aborted = aborted.set(mark, True) if aborted else only",
         "                pass",
         "rows of aborted transactions are visible",
-        ("tests/log/test_plan.py",),
+        ("tests/log/test_planner.py",),
     ),
     Mutant(
         "pending-offsets-survive-an-abort",

@@ -11,7 +11,7 @@ _PIECES = "spark_eos/storage/posix/direct_io.py"
 
 _OF_DURABILITY = ("tests/storage/test_durability.py",)
 _OF_POSIX = ("tests/storage/test_posix.py", "tests/storage/test_posix_errors.py")
-_OF_PIECES = ("tests/storage/test_posix_pieces.py", "tests/storage/test_write_behind.py")
+_OF_PIECES = ("tests/storage/test_direct_io.py", "tests/storage/test_write_behind.py")
 
 MUTANTS = (
     Mutant(

@@ -104,8 +104,8 @@ MUTANTS = (
     Mutant(
         "first-poll-only-looks",
         "spark_eos/clients/consumer/consumer.py",
-        "        self._next_sweep = -math.inf",
-        "        self._next_sweep = self._log.clock.monotonic() + _SWEEP_S",
+        "        self._next_expire_overdue = -math.inf",
+        "        self._next_expire_overdue = self._log.clock.monotonic() + _SWEEP_S",
         "a consumer that polls once ends nothing",
         _OF_CALLS,
     ),

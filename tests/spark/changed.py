@@ -391,11 +391,11 @@ def _(q):
     assert q.headers()[-2:] == [[{"key": "h", "value": b"x"}], None]
 
 
-@change(SINK, "log.upkeep.enable", "true → false", "the query leaves the log's upkeep to others")
+@change(SINK, "auto.maintenance.enable", "true → false", "the query leaves the log's maintenance to others")
 def _(q):
     first_and_more(q)
     q.shares.clear()
-    q.run(None, {"log.upkeep.enable": "false"})
+    q.run(None, {"auto.maintenance.enable": "false"})
     assert q.out() == TWENTY
     assert q.shares == []
 
@@ -788,11 +788,11 @@ def _(q):
     assert q.headers() == [[{"key": "h", "value": b"x"}], None]
 
 
-@change(WRITE, "log.upkeep.enable", "true → false", "the write leaves the log's upkeep to others")
+@change(WRITE, "auto.maintenance.enable", "true → false", "the write leaves the log's maintenance to others")
 def _(q):
     q.write([1])
     q.shares.clear()
-    q.write([2], **{"log.upkeep.enable": "false"})
+    q.write([2], **{"auto.maintenance.enable": "false"})
     assert q.shares == []
 
 

@@ -89,26 +89,28 @@ def test_a_task_whose_file_is_gone_says_what_to_do(read, bench):
         [*source.read(task)]
 
 
-def test_a_query_that_leaves_upkeep_to_others_decides_for_itself_alone(bench, driver, monkeypatch):
+def test_a_query_that_leaves_maintenance_to_others_decides_for_itself_alone(bench, driver, monkeypatch):
     bench.topic("out")
     seen = []
     monkeypatch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: seen.append(state.seq))
-    driver(log_upkeep_enable="false").run(0, "a")
+    driver(auto_maintenance_enable="false").run(0, "a")
     assert seen == []
     bench.produce("src", ["by another in the same process"])
     assert seen == [bench.state.seq]
-    driver(log_upkeep_enable="true").run(1, "b")
+    driver(auto_maintenance_enable="true").run(1, "b")
     assert seen[-1] == bench.state.seq > seen[0]
 
 
-def test_a_query_that_leaves_upkeep_to_others_does_none_for_a_topic_it_creates(bench, driver, monkeypatch):
+def test_a_query_that_leaves_maintenance_to_others_does_none_for_a_topic_it_creates(
+    bench, driver, monkeypatch
+):
     seen = []
     monkeypatch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: seen.append(state.seq))
-    driver(log_upkeep_enable="false", topic="new").run(0, "a")
+    driver(auto_maintenance_enable="false", topic="new").run(0, "a")
     assert bench.count("new") == 1
     assert seen == []
 
 
-def test_a_source_commits_nothing_and_has_no_upkeep_to_leave_to_others(read):
-    with pytest.raises(ConfigError, match=r"log.upkeep.enable belongs to df.writeStream and df.write"):
-        read(**{"log.upkeep.enable": "false"})
+def test_a_source_commits_nothing_and_has_no_maintenance_to_leave_to_others(read):
+    with pytest.raises(ConfigError, match=r"auto.maintenance.enable belongs to df.writeStream and df.write"):
+        read(**{"auto.maintenance.enable": "false"})

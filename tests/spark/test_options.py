@@ -92,7 +92,7 @@ def test_every_sink_option_is_read():
         "compression.type": "zstd",
         "partitioner.class": "a:b",
         "includeheaders": "false",
-        "log.upkeep.enable": "false",
+        "auto.maintenance.enable": "false",
     }
     assert parse_sink(options, streaming=True) == SinkOptions(
         "/log", "out", "t", "g", "at_least_once", 3, False, "typed", "/ck ", True, "zstd", "a:b", False, False

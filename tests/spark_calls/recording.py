@@ -47,9 +47,11 @@ def _of_the_living(lines):
     """Python processes may outlive their driver by a moment: what they still do is left out."""
     found, alive = [], True
     for line in lines:
-        deed = line.get("deed", "")
-        alive = (alive or deed.startswith("a driver starts")) and not deed.startswith("the driver is killed")
-        if deed or alive:
+        fault = line.get("deed", "")
+        alive = (alive or fault.startswith("a driver starts")) and not fault.startswith(
+            "the driver is killed"
+        )
+        if fault or alive:
             found.append(line)
     return found
 
@@ -188,11 +190,11 @@ def _difference(then, now):
 def calls(lines):
     """The lines of a recording as the grammar takes them."""
     for line in lines:
-        deed = line.get("deed", "")
-        if deed in {"the query has ended", "the query goes on", "the query is stopped"} or deed.startswith(
+        fault = line.get("deed", "")
+        if fault in {"the query has ended", "the query goes on", "the query is stopped"} or fault.startswith(
             ("the query fails", "the driver is killed", "a driver starts")
         ):
-            yield Call("", "", _FATES.get(deed.partition(":")[0], "stopped"))
+            yield Call("", "", _FATES.get(fault.partition(":")[0], "stopped"))
         elif "call" in line:
             failed = "error" in line
             owner = line["who"].removeprefix("source ")

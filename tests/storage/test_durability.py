@@ -545,7 +545,7 @@ def test_a_log_on_a_store_that_breaks_its_word_is_found_out(
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_commit_in_doubt_is_answered_only_when_it_is_durable(tmp_path: Path, *, done: bool) -> None:
-    doubts = 0
+    in_doubt = 0
     for number in range(60):
         disk = Disk(tmp_path / f"disk{number}", samples=1)
         with disk.recording():
@@ -560,7 +560,7 @@ def test_a_commit_in_doubt_is_answered_only_when_it_is_durable(tmp_path: Path, *
             failed = len(disk.calls) > first + number
             disk.heal()
             if doubt is not None:
-                doubts += 1
+                in_doubt += 1
                 assert append(log, 0, *doubt) is None
                 disk.note(0)
         disk.cuts = [cut for cut in disk.cuts if 0 in cut.notes]
@@ -569,7 +569,7 @@ def test_a_commit_in_doubt_is_answered_only_when_it_is_durable(tmp_path: Path, *
         if not failed:
             break
     assert not failed
-    assert doubts
+    assert in_doubt
 
 
 def test_that_nothing_is_left_to_do_is_answered_only_when_that_is_durable(tmp_path: Path) -> None:

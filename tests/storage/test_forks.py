@@ -17,8 +17,8 @@ from tests.forking import in_child
 LEADS = """
 import os, signal, sys
 from spark_eos.storage.group_channel import FileMeeting
-meeting = FileMeeting(sys.argv[1])
-assert meeting.try_lead()
+group channel = FileMeeting(sys.argv[1])
+assert group channel.try_lead()
 child = os.fork()
 if not child:
     signal.alarm(300)
@@ -53,19 +53,24 @@ def test_a_lead_ends_with_its_process_though_a_child_lives(tmp_path):
 
 
 def test_a_child_frees_nothing_and_takes_nothing_back(tmp_path):
-    meeting, other = FileGroupChannel(tmp_path), FileGroupChannel(tmp_path)
-    assert meeting.try_lead()
-    assert meeting.submit(b"request")
+    group_channel, other = FileGroupChannel(tmp_path), FileGroupChannel(tmp_path)
+    assert group_channel.try_lead()
+    assert group_channel.submit(b"request")
 
     def child():
-        meeting.release_lead()
-        led = meeting.try_lead()
-        return led, meeting.withdraw(), meeting.submit(b"of the child"), sorted(meeting.submissions())
+        group_channel.release_lead()
+        led = group_channel.try_lead()
+        return (
+            led,
+            group_channel.withdraw(),
+            group_channel.submit(b"of the child"),
+            sorted(group_channel.submissions()),
+        )
 
     assert in_child(child) == (False, True, True, [b"request"])
     assert not other.try_lead()
     assert sorted(other.submissions()) == [b"of the child", b"request"]
-    meeting.release_lead()
+    group_channel.release_lead()
     assert other.try_lead()
 
 

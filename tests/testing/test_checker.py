@@ -757,7 +757,7 @@ def test_the_report_counts(story):
     assert str(report).startswith("0 forbidden and 0 allowed anomalies in 7 events, 4 operations")
 
 
-def test_the_report_shows_the_evidence(story):
+def test_the_report_shows_the_fate(story):
     story.aborted("w", "0:a")
     story.read("r", poll(0, "0:a"))
     report = check(story.history)

@@ -142,7 +142,7 @@ BUGS = {
         (expiry.is_open, ("producer.transaction is TransactionState.ONGOING", "True")),
         # What refuses such a request in the end, and what hides its failure.
         (apply, ("except _MISTAKES as error", "except ZeroDivisionError as error")),
-        (ExpirationTask.sweep, ("except Exception as error", "except EosLogError as error")),
+        (ExpirationTask.expire_overdue, ("except Exception as error", "except EosLogError as error")),
     ),
     "a partition is handed over too early": (
         "group",
@@ -261,12 +261,12 @@ BUGS = {
         (Committer._draft, ("if verdict is not None and not draft.requests:", "if verdict is not None:")),
     ),
     "what was taken along is taken along again": (
-        "company",
+        "group commit",
         "is in the log at (",
         (CommitGroup.gather, ("request.request_id in seen or any(", "any(")),
     ),
     "the answer is no while others can find the request": (
-        "company-at-odds",
+        "group commit-at-odds",
         "is refused; it is entry",
         (
             Committer._may_have_been_taken_along,
@@ -275,7 +275,7 @@ BUGS = {
         (Committer._reject, ("if self._group.is_submitted(ticket.request_id):", "if False:")),
     ),
     "the answer is no while a leader may have found the request": (
-        "company-at-odds",
+        "group commit-at-odds",
         "is refused; it is entry",
         (InDoubtRequests.taken_back, ("slot=_UNSEEN, was_handed_over=True", "was_handed_over=True")),
     ),
@@ -390,7 +390,7 @@ def say(capsys):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_nothing_is_wrong_in_calm_weather(name, say):
+def test_nothing_is_wrong_in_calm_faults(name, say):
     report = explore(SCENARIOS[name], faults=0)
     say(report)
     assert report.complete
@@ -399,8 +399,8 @@ def test_nothing_is_wrong_in_calm_weather(name, say):
 
 
 BOUNDED = {
-    "company": 1500,
-    "company-at-odds": 500,
+    "group commit": 1500,
+    "group commit-at-odds": 500,
     "copiers": 1000,
     "idempotent": 2000,
     "snapshots": 15_000,

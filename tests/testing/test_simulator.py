@@ -73,7 +73,15 @@ KEPT = {
     "a topic goes and comes under those who write to it, read it and hold transactions open in it": Plan(
         144,
         FaultProfile(lost=0.02, reply_lost=0.02, delayed=0.02, kill=0.01),
-        ("forger-0", "forger-1", "administrator-1", "administrator-2", "onlooker-3", "sweeper-4", "copier-0"),
+        (
+            "rogue producer-0",
+            "rogue producer-1",
+            "administrator-1",
+            "administrator-2",
+            "onlooker-3",
+            "sweeper-4",
+            "copier-0",
+        ),
     ),
     "one entry commits a transaction and forgets its producer": Plan(
         250192671,
@@ -86,7 +94,7 @@ KEPT = {
         memory=False,
     ),
 }
-"""Casts and weather in which something was found or misjudged once, whatever seeds mean today: a bug adds its own."""
+"""Casts and fault profiles in which a bug was found once, whatever seeds mean today."""
 
 
 @pytest.fixture(autouse=True)
@@ -162,11 +170,11 @@ def test_what_is_remembered_changes_no_run():
         assert told[0] == told[1]
 
 
-def in_a_world(body, weather=None, seeds=range(12)):
+def in_a_world(body, fault_profile=None, seeds=range(12)):
     """What ``body(store)`` returns, or its error, in a process of each of some worlds with an object store."""
     found = []
     for seed in seeds:
-        world = World(seed, weather or FaultProfile())
+        world = World(seed, fault_profile or FaultProfile())
         store = SimulatedObjectStore(world)
 
         def run(_process, store=store):
@@ -182,7 +190,7 @@ def in_a_world(body, weather=None, seeds=range(12)):
 
 def test_half_of_the_worlds_have_an_object_store():
     assert 20 < sum(Plan.of(seed).remote for seed in range(60)) < 40
-    assert any(Plan.of(seed).weather.conflict >= 0.1 for seed in range(60))
+    assert any(Plan.of(seed).fault_profile.conflict >= 0.1 for seed in range(60))
 
 
 def test_a_create_whose_reply_was_lost_meets_itself():
@@ -289,6 +297,6 @@ def test_a_failing_run_is_made_small(monkeypatch):
 
 
 def test_calm_weather_and_nobody_to_copy():
-    outcome = simulate(replace(Plan.of(0), weather=FaultProfile(), cast=("idempotent",), operations=60))
+    outcome = simulate(replace(Plan.of(0), fault_profile=FaultProfile(), cast=("idempotent",), operations=60))
     assert outcome.problems == []
     assert outcome.faults == {}

@@ -135,7 +135,7 @@ class SettingsAdmin(AdminBase):
         log = self._log()
         log.follow()
         expired = Expired()
-        for action in log.sweep(everything=True, trust_clock=trust_clock):
+        for action in log.expire_overdue(everything=True, trust_clock=trust_clock):
             match action:
                 case ExpireTransaction():
                     expired.transactions.append(action.producer.producer_id)

@@ -69,7 +69,7 @@ class Consumer(OfOneProcess):
         if isinstance(url, Log):
             check_open_log(config)
         self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(config))
-        if not self._settings["log.upkeep.enable"]:
+        if not self._settings["auto.maintenance.enable"]:
             self._log = self._log.without_maintenance()
         self._isolation = Isolation(self._settings["isolation.level"])
         self._assigned: OrderedDict[TopicPartition, PartitionState] = OrderedDict()
@@ -79,7 +79,7 @@ class Consumer(OfOneProcess):
         self._rebalance: ConsumerCoordinator | None = None
         self._idle = PollBackoff(self._log.store)
         self._by_hand = False
-        self._next_sweep = -math.inf  # At once: this consumer may not stay for long.
+        self._next_expire_overdue = -math.inf  # At once: this consumer may not stay for long.
         self._closed = False
 
     def __enter__(self) -> Consumer:
@@ -350,7 +350,7 @@ class Consumer(OfOneProcess):
         try:
             while True:
                 self._log.follow()
-                state = self._sweep()
+                state = self._expire_overdue()
                 if self._rebalance is not None:
                     state = self._rebalance.follow(state)
                 found = gather(state)
@@ -374,10 +374,10 @@ class Consumer(OfOneProcess):
             return pa.table({})
         return to_arrow(first.topic, 0, Records(layout_of(first.topic).physical.empty_table(), 0))
 
-    def _sweep(self) -> State:
+    def _expire_overdue(self) -> State:
         now = self._log.clock.monotonic()
-        if now >= self._next_sweep:
-            self._next_sweep = now + _SWEEP_S
+        if now >= self._next_expire_overdue:
+            self._next_expire_overdue = now + _SWEEP_S
             return self._log.end_overdue()
         return self._log.state
 

@@ -34,7 +34,7 @@ class Fetcher:
         self._assigned = assigned
         self._stood: list[tuple[PartitionState, int | None]] = []
         """Where partitions stood when rows were taken from them, since `begin`."""
-        self._outlook = Prefetcher(log.store)
+        self._prefetcher = Prefetcher(log.store)
 
     def begin(self) -> None:
         """Who asked has got all that was taken before."""
@@ -80,7 +80,7 @@ class Fetcher:
 
     def close(self) -> None:
         """Forget what was read ahead."""
-        self._outlook.close()
+        self._prefetcher.close()
 
     def _look(self, state: State, limit: int) -> None:
         """Where reading takes its time: plan all partitions before the first of them is read."""
@@ -92,14 +92,14 @@ class Fetcher:
             with suppress(EosLogError, OSError, OutOfRange):
                 if self._is_placed(assigned, state):
                     assigned.prepare(state)
-        self._outlook.plan(reading, 1 if limit > NO_LIMIT // 2 else limit)
+        self._prefetcher.plan(reading, 1 if limit > NO_LIMIT // 2 else limit)
 
     def _take(self, assigned: PartitionState, state: State, limit: int) -> Records | None:
         if not self._is_placed(assigned, state):
             return None
         self._stood.append((assigned, assigned.position))
         try:
-            return assigned.take(state, limit, self._outlook.read)
+            return assigned.take(state, limit, self._prefetcher.read)
         except OutOfRange:
             state = self._log.follow()
             partition = partition_of(state, assigned.at)
@@ -111,7 +111,7 @@ class Fetcher:
             offset = self._offsets.reset_offset(assigned.at, state)
             self._stood[-1] = (assigned, offset)
             assigned.seek(offset)
-            return assigned.take(state, limit, self._outlook.read)
+            return assigned.take(state, limit, self._prefetcher.read)
 
     def _is_placed(self, assigned: PartitionState, state: State) -> bool:
         """Whether it has a position; False: where to start is part of an open transaction, wait for its end."""

@@ -35,7 +35,7 @@ class GroupMember:
         self._client_id: str = settings["client.id"]
         self._assignors: tuple[str, ...] = settings["partition.assignment.strategy"]
         self._session_timeout_ms: int = settings["session.timeout.ms"]
-        self._doubts: dict[JoinGroup | SyncGroup | LeaveGroup, bytes] = {}
+        self._in_doubt: dict[JoinGroup | SyncGroup | LeaveGroup, bytes] = {}
         """Request ids of those whose outcome is not known: the same action is sent as the same request."""
 
     @property
@@ -107,10 +107,10 @@ class GroupMember:
     def forget(self) -> None:
         """It is no member any more: the next join is a new member's."""
         self.member_id, self.generation, self.topics = "", -1, None
-        self._doubts.clear()
+        self._in_doubt.clear()
 
     def _commit(self, action: JoinGroup | SyncGroup | LeaveGroup) -> Committed:
-        request_id = self._doubts.pop(action, None) or self._log.clock.unique()
+        request_id = self._in_doubt.pop(action, None) or self._log.clock.unique()
 
         def propose(state: State) -> tuple[Action, ...]:
             gone = isinstance(action, LeaveGroup) and self.standing(state) is None
@@ -119,5 +119,5 @@ class GroupMember:
         try:
             return self._log.commit(propose, writer=self._client_id or self.group_id, request_id=request_id)
         except CommitOutcomeUnknownError:
-            self._doubts[action] = request_id
+            self._in_doubt[action] = request_id
             raise

@@ -255,7 +255,7 @@ class Producer(OfOneProcess):
         """
         with self._lock:
             self._need("commit_transaction").commit()
-            self._log().sweep()
+            self._log().expire_overdue()
 
     def abort_transaction(self) -> None:
         """Nothing of the transaction will be seen by readers of committed data."""
@@ -298,7 +298,7 @@ class Producer(OfOneProcess):
                     self._opened = open_(
                         self._url, retry=Retry(deadline_s=block_ms / 1000), settings=self._store_settings
                     )
-            if self._opened.does_maintenance and not self._settings["log.upkeep.enable"]:
+            if self._opened.does_maintenance and not self._settings["auto.maintenance.enable"]:
                 self._opened = self._opened.without_maintenance()
             return self._opened
 

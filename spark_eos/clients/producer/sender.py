@@ -112,7 +112,7 @@ class Sender:
             if not isinstance(error, Exception):
                 raise
         else:
-            log.sweep()
+            log.expire_overdue()
 
     def _append(
         self, log: Log, deadline: float, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]

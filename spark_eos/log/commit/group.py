@@ -1,17 +1,18 @@
-"""Company: other processes that write to the same log, and what this one does with them instead of against them.
+"""Group commit: processes that write to the same log at the same time share entries.
 
-Alone, a process creates the next entry and is done. Of many that do so at once one wins, and all others have
-worked in vain. So whoever has lost a slot a moment ago comes to the store's meeting (`spark_eos.storage.group_channel`)
-and either leads, and takes along what the others have handed over, or hands its own requests over and waits.
+Alone, a process creates the next entry and is done. When many processes create the same slot, one wins, and the others
+have worked in vain. So a process that has just lost a slot joins the store's group channel
+(`spark_eos.storage.group_channel`). One process leads: it collects what the others have submitted into its entry. The
+others submit their requests and wait.
 
-*Once, and no more.* A request that is handed over may be in any slot from the one on that was free when it was.
-Whoever takes it along for slot M has read all entries before M, or its create fails; so it leaves out what it has
-seen in one of them, and takes nothing along that is older than what it remembers (`Tail.ids_from`). The owner looks
-for it by its id, as for any create without a reply.
+*Once, and no more.* A submitted request may be in any slot from the one on that was free when it was submitted. A
+leader that puts it into slot M has read all entries before M, or its create fails. So the leader leaves out what it
+has seen in one of them, and leaves out requests that are older than what it remembers (`Tail.ids_from`). The owner
+looks for its request by its id, as after any create without a reply.
 
-*Taking back.* Who leads may have found a request just before it was taken back. It had read all entries up to some
-slot then, so it is for that slot or the one behind it. Once the owner has taken the request back, and has seen the
-slot filled that was free after that, it knows.
+*Withdrawal.* A leader may have read a request just before it was withdrawn. That leader had read all entries up to some
+slot, so the request can only land in that slot or in the next one. When the owner has withdrawn the request, and has
+seen the slot filled that was free after that, it knows the outcome.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from spark_eos.storage.group_channel import GroupChannel
 __all__ = ["CommitGroup"]
 
 CONTENTION_WINDOW_S = 1.0
-"""So long after another process has written, there is company."""
+"""For so long after another process has written, this process commits in a group."""
 
 LEADER_TIMEOUT_S = 1.0
-"""A leader of whom nothing is heard for so long sleeps, and is not waited for any more."""
+"""A leader that gives no sign for so long counts as asleep: the others do not wait for it any more."""
 
 MAX_SUBMISSION_BYTES = 1_000_000
 """Of other processes' requests in one entry."""
@@ -46,7 +47,7 @@ _SHORTEST_S, _LONGEST_S = 0.0005, 0.01
 
 
 class CommitGroup:
-    """What one process's committer knows of the others. For one thread at a time."""
+    """One process's part in group commit. For one thread at a time."""
 
     def __init__(self, store: Store, tail: Tail, clock: Clock) -> None:
         self._store = store
@@ -55,9 +56,9 @@ class CommitGroup:
         self._channel: GroupChannel | None = None
         self._crowded_s = -math.inf
         self._heard_s = -math.inf
-        """When there was last a sign that whoever leads is awake."""
+        """When the leader last gave a sign that it is awake."""
         self._led = 0
-        """That sign, of whoever it was last."""
+        """That sign."""
         self._goes_without = False
         self._handed_slot = 0
         self._handed: dict[bytes, tuple[Action, ...]] = {}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spark_eos.log.commit.tail import Tail
 from spark_eos.protocol.actions import Action, Request
-from spark_eos.protocol.rules.fate import Fate, evidence, is_repeatable
+from spark_eos.protocol.rules.fate import Fate, fate_of, is_repeatable
 from spark_eos.protocol.state import State
 
 __all__ = ["InDoubtRequests"]
@@ -88,7 +88,7 @@ class InDoubtRequests:
         if sent is None:
             return Fate.NOT_APPLIED
         if self._tail.is_lost(request_id):
-            return _evidence(state, sent)
+            return _fate(state, sent)
         # It may still land in its slot, behind others that it depended on.
         return Fate.UNKNOWN if sent.slot == _UNSEEN or sent.slot > state.seq else Fate.NOT_APPLIED
 
@@ -97,11 +97,11 @@ class InDoubtRequests:
         if not self._tail.is_lost(request_id):
             return False
         sent = self._sent[request_id]
-        return _evidence(state, sent) is Fate.UNKNOWN and not all(map(is_repeatable, sent.variants))
+        return _fate(state, sent) is Fate.UNKNOWN and not all(map(is_repeatable, sent.variants))
 
 
-def _evidence(state: State, sent: _Sent) -> Fate:
-    told = {evidence(state, actions) for actions in sent.variants}
+def _fate(state: State, sent: _Sent) -> Fate:
+    told = {fate_of(state, actions) for actions in sent.variants}
     if Fate.UNKNOWN in told:
         return Fate.UNKNOWN
     return Fate.APPLIED if Fate.APPLIED in told else Fate.NOT_APPLIED

@@ -9,10 +9,10 @@ the same bytes are created there again until they are in, or until another entry
 which ours can never land. If the store stays away too long the caller gets `CommitOutcomeUnknownError`;
 the request stays watched, so that the same call, repeated, finds its own entry.
 
-*Threads.* Whoever holds the turn takes all waiting proposals into one entry.
+*Threads.* The thread that holds the turn takes all waiting proposals into one entry.
 
-*Processes.* In company (`spark_eos.log.commit.group`) one of them leads and takes along what the others hand over. For
-its owner a request that was handed over is in doubt, as after a create without a reply; only, not in one slot.
+*Processes.* Under contention (`spark_eos.log.commit.group`) one process leads: its entries contain what the others have
+submitted. For its owner a submitted request is in doubt, as after a create without a reply; but not in one slot only.
 """
 
 from __future__ import annotations
@@ -154,10 +154,10 @@ class Committer(OfOneProcess):
         except Exception:
             if not all(ticket.done for ticket in tickets):
                 raise
-            _LOG.exception("leaving the company of other processes failed")
+            _LOG.exception("leaving the commit group failed")
 
     def _attempt_slot(self, tickets: list[PendingCommit]) -> None:
-        """One slot: create it, or, in company, hand over what is to be in it; or learn what is newer."""
+        """One slot: create it, or, under contention, hand over what is to be in it; or learn what is newer."""
         if not self._group.is_contended:
             self._withdraw()
             self._draft_and_submit(tickets, self._create)
@@ -202,7 +202,7 @@ class Committer(OfOneProcess):
         if draft.requests:
             submit(draft)
 
-    # -- Company ------------------------------------------------------------------------------------------
+    # -- Group commit ------------------------------------------------------------------------------------------
 
     def _catch_up_with_group(self) -> bool:
         """Take over what other processes have announced: it is durable. Whether there was anything."""

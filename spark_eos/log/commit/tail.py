@@ -82,7 +82,7 @@ class Tail:
         self._recent: deque[tuple[int, tuple[bytes, ...]]] = deque(maxlen=REMEMBERED)
         """The newest entries without a gap, each with the ids of its requests."""
         self._newest_s = -math.inf
-        self._anchor = DivergenceDetector(store, clock)
+        self._divergence = DivergenceDetector(store, clock)
         self._identity: Hashable | None = None
         """Of the entry that was read last."""
         self._is_large = False
@@ -114,13 +114,13 @@ class Tail:
                     continue
                 self._seen = asked
                 if data is None:
-                    self._anchor.check(self._state)
+                    self._divergence.check(self._state)
                     self._newest_s = asked.monotonic_s
                     return self._state
                 if data:
                     self._apply(data)
                     if left > 0:
-                        self._anchor.has_read(self._state, self._identity)
+                        self._divergence.has_read(self._state, self._identity)
                     # Of many entries only the last one matters; `DivergenceDetector.check` reads it once more.
                     left -= self._store.is_local
                 else:
@@ -142,12 +142,12 @@ class Tail:
         ``at_once``: also where that is a request, and there was one less than a minute ago.
         """
         with self._lock:
-            self._anchor.check(self._state, away=lambda: self._is_long_ago(self._seen), at_once=at_once)
+            self._divergence.check(self._state, away=lambda: self._is_long_ago(self._seen), at_once=at_once)
 
     def check_created(self, behind: State, seq: int) -> None:
         """The same for the one behind which this process has just created entry ``seq``."""
         with self._lock:
-            self._anchor.created(behind, seq)
+            self._divergence.created(behind, seq)
 
     def take(self, entry: Entry) -> None:
         """Take over an entry that this process was told of, as if it had read it from the store."""
@@ -171,7 +171,7 @@ class Tail:
     def goes_on_from(self, other: Tail) -> None:
         """It was made with the state of ``other``: take over when that was seen, and in which file."""
         self._seen = other._seen
-        self._anchor.goes_on_from(other._anchor)
+        self._divergence.goes_on_from(other._divergence)
 
     def clock_reading(self) -> ClockReading:
         """Now."""
@@ -227,7 +227,7 @@ class Tail:
             try:
                 self._passed(state, created=created)
             except Exception:  # noqa: BLE001  (the entry is durable, and its writer is told so)
-                _LOG.exception("upkeep behind entry %d failed", state.seq)
+                _LOG.exception("maintenance behind entry %d failed", state.seq)
 
     def _load_newest_snapshot(self) -> None:
         """Over retired entries. What was watched in them is not found any more."""
@@ -249,7 +249,7 @@ class Tail:
                 "log again: close this client and make a new one"
             )
         self._state = snapshot
-        self._anchor.has_landed()
+        self._divergence.has_landed()
         self._recent.clear()
         self._lost.update(one for one, found in self._watched.items() if found is None)
 
@@ -288,7 +288,7 @@ class Tail:
         """The entry, nothing if it is retired, None if the slot is free."""
         name = self._name(seq)
         try:
-            identity = self._anchor.before_reading(name) if identify else None
+            identity = self._divergence.before_reading(name) if identify else None
             data = self._store.read(name)
         except ObjectNotFoundError:
             return None

@@ -1,4 +1,4 @@
-"""Upkeep: what keeps a log quick to open, done in small shares by whoever writes to it.
+"""Maintenance: what keeps a log quick to open, done in small shares by whoever writes to it.
 
 Behind a boundary a snapshot is stored, and entries that it has made unnecessary are retired. Nothing needs any of
 it to be correct, so it never fails a commit, and it takes a tenth of the time that passes at most. The snapshot of a
@@ -23,7 +23,7 @@ from spark_eos.storage import Store
 __all__ = ["SHARE", "BackgroundMaintenance", "Retirer"]
 
 SHARE = 0.1
-"""Of the time that passes, what upkeep may take."""
+"""Of the time that passes, what maintenance may take."""
 
 _SMALLEST_S = 0.002
 """Time that has to be saved up before anything is begun: not something in every commit, but now and then."""
@@ -172,7 +172,7 @@ class BackgroundMaintenance:
     def _rest(self, error: Exception) -> None:
         self._rest_until = self._clock.monotonic() + _PAUSE_S
         _LOG.warning(
-            "upkeep of the log failed, and will be tried again: %s",
+            "maintenance of the log failed, and will be tried again: %s",
             error,
             exc_info=not isinstance(error, EosLogError),
         )

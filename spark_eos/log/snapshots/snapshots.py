@@ -114,7 +114,7 @@ class Snapshots:
         return len(state.partitions) >= LARGE or sum(one.rows for one in _pieces(state)) >= LARGE_ROWS
 
     def look(self) -> int:
-        """Learn of the newest snapshot that is stored, by whomever: its entry, or -1. For who does all the upkeep.
+        """Learn of the newest snapshot that is stored, by whomever: its entry, or -1. For who does all the maintenance.
 
         Raises `CorruptRecordError` if there are only damaged ones.
         """

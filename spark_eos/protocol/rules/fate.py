@@ -20,7 +20,7 @@ from spark_eos.protocol.rules.producers import find_duplicate
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE
 
-__all__ = ["Fate", "evidence", "is_repeatable"]
+__all__ = ["Fate", "fate_of", "is_repeatable"]
 
 
 class Fate(Enum):
@@ -31,7 +31,7 @@ class Fate(Enum):
     UNKNOWN = "unknown"
 
 
-def evidence(state: State, actions: Sequence[Action]) -> Fate:
+def fate_of(state: State, actions: Sequence[Action]) -> Fate:
     """Whether a request with these actions is part of ``state``, by transaction, sequence or batch number."""
     for action in actions:
         if isinstance(action, InitProducer):

@@ -59,7 +59,10 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         topics, files = collect(messages)
         # The commit looks for news if it has to.
         log = Log.shared(
-            self._options.path, self._options.settings, max_age_s=math.inf, upkeep=self._options.upkeep
+            self._options.path,
+            self._options.settings,
+            max_age_s=math.inf,
+            maintenance=self._options.maintenance,
         )
         try:
             log.check_visible(files)

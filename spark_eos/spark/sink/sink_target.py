@@ -69,7 +69,7 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         check_fits(options, schema, topic)
         _check_topic(options, topic)
     if log is None:
-        log = Log.shared(options.path, options.settings, create=True, upkeep=options.upkeep)
+        log = Log.shared(options.path, options.settings, create=True, maintenance=options.maintenance)
     if options.topic is not None and topic is None:
         topic = log.ensure_topic(options.topic, options.num_partitions, schema=new_schema)
     now_ms = log.time.record_ms(log.state)
@@ -120,7 +120,9 @@ def _check_topic(options: SinkOptions, topic: Topic) -> None:
 
 def _existing(options: SinkOptions, max_age_s: float) -> Log | None:
     try:
-        return Log.shared(options.path, options.settings, max_age_s=max_age_s, upkeep=options.upkeep)
+        return Log.shared(
+            options.path, options.settings, max_age_s=max_age_s, maintenance=options.maintenance
+        )
     except NotALogError:
         if not options.auto_create:
             raise

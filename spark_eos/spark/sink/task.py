@@ -158,7 +158,9 @@ class TaskWriter:
         if not names:
             return
         options = self._options
-        log = Log.shared(options.path, options.settings, max_age_s=METADATA_AGE_S, upkeep=options.upkeep)
+        log = Log.shared(
+            options.path, options.settings, max_age_s=METADATA_AGE_S, maintenance=options.maintenance
+        )
         frame = self._frame if self._frame is not None else from_arrow_schema(columns)
         for name in names:
             if name in log.state.topics:

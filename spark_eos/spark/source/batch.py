@@ -124,7 +124,7 @@ class EosLogBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all rows visible at once."""
         topics, files = collect(messages)
-        log = Log.shared(self._options.path, self._options.settings, upkeep=self._options.upkeep)
+        log = Log.shared(self._options.path, self._options.settings, maintenance=self._options.maintenance)
 
         def propose(state: State) -> tuple[Action, ...]:
             topic = self._options.topic

@@ -186,7 +186,11 @@ def meaning(reply: Response) -> Disposition:
         if reply.message.startswith("TLS:"):
             return Disposition.REJECTED
         # Without a connection nothing was sent. Everything else may have been served.
-        return Disposition.RETRYABLE if reply.kind == "Connect" or reply.is_about_credentials else Disposition.AMBIGUOUS
+        return (
+            Disposition.RETRYABLE
+            if reply.kind == "Connect" or reply.is_about_credentials
+            else Disposition.AMBIGUOUS
+        )
     if reply.is_about_credentials:
         return Disposition.RETRYABLE if status >= 500 or status == 429 else Disposition.REJECTED
     if code in _NO_BUCKET or code in _FULL:

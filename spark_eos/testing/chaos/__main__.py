@@ -56,7 +56,7 @@ def main() -> int:
         chosen_options.kills,
         chosen_options.freezes,
         chosen_options.pause,
-        tuple(chosen_options.deeds),
+        tuple(chosen_options.faults),
     )
     folder = Path(tempfile.mkdtemp(prefix="spark-eos-chaos-"))
     keep = True  # whatever goes wrong can be looked at

@@ -42,12 +42,12 @@ class Options:
     seed: int
     workloads: tuple[Workload, ...]
     seconds: float | None = None
-    """Mischief ends after so long; None: not before ``kills`` and ``freezes`` are reached."""
+    """Faults ends after so long; None: not before ``kills`` and ``freezes`` are reached."""
     kills: int | None = None
     freezes: int | None = None
     pause_s: float = 4.0
     """Between two deeds, on average."""
-    deeds: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
     """Only these of `spark_eos.testing.chaos.nemesis.FAULTS`."""
 
 
@@ -94,16 +94,16 @@ class Campaign:
             stack.callback(self._clean)
             self._set_up()
             self._settled(lambda: all(self._begun(one) for one in self._options.workloads), "the first rows")
-            mischief = self._mischief()
-            self._strike(mischief)
-            mischief.end()
-            self._say(f"{self._clock()} mischief is over: all comes to rest")
+            nemesis = self._nemesis()
+            self._strike(nemesis)
+            nemesis.end()
+            self._say(f"{self._clock()} nemesis is over: all comes to rest")
             self._commands.stop.touch()
             for actor in self._actors:
                 if "-plain" in actor.name or "-tx" in actor.name:
                     actor.wanted = False
             drained = self._settled(self._at_rest, "the end of all input")
-            return self._compare(mischief, drained=drained)
+            return self._compare(nemesis, drained=drained)
 
     def _set_up(self) -> None:
         for name in ("notes", "checkpoints"):
@@ -155,29 +155,29 @@ class Campaign:
                 )
                 actor.heard = self._checkpoints.heard
 
-    def _strike(self, mischief: Nemesis) -> None:
+    def _strike(self, nemesis: Nemesis) -> None:
         options = self._options
         began = time.monotonic()
         next_at = began
         while True:
             enough = options.kills is not None or options.freezes is not None
-            if options.kills is not None and mischief.kills < options.kills:
+            if options.kills is not None and nemesis.kills < options.kills:
                 enough = False
-            if options.freezes is not None and mischief.freezes < options.freezes:
+            if options.freezes is not None and nemesis.freezes < options.freezes:
                 enough = False
             late = options.seconds is not None and time.monotonic() - began >= options.seconds
-            if (enough or late) and not mischief.under_way:
+            if (enough or late) and not nemesis.under_way:
                 return
             if not (enough or late) and time.monotonic() >= next_at:
                 only = None
-                if options.kills is not None and mischief.kills >= options.kills:
+                if options.kills is not None and nemesis.kills >= options.kills:
                     only = "freeze"
-                done = mischief.strike(only)
+                done = nemesis.strike(only)
                 if done:
                     self._say(f"{self._clock()} {done}")
-                    next_at = time.monotonic() + options.pause_s * mischief.wait()
-            mischief.tick()
-            self._tick(f"{mischief.kills} kills, {mischief.freezes} freezes")
+                    next_at = time.monotonic() + options.pause_s * nemesis.wait()
+            nemesis.tick()
+            self._tick(f"{nemesis.kills} kills, {nemesis.freezes} freezes")
 
     def _settled(self, condition: Callable[[], bool], what: str) -> bool:
         """Wait for it as long as anything moves; False if nothing did for too long."""
@@ -227,12 +227,12 @@ class Campaign:
         self._actors.append(actor)
         return actor
 
-    def _mischief(self) -> Nemesis:
+    def _nemesis(self) -> Nemesis:
         lost = next((actor for actor in self._actors if actor.name == "lost"), None)
         scene = Scene(
             self._actors, self._cluster, self._checkpoints, lost, self._disk, self._logs.get("fenced")
         )
-        return Nemesis(scene, self._options.seed, self._options.deeds)
+        return Nemesis(scene, self._options.seed, self._options.faults)
 
     # -- how far it is ------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class Campaign:
 
     # -- verdict ------------------------------------------------------------------------------------
 
-    def _compare(self, mischief: Nemesis, *, drained: bool) -> Outcome:
+    def _compare(self, nemesis: Nemesis, *, drained: bool) -> Outcome:
         for actor in self._actors:
             actor.end()
         for watcher in self._watchers.values():
@@ -298,7 +298,7 @@ class Campaign:
                 line.rows for line in outcome.lines[-len(again.lines) :]
             ]:
                 outcome.problems.append(f"{name}: its rows are not what they were before maintenance")
-        outcome.facts.append(_counted(mischief.done))
+        outcome.facts.append(_counted(nemesis.done))
         outcome.facts += [fact for watcher in self._watchers.values() for fact in watcher.facts()]
         outcome.facts += [fact for actor in self._actors for fact in actor.facts()]
         maintainers = [actor for actor in self._actors if actor.kind == MAINTAINER]
@@ -356,5 +356,5 @@ class Campaign:
         return ""
 
 
-def _counted(deeds: Counter[str]) -> str:
-    return "done: " + ", ".join(f"{count} {name}" for name, count in sorted(deeds.items()))
+def _counted(faults: Counter[str]) -> str:
+    return "done: " + ", ".join(f"{count} {name}" for name, count in sorted(faults.items()))

@@ -66,7 +66,7 @@ class Nemesis:
         self.done: Counter[str] = Counter()
         self._frozen: list[tuple[Actor, Run | None, Frozen]] = []
         self._full_until = 0.0
-        self._deeds: dict[str, Callable[[], str]] = {
+        self._faults: dict[str, Callable[[], str]] = {
             "kill client": lambda: self._kill("client"),
             "kill maintainer": lambda: self._kill("maintainer"),
             "kill driver": self._kill_driver,
@@ -101,7 +101,7 @@ class Nemesis:
         """One deed (``only``: of that beginning); what it was, None if there was nobody to do it to."""
         names = [name for name in self._names if only is None or name.startswith(only)] or self._names
         (name,) = self._chance.choices(names, [FAULTS[name] for name in names])
-        done = self._deeds[name]()
+        done = self._faults[name]()
         if not done:
             return None
         self.done[name] += 1

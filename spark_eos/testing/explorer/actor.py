@@ -274,8 +274,8 @@ class ExploredLog(Log):
         self._actor = actor
         name = paths.entry(max(self.state.seq, 0), self.state.entries_per_folder)
         # The entry behind which the exploration begins was read: it is no step to look at it again.
-        self._tail._anchor.has_read(self.state, self.store.identity(name))  # noqa: SLF001
-        self._parts.sweeper = ExpirationTask(self.commit, self.store, self.clock, self.time)
+        self._tail._divergence.has_read(self.state, self.store.identity(name))  # noqa: SLF001
+        self._parts.expiration_task = ExpirationTask(self.commit, self.store, self.clock, self.time)
 
     def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
         request_id = request_id or self.clock.unique()

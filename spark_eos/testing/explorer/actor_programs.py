@@ -255,7 +255,7 @@ def expirer(actor: Actor) -> None:
     with suppress(RetriableError):
         for _ in range(2):
             log.follow()
-            log.sweep()
+            log.expire_overdue()
             actor.clock.sleep(60)
 
 
@@ -264,7 +264,7 @@ def visitor(actor: Actor) -> None:
     log = actor.open()
     with suppress(RetriableError):
         log.follow()
-        log.sweep()
+        log.expire_overdue()
 
 
 def ender(*, commit: bool) -> Body:

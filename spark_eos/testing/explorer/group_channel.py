@@ -9,7 +9,7 @@ from unittest import mock
 from spark_eos.errors import EosLogError, ObjectExistsError
 from spark_eos.log.commit import group
 from spark_eos.storage.group_channel import GroupChannel
-from spark_eos.testing.explorer.store import MEETING, ExploredStore
+from spark_eos.testing.explorer.store import GROUP_CHANNEL, ExploredStore
 
 __all__ = ["ExploredGroupChannel", "impatient"]
 
@@ -17,19 +17,19 @@ __all__ = ["ExploredGroupChannel", "impatient"]
 class ExploredGroupChannel(GroupChannel):
     """An actor's place in it: objects of the store that are no objects of the log.
 
-    Everybody is in company from the start. A lead whose owner died is not free again: so it is that of one who
+    Everybody is under contention from the start. A lead whose owner died is not free again: so it is that of one who
     sleeps, too.
     """
 
     def __init__(self, store: ExploredStore, who: str) -> None:
         self._store = store
-        self._own = f"{MEETING}request-{who}"
+        self._own = f"{GROUP_CHANNEL}request-{who}"
         self._leads = False
 
     def try_lead(self) -> bool:
         if not self._leads:
             try:
-                self._store.create(f"{MEETING}lead", b"")
+                self._store.create(f"{GROUP_CHANNEL}lead", b"")
             except ObjectExistsError:
                 return False
             except EosLogError:
@@ -40,7 +40,7 @@ class ExploredGroupChannel(GroupChannel):
     def release_lead(self) -> None:
         if self._leads:
             self._leads = False
-            self._done(lambda: self._store.delete(f"{MEETING}lead"))
+            self._done(lambda: self._store.delete(f"{GROUP_CHANNEL}lead"))
 
     def leader_token(self) -> int:
         return 1
@@ -53,17 +53,17 @@ class ExploredGroupChannel(GroupChannel):
 
     def submissions(self) -> Iterator[bytes]:
         with suppress(EosLogError):
-            for info in self._store.list(f"{MEETING}request-"):
+            for info in self._store.list(f"{GROUP_CHANNEL}request-"):
                 if info.name != self._own:
                     with suppress(EosLogError):
                         yield bytes(self._store.read(info.name))
 
     def publish(self, seq: int, data: bytes) -> None:
-        self._done(lambda: self._store.overwrite(f"{MEETING}entry-{seq}", data))
+        self._done(lambda: self._store.overwrite(f"{GROUP_CHANNEL}entry-{seq}", data))
 
     def published(self, seq: int) -> bytes | None:
         try:
-            return bytes(self._store.read(f"{MEETING}entry-{seq}"))
+            return bytes(self._store.read(f"{GROUP_CHANNEL}entry-{seq}"))
         except EosLogError:
             return None
 

@@ -102,7 +102,7 @@ class Chain:
     def committed(self, objects: Mapping[str, Object]) -> Counter[str]:
         """Every value that a reader of committed records gets, and how often, once nothing is open any more."""
         if self.values is None:
-            self.values = Counter(_values(_swept(self.state), ExploredStore(dict(objects))))
+            self.values = Counter(_values(_expired(self.state), ExploredStore(dict(objects))))
         return self.values
 
 
@@ -301,7 +301,7 @@ def _promises(actors: Sequence[Position], chain: Chain, objects: Mapping[str, Ob
                 yield f"{actor.name} was told that {name} is {told}; it is {times} times in the log"
 
 
-def _swept(state: State) -> State:
+def _expired(state: State) -> State:
     """The state behind the timeouts of all open transactions: readers wait for those."""
     expired = [
         a.ExpireTransaction(producer.stamp, producer.timeout_ms)

@@ -40,7 +40,7 @@ _LEVEL = Isolation.READ_COMMITTED
 
 
 def keeping(times: int, *, rows: bool = True) -> Body:
-    """Plain rows, or new topics, one after the other, with so much time between them that all upkeep gets done."""
+    """Plain rows, or new topics, one after the other, with so much time between them that all maintenance gets done."""
 
     def body(actor: Actor) -> None:
         log = actor.open()

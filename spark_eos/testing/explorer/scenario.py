@@ -72,7 +72,7 @@ class Scenario:
         Admin(log).create_topic(TOPIC, self.partitions)
         self.before(log)
         if self.maintained:
-            log.upkeep.snapshot()  # Actors share this state: nothing in it may be dropped from memory later.
+            log.maintenance.snapshot()  # Actors share this state: nothing in it may be dropped from memory later.
         state = log.follow()
         pieces = (piece for one in state.partitions.values() for piece in one.index.pieces)
         assert all(piece.content is None for piece in pieces), "let it end where a snapshot is"

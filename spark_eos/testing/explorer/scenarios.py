@@ -299,13 +299,13 @@ SCENARIOS: dict[str, Scenario] = {
             faults=2,
         ),
         Scenario(
-            "company",
+            "group commit",
             "two processes that share entries, one of which writes twice; the other one never repeats a request",
             (Role("A", plain(times=2)), Role("B", plain(repeats=False))),
             meets=True,
         ),
         Scenario(
-            "company-at-odds",
+            "group commit-at-odds",
             "two processes that share entries; what one writes is a reason for the other not to write any more",
             (Role("A", asking("x", "y")), Role("B", asking_unless("b", "x"))),
             meets=True,

@@ -18,7 +18,7 @@ from spark_eos.protocol.state import State
 from spark_eos.testing.explorer.actor import Role
 from spark_eos.testing.explorer.history import Chain, Chains
 from spark_eos.testing.explorer.state_fingerprint import Cast, Position, Transition
-from spark_eos.testing.explorer.store import MEETING, Call, Object, digest, effect
+from spark_eos.testing.explorer.store import GROUP_CHANNEL, Call, Object, digest, effect
 
 __all__ = ["ClockReading", "Late", "SharedNameError", "Start", "Step", "World"]
 
@@ -181,7 +181,7 @@ class World:
     def _is_alone(self, moment: ClockReading, call: Call) -> bool:
         if call.operation == "lock":
             return True
-        if call.name.startswith(MEETING):
+        if call.name.startswith(GROUP_CHANNEL):
             return False
         there = call.name in moment.objects
         if not call.name.startswith(DATA):
@@ -253,7 +253,7 @@ class World:
             objects, total = objects.set(*put), total ^ _differs(*put)
             self._remember(chain, objects)
         if drop is not None:
-            if not self._maintained and not drop.startswith((DATA, MEETING)):
+            if not self._maintained and not drop.startswith((DATA, GROUP_CHANNEL)):
                 raise SharedNameError(f"{drop} is deleted: only data files ever are")
             total ^= _differs(drop, objects[drop])
             objects = objects.delete(drop)
@@ -284,7 +284,7 @@ def _kinds(moment: ClockReading, call: Call) -> Iterator[str]:
     if call.operation == "lock":
         return  # Death of a process is seen at its calls of the store: nothing outside changes meanwhile.
     taken = call.operation == "create" and call.name in moment.objects
-    meets = call.name.startswith(MEETING)
+    meets = call.name.startswith(GROUP_CHANNEL)
     for kind in _MISFORTUNES.get(call.operation, ("refused",)):
         if (taken or meets) and kind in {"delayed", "doubled"}:
             continue  # It is void, now and later.

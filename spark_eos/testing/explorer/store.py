@@ -16,10 +16,10 @@ from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import buffered
 
-__all__ = ["MEETING", "Asking", "Call", "ExploredStore", "Object", "digest", "effect"]
+__all__ = ["GROUP_CHANNEL", "Asking", "Call", "ExploredStore", "Object", "digest", "effect"]
 
 
-MEETING = "meeting/"
+GROUP_CHANNEL = "group channel/"
 """What begins with it belongs to no log: there actors meet."""
 
 AGE_S = 1e6

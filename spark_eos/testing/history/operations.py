@@ -82,7 +82,7 @@ class Operation:
         return (self.invoke,) if self.completion is None else (self.invoke, self.completion)
 
     @property
-    def evidence(self) -> Event:
+    def fate(self) -> Event:
         """The event that says most about it."""
         return self.completion or self.invoke
 

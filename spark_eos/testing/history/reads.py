@@ -22,9 +22,9 @@ def at(partition: TopicPartition, offset: int | None) -> str:
     return f"{partition}@{'?' if offset is None else offset}"
 
 
-def evidence(*operations: Operation | None) -> tuple[Event, ...]:
+def fate(*operations: Operation | None) -> tuple[Event, ...]:
     """Their events, each once, in the order of the history."""
-    events = {op.evidence.index: op.evidence for op in operations if op is not None}
+    events = {op.fate.index: op.fate for op in operations if op is not None}
     return tuple(events[index] for index in sorted(events))
 
 
@@ -37,11 +37,11 @@ def misplaced_values(facts: Facts) -> Iterator[Anomaly]:
         for offset, values in offsets.items():
             if len(values) > 1:
                 text = f"the offset holds {' and '.join(map(repr, values))}"
-                yield Anomaly("inconsistent-offset", at(partition, offset), evidence(*values.values()), text)
+                yield Anomaly("inconsistent-offset", at(partition, offset), fate(*values.values()), text)
     for (partition, value), places in facts.places.items():
         if len(places) > 1:
             text = f"value {value!r} is at offsets {', '.join(map(str, sorted(places)))}"
-            yield Anomaly("duplicate", at(partition, min(places)), evidence(*places.values()), text)
+            yield Anomaly("duplicate", at(partition, min(places)), fate(*places.values()), text)
 
 
 def aborted_reads(facts: Facts) -> Iterator[Anomaly]:
@@ -54,7 +54,7 @@ def aborted_reads(facts: Facts) -> Iterator[Anomaly]:
             continue
         witness = facts.committed_reads.get(key, reader)
         text = f"{witness} read {key[1]!r}, which {writer} wrote, and that failed"
-        yield Anomaly("G1a", at(key[0], facts.offset(key)), evidence(writer, witness), text)
+        yield Anomaly("G1a", at(key[0], facts.offset(key)), fate(writer, witness), text)
 
 
 def precommitted_reads(facts: Facts) -> Iterator[Anomaly]:
@@ -67,7 +67,7 @@ def precommitted_reads(facts: Facts) -> Iterator[Anomaly]:
             for offset, value in poll.records:
                 if (poll.partition, value) in own:
                     text = f"{operation} polled its own {value!r}"
-                    yield Anomaly("precommitted-read", at(poll.partition, offset), evidence(operation), text)
+                    yield Anomaly("precommitted-read", at(poll.partition, offset), fate(operation), text)
 
 
 # -- Order ------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class _Reader:
             yield Anomaly(
                 f"{inside}nonmonotonic-poll",
                 at(partition, offset),
-                evidence(cursor.operation, operation),
+                fate(cursor.operation, operation),
                 text,
             )
             return
@@ -133,7 +133,7 @@ class _Reader:
             yield Anomaly(
                 f"{inside}poll-skip",
                 at(partition, missed[0]),
-                evidence(cursor.operation, operation, witness),
+                fate(cursor.operation, operation, witness),
                 text,
             )
 
@@ -190,7 +190,7 @@ class _Blockers:
         behind = (blocker for offset, blocker in known[first:] if offset < end)
         return any(
             # One that failed may be open still, until somebody aborts it.
-            blocker.kind is not Kind.OK or blocker.evidence.index > writer.invoke.index
+            blocker.kind is not Kind.OK or blocker.fate.index > writer.invoke.index
             for blocker in chain(behind, self._unknown.get(partition, ()))
         )
 
@@ -264,7 +264,7 @@ class _Witness:
             yield Anomaly(
                 "torn",
                 at(poll.partition, offset),
-                evidence(writer, self._seen[number], reader),
+                fate(writer, self._seen[number], reader),
                 text + (" (a streamed transaction may hold back the end)" if held_back else ""),
                 allowed=writer.streamed or held_back,
             )

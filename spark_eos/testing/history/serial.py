@@ -7,7 +7,7 @@ from typing import Literal
 
 from spark_eos.testing.history.cycles import Edge, Graph
 from spark_eos.testing.history.operations import Facts, Fate, Operation
-from spark_eos.testing.history.reads import evidence
+from spark_eos.testing.history.reads import fate
 from spark_eos.testing.history.recorder import Kind
 from spark_eos.testing.history.report import Anomaly
 
@@ -175,4 +175,4 @@ def _anomaly(edges: _Edges, name: str, cycle: list[Edge], size: int, *, allowed:
     )
     more = f" (one cycle of a tangle of {size} operations)" if size > len(cycle) else ""
     where = ", ".join(f"#{operation.invoke.index}" for operation in operations)
-    return Anomaly(name, where, evidence(*operations), f"{text} -> {operations[0]}{more}", allowed)
+    return Anomaly(name, where, fate(*operations), f"{text} -> {operations[0]}{more}", allowed)

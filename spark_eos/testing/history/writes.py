@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history.operations import Facts, Fate, Operation
-from spark_eos.testing.history.reads import Run, at, evidence
+from spark_eos.testing.history.reads import Run, at, fate
 from spark_eos.testing.history.recorder import Kind, Send
 from spark_eos.testing.history.report import Anomaly
 
@@ -33,7 +33,7 @@ def send_order(facts: Facts) -> Iterator[Anomaly]:
                 previous, sender = before[operation.process, partition]
                 if offset <= previous:
                     text = f"{operation} sent {send.value!r} after {sender} had sent to offset {previous}"
-                    where, events = at(partition, offset), evidence(sender, operation)
+                    where, events = at(partition, offset), fate(sender, operation)
                     yield Anomaly("nonmonotonic-send", where, events, text)
             last[partition] = offset
         for partition, offset in _settled(facts, operation):
@@ -45,7 +45,7 @@ def _inside(
 ) -> Iterator[Anomaly]:
     if offset <= last:
         text = f"{operation} sent to offset {last}, and then to {offset}"
-        yield Anomaly("int-nonmonotonic-send", at(partition, offset), evidence(operation), text)
+        yield Anomaly("int-nonmonotonic-send", at(partition, offset), fate(operation), text)
         return
     values = facts.values[partition]
     between = range(last + 1, offset)
@@ -63,7 +63,7 @@ def _inside(
             yield Anomaly(
                 "int-send-skip",
                 at(partition, other),
-                evidence(operation, strangers[0]),
+                fate(operation, strangers[0]),
                 text,
                 allowed=not operation.atomic,
             )
@@ -108,7 +108,7 @@ def lost_writes(facts: Facts, runs: Iterable[Run]) -> Iterator[Anomaly]:
         nearest = bisect_right(found, (offset, float("inf"))) - 1
         if nearest >= 0 and offset < found[nearest][1]:
             text = f"nobody read {send.value!r} of {operation}, though a reader came to {found[nearest][1]}"
-            yield Anomaly("lost-write", at(send.partition, offset), evidence(operation), text)
+            yield Anomaly("lost-write", at(send.partition, offset), fate(operation), text)
 
 
 def _union(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -127,7 +127,7 @@ def unseen_writes(facts: Facts) -> Iterator[Anomaly]:
         key = (send.partition, send.value)
         if send.partition in facts.final and key not in facts.committed_reads and not _retired(facts, send):
             text = f"nobody ever read {send.value!r} of {operation}, and all is read"
-            yield Anomaly("unseen", at(send.partition, facts.offset(key)), evidence(operation), text)
+            yield Anomaly("unseen", at(send.partition, facts.offset(key)), fate(operation), text)
 
 
 def conservation(facts: Facts) -> Iterator[Anomaly]:
@@ -141,7 +141,7 @@ def conservation(facts: Facts) -> Iterator[Anomaly]:
             text = _contradiction(facts, writer, partition, value, times)
             if text is not None:
                 where = at(partition, facts.offset((partition, value)))
-                yield Anomaly("conservation", where, evidence(writer), text)
+                yield Anomaly("conservation", where, fate(writer), text)
     for partition, found in counts.items():
         for value, times in found.items():
             key = (partition, value)
@@ -153,7 +153,7 @@ def conservation(facts: Facts) -> Iterator[Anomaly]:
                 text = f"the final read holds {value!r} {times} times"
             else:
                 continue
-            events = evidence(facts.reads[key])
+            events = fate(facts.reads[key])
             yield Anomaly("conservation", at(partition, facts.offset(key)), events, text)
 
 

@@ -15,21 +15,28 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.simulator.context import AUTO, INPUT, RAW, SHARED, GivenUp, Stage
 from spark_eos.testing.simulator.world import Process
 
-__all__ = ["administrator", "feeder", "maintainer", "sweeper", "visitor"]
+__all__ = ["administrator", "expiration_task", "feeder", "maintainer", "visitor"]
 
 RESET = "reset"
 """A group that nobody reads for: its offsets are put here and there."""
 
 
 def administrator(stage: Stage) -> Callable[[Process], None]:
-    """Makes, changes and deletes topics and groups, looks at transactions and ends some, sweeps."""
+    """Makes, changes and deletes topics and groups, ends transactions, and expires what is overdue."""
 
     def body(process: Process) -> None:
         try:
             admin = _Administrator(stage, process)
         except GivenUp:
             return
-        verbs = [admin.create, admin.delete, admin.sweep, admin.end_transactions, admin.fence, admin.grow]
+        verbs = [
+            admin.create,
+            admin.delete,
+            admin.expire_overdue,
+            admin.end_transactions,
+            admin.fence,
+            admin.grow,
+        ]
         verbs += [admin.look, admin.reset, admin.forget, admin.recreate, admin.shorten, admin.evict]
         verbs += [admin.reset, admin.reset]
         while stage.goes_on:
@@ -42,7 +49,7 @@ def administrator(stage: Stage) -> Callable[[Process], None]:
     return body
 
 
-def sweeper(stage: Stage) -> Callable[[Process], None]:
+def expiration_task(stage: Stage) -> Callable[[Process], None]:
     """Watches for as long as it lives, and ends what is over."""
 
     def body(process: Process) -> None:
@@ -56,7 +63,7 @@ def sweeper(stage: Stage) -> Callable[[Process], None]:
             try:
                 if stage.chance.random() < 0.7:
                     log.follow()
-                log.sweep(everything=stage.chance.random() < 0.2)
+                log.expire_overdue(everything=stage.chance.random() < 0.2)
             except EosLogError as error:
                 stage.world.note(f"was refused: {error}")
 
@@ -70,8 +77,8 @@ def visitor(stage: Stage) -> Callable[[Process], None]:
         at = TopicPartition(SHARED, 0)
         config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "group.id": RESET}
         visits: list[Callable[[Log], object]] = [
-            lambda log: log.sweep(),
-            lambda log: len(log.overdue()) and log.sweep(),
+            lambda log: log.expire_overdue(),
+            lambda log: len(log.overdue()) and log.expire_overdue(),
             lambda log: Consumer(log, config).end_offsets([at]),
             lambda log: Consumer(log, {**config, "default.api.timeout.ms": 50}).committed([at]),
         ]
@@ -163,9 +170,9 @@ class _Administrator:
         partition = self.admin.describe_topic(RAW).partitions[0]
         self.admin.delete_records({at: self.chance.choice([-1, partition.start, partition.end // 2])})
 
-    def sweep(self) -> None:
+    def expire_overdue(self) -> None:
         self.log.follow()
-        self.log.sweep(everything=True)
+        self.log.expire_overdue(everything=True)
 
     def end_transactions(self) -> None:
         for found in self.admin.list_transactions():

@@ -16,23 +16,25 @@ __all__ = ["judge"]
 _QUERY = "query"
 
 
-def judge(stage: Stage, referee: LogChecker, problems: list[str], *, copying: bool) -> Counter[str]:
+def judge(stage: Stage, log_checker: LogChecker, problems: list[str], *, copying: bool) -> Counter[str]:
     """Add to ``problems`` what was promised and did not hold; what was refused or unknown, by kind."""
-    found = len(referee.problems)
-    if referee.state.open_transactions:
-        problems.append(f"transactions of producers {sorted(referee.state.open_transactions)} stayed open")
+    found = len(log_checker.problems)
+    if log_checker.state.open_transactions:
+        problems.append(
+            f"transactions of producers {sorted(log_checker.state.open_transactions)} stayed open"
+        )
     if copying:
-        _check_copies(stage, referee, problems)
+        _check_copies(stage, log_checker, problems)
     _check_orders(stage, problems)
-    _check_followers(stage, referee, problems)
-    _check_batches(stage, referee, problems)
-    _check_promises(stage, referee, problems)
-    answers = referee.compare(stage.told)
-    problems += referee.problems[found:]
+    _check_followers(stage, log_checker, problems)
+    _check_batches(stage, log_checker, problems)
+    _check_promises(stage, log_checker, problems)
+    answers = log_checker.compare(stage.told)
+    problems += log_checker.problems[found:]
     return answers
 
 
-def _check_copies(stage: Stage, referee: LogChecker, problems: list[str]) -> None:
+def _check_copies(stage: Stage, log_checker: LogChecker, problems: list[str]) -> None:
     """Everything is copied, once, from where the copying began; and what was one behind the other still is."""
     begins = stage.begins
     for began in stage.began[:1]:
@@ -41,11 +43,11 @@ def _check_copies(stage: Stage, referee: LogChecker, problems: list[str]) -> Non
                 problems.append(f"the query begins at {offset} of {INPUT}-{number}, which was no end then")
     places = {
         value: (number, offset)
-        for number, rows in referee.everything(INPUT).items()
+        for number, rows in log_checker.everything(INPUT).items()
         for offset, value in rows
         if offset >= begins.get(number, 0)
     }
-    output = referee.everything(OUTPUT)
+    output = log_checker.everything(OUTPUT)
     copies = Counter(value for rows in output.values() for _, value in rows)
     if lost := set(places) - set(copies):
         problems.append(f"not copied: {sorted(lost)}")
@@ -71,10 +73,10 @@ def _check_orders(stage: Stage, problems: list[str]) -> None:
             problems.append(str(error))
 
 
-def _check_followers(stage: Stage, referee: LogChecker, problems: list[str]) -> None:
+def _check_followers(stage: Stage, log_checker: LogChecker, problems: list[str]) -> None:
     """What a group with auto-commit has passed was given to one of its members."""
-    for number, rows in referee.everything(SHARED).items():
-        passed = referee.book.farthest.get((AUTO, (SHARED, number)), 0)
+    for number, rows in log_checker.everything(SHARED).items():
+        passed = log_checker.book.farthest.get((AUTO, (SHARED, number)), 0)
         missed = [at for at, _ in rows if at < passed and (number, at) not in stage.delivered]
         if missed:
             problems.append(
@@ -82,25 +84,25 @@ def _check_followers(stage: Stage, referee: LogChecker, problems: list[str]) -> 
             )
 
 
-def _check_batches(stage: Stage, referee: LogChecker, problems: list[str]) -> None:
+def _check_batches(stage: Stage, log_checker: LogChecker, problems: list[str]) -> None:
     """What a driver noted as done is in the log, as it planned it, and it has fenced those before it."""
     for done in stage.done:
         what = f"batch {done.batch_id} of run {done.run_id}"
-        batch = referee.book.batches.get((_QUERY, done.query_id, done.batch_id))
+        batch = log_checker.book.batches.get((_QUERY, done.query_id, done.batch_id))
         if batch is None:
             problems.append(f"{what} was said to be done and is not in the log")
             continue
         ends = {TopicPartition(at.topic, at.partition): at.offset for at in batch.sources[0].end_offsets}
         if ends != done.end:
             problems.append(f"{what} was to end at {done.end}; the log has one that ends at {ends}")
-        if referee.book.runs.get(done.run_id, done.at + 1) > done.at:
+        if log_checker.book.runs.get(done.run_id, done.at + 1) > done.at:
             problems.append(f"{what} was said to be done, and its run was not registered: nobody is fenced")
         if done.late:
             problems.append(f"{what} was said to be done to a run whose successor had finished it")
 
 
-def _check_promises(stage: Stage, referee: LogChecker, problems: list[str]) -> None:
-    found = referee.everything(SHARED)
+def _check_promises(stage: Stage, log_checker: LogChecker, problems: list[str]) -> None:
+    found = log_checker.everything(SHARED)
     final = {TopicPartition(SHARED, number): found[number] for number in range(PARTITIONS[SHARED])}
     report = check(stage.recorder.history, partitions_read_fully=final)
     problems += [str(anomaly) for anomaly in report.forbidden]

@@ -24,7 +24,7 @@ class Place:
 
 
 class SimulatedGroupChannel(GroupChannel):
-    """One process's place in it. In bad weather a lock is had twice, and nobody knows what a write has come to."""
+    """One process's place in it. With faults two processes may hold the lock, and a write may fail or not."""
 
     def __init__(self, world: World, place: Place) -> None:
         self._world = world
@@ -63,7 +63,7 @@ class SimulatedGroupChannel(GroupChannel):
         return not self._world.strikes("reply_lost")
 
     def submissions(self) -> Iterator[bytes]:
-        found = [data for meeting, data in self._place.requests.items() if meeting is not self]
+        found = [data for group_channel, data in self._place.requests.items() if group_channel is not self]
         self._world.random.shuffle(found)
         self._world.note(f"found {len(found)} handed over")
         return iter(found)

@@ -48,11 +48,11 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
         *,
         create: bool = False,  # noqa: ARG001
         max_age_s: float = 0.0,
-        upkeep: bool = True,
+        maintenance: bool = True,
     ) -> Log:
         log: Log = world.current().query.log
         log.follow(max_age_s)
-        return log if upkeep else log.without_maintenance()
+        return log if maintenance else log.without_maintenance()
 
     def text(path: Path) -> str | None:
         files: Files = world.current().query.files

@@ -150,8 +150,8 @@ class _Cast:
 
 def _keep(log: Log) -> None:
     log.follow()
-    log.upkeep.snapshot()
-    log.upkeep.retire(log.state, 100)
+    log.maintenance.snapshot()
+    log.maintenance.retire(log.state, 100)
 
 
 def _run(world: World, body: Callable[[Process], None]) -> None:

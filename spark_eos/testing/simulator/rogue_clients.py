@@ -27,7 +27,7 @@ __all__ = ["Actions", "impersonator", "play", "rogue_producer"]
 Actions = tuple[a.Action, ...]
 
 _HELD = 12
-"""Requests that a forger keeps to send again."""
+"""Requests that a rogue producer keeps to send again."""
 
 
 def rogue_producer(stage: Stage, name: str) -> Callable[[Process], None]:
@@ -48,12 +48,12 @@ def impersonator(stage: Stage) -> Callable[[Process], None]:
 
     def body(process: Process) -> None:
         try:
-            rogue_producer = _RogueProducer(stage, process, "usurper")
+            rogue_producer = _RogueProducer(stage, process, "impersonator")
             play(
                 stage,
                 process,
                 [
-                    *[rogue_producer.usurp] * 4,
+                    *[rogue_producer.impersonate] * 4,
                     rogue_producer.hurry,
                     rogue_producer.echo,
                     rogue_producer.forget,
@@ -96,7 +96,7 @@ class _RogueProducer:
             self.half,
             self.hurry,
             self.other_timeout,
-            self.usurp,
+            self.impersonate,
             self.look,
         ]
 
@@ -276,12 +276,12 @@ class _RogueProducer:
             return
         self._offer(lambda _state: (old,))
 
-    def usurp(self) -> None:
+    def impersonate(self) -> None:
         """Offsets in the name of a group: by a stranger, of an old generation, for what others read."""
         how = self.chance.choice(
             ["stranger", "old", "foreign", "foreign", "early", "old sync", "early leave"]
         )
-        self._offer(lambda state: _usurped(state, how))
+        self._offer(lambda state: _impersonateed(state, how))
 
     def scribble(self) -> None:
         """Requests of random structure that no state, or not this one, allows: every reader must refuse them."""
@@ -371,7 +371,7 @@ def _may_come_again(state: State, action: a.Action) -> bool:
     )
 
 
-def _usurped(state: State, how: str) -> Actions:
+def _impersonateed(state: State, how: str) -> Actions:
     """What must be refused in this very state; nothing if the state has nobody to be wronged."""
     groups = [(name, group) for name, group in sorted(state.groups.items()) if group.members]
     if how == "foreign":

@@ -1,4 +1,4 @@
-"""One seed, one run: who acts, in which weather, and what must hold when all is over."""
+"""One seed, one run: who acts, in which fault_profile, and what must hold when all is over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from spark_eos.maintenance import name_deletion
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
-from spark_eos.testing.simulator.administrator import administrator, feeder, maintainer, sweeper, visitor
+from spark_eos.testing.simulator.administrator import (
+    administrator,
+    expiration_task,
+    feeder,
+    maintainer,
+    visitor,
+)
 from spark_eos.testing.simulator.children import child
 from spark_eos.testing.simulator.clock import SimulatedClock
 from spark_eos.testing.simulator.context import (
@@ -58,14 +64,23 @@ UNSEALED = 1000
 the pieces of indexes that are stored, for itself."""
 
 FINISHING = 3000
-"""Calls of the store in which whoever comes last, in calm weather, finishes what was to be copied: at most."""
+"""Calls of the store in which whoever comes last, in calm fault_profile, finishes what was to be copied: at most."""
 
 MIXED = '{"input": {"0": -1, "1": -2}}'
 """A query begins at the end of one partition, and at the start of the other."""
 
 OTHERS = (
-    *("zombie", "idempotent", "administrator", "sweeper", "follower", "onlooker", "foreign-query", "usurper"),
-    *("forger", "forger", "feeder", "feeder", "maintainer", "maintainer", "visitor"),
+    *(
+        "zombie",
+        "idempotent",
+        "administrator",
+        "sweeper",
+        "follower",
+        "onlooker",
+        "foreign-query",
+        "impersonator",
+    ),
+    *("rogue producer", "rogue producer", "feeder", "feeder", "maintainer", "maintainer", "visitor"),
 )
 """Of these some are drawn, now and then two of one kind."""
 
@@ -75,10 +90,10 @@ class Plan:
     """All that a run depends on. ``settings`` are those of the whole log."""
 
     seed: int
-    weather: FaultProfile
+    fault_profile: FaultProfile
     cast: tuple[str, ...]
     operations: int = 1000
-    """Calls of the store in bad weather; afterwards it is calm, and everybody comes to an end."""
+    """Calls of the store in bad fault_profile; afterwards it is calm, and everybody comes to an end."""
     settings: tuple[tuple[str, str], ...] = ()
     interval: int = UNSEALED
     """Entries between snapshots. Where there are few, pieces of indexes and folders of entries are small too."""
@@ -115,13 +130,13 @@ class Plan:
             cast.append("sweeper-of-all")
         if len(settings) > 2:
             cast.append("administrator-of-all")
-        weather, memory = FaultProfile.of(chance), chance.random() < 0.9
+        fault_profile, memory = FaultProfile.of(chance), chance.random() < 0.9
         interval = chance.choice([2, 3, 5, 8, *[UNSEALED] * 4])
         # That rests on clocks, so nobody sets them back and forth then.
-        forget = interval != UNSEALED and not weather.jump and chance.random() < 0.5
+        forget = interval != UNSEALED and not fault_profile.jump and chance.random() < 0.5
         remote = chance.random() < 0.5
-        if remote and weather != FaultProfile() and chance.random() < 0.5:
-            weather = replace(weather, conflict=chance.choice([0.02, 0.1, 0.4]))
+        if remote and fault_profile != FaultProfile() and chance.random() < 0.5:
+            fault_profile = replace(fault_profile, conflict=chance.choice([0.02, 0.1, 0.4]))
         start = "earliest"
         if copying == "query" and "query-amnesiac" not in cast:
             start = chance.choice(["earliest", "latest", "latest", MIXED])
@@ -133,7 +148,7 @@ class Plan:
             cast += [f"live-{number}" for number in range(chance.choice([1, 1, 2]))]
         return Plan(
             seed,
-            weather,
+            fault_profile,
             tuple(cast),
             settings=settings,
             interval=interval,
@@ -192,7 +207,7 @@ class _Run:
 
 def simulate(plan: Plan) -> Outcome:
     """Run the plan. The same plan gives the same outcome, byte for byte."""
-    world = World(plan.seed, plan.weather)
+    world = World(plan.seed, plan.fault_profile)
     store = (SimulatedObjectStore if plan.remote else SimulatedStore)(world)
     stage = Stage(world, store, plan.operations)
     run = _Run(plan, world, stage, Files("query-id"))
@@ -211,24 +226,24 @@ def simulate(plan: Plan) -> Outcome:
         for role in plan.cast:
             _employ(run, role)
         problems = _play(run)
-        referee = LogChecker(store, stage.begins)
-        referee.replay()
-        problems += referee.problems
+        log_checker = LogChecker(store, stage.begins)
+        log_checker.replay()
+        problems += log_checker.problems
         answers: Counter[str] = Counter()
-        if referee.entries:
-            answers = judge(stage, referee, problems, copying=run.copying is not None)
-    events = referee.book.events + Counter({"rejected requests in entries": referee.rejected})
+        if log_checker.entries:
+            answers = judge(stage, log_checker, problems, copying=run.copying is not None)
+    events = log_checker.book.events + Counter({"rejected requests in entries": log_checker.rejected})
     return Outcome(
         plan,
         problems,
         world.trace,
         stage.recorder.history,
         world.operations,
-        referee.entries,
+        log_checker.entries,
         world.faults,
         {name: count for name, count in sorted(events.items()) if count},
         dict(sorted(answers.items())),
-        referee.state,
+        log_checker.state,
     )
 
 
@@ -291,7 +306,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "child": lambda: child(stage),
         "administrator": lambda: administrator(stage),
         "maintainer": lambda: maintainer(stage, FORGET_S if run.plan.forget else None),
-        "sweeper": lambda: sweeper(stage),
+        "sweeper": lambda: expiration_task(stage),
         "visitor": lambda: visitor(stage),
         "feeder": lambda: feeder(stage),
         "live": lambda: feeder(stage, (0.0, 0.02, 0.3)),
@@ -299,8 +314,8 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "uncommitted": lambda: reader(stage, READ_UNCOMMITTED),
         "follower": lambda: follower(stage, role),
         "onlooker": lambda: onlooker(stage),
-        "forger": lambda: rogue_producer(stage, "forged"),
-        "usurper": lambda: impersonator(stage),
+        "rogue producer": lambda: rogue_producer(stage, "forged"),
+        "impersonator": lambda: impersonator(stage),
         "foreign": lambda: foreign_query(stage),
     }
     return parts[kind]()
@@ -323,7 +338,7 @@ def _checkpoint(run: _Run, how: str) -> Files | None:
 
 
 def _play(run: _Run) -> list[str]:
-    """Bad weather, then calm; then the work is finished, and nobody may still be under way."""
+    """Bad fault_profile, then calm; then the work is finished, and nobody may still be under way."""
     world, stage = run.world, run.stage
     while stage.goes_on and world.run(600):
         pass
@@ -363,7 +378,7 @@ def _finish(run: _Run, process: Process, until: Callable[[], bool]) -> None:
     process.wait(903)  # Longer than any transaction may be open, and what a store's times are rounded by.
     log = run.stage.open(process)
     log.overdue()  # The store's clock is asked, whatever this process's wall clock makes of it.
-    log.sweep()
+    log.expire_overdue()
     if run.copying is None:
         return
     if not run.copying.startswith("query"):

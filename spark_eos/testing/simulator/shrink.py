@@ -41,5 +41,5 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     for role in plan.cast:
         yield replace(plan, cast=tuple(other for other in plan.cast if other != role))
     for trouble in fields(FaultProfile):
-        if getattr(plan.weather, trouble.name):
-            yield replace(plan, weather=replace(plan.weather, **{trouble.name: 0.0}))
+        if getattr(plan.fault_profile, trouble.name):
+            yield replace(plan, fault_profile=replace(plan.fault_profile, **{trouble.name: 0.0}))

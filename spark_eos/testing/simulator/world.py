@@ -67,10 +67,10 @@ class FaultProfile:
 class World:
     """Runs processes until all have ended or ``operations`` calls of the store were made."""
 
-    def __init__(self, seed: int, weather: FaultProfile | None = None) -> None:
+    def __init__(self, seed: int, fault_profile: FaultProfile | None = None) -> None:
         self.seed = seed
         self.random = random.Random(seed)
-        self.weather = FaultProfile.of(self.random) if weather is None else weather
+        self.fault_profile = FaultProfile.of(self.random) if fault_profile is None else fault_profile
         self.now = 0.0
         self.operations = 0
         self.faults: dict[str, int] = {}
@@ -113,7 +113,7 @@ class World:
 
     def strikes(self, fault: str) -> bool:
         """Whether this kind of trouble happens now."""
-        probability: float = getattr(self.weather, fault)
+        probability: float = getattr(self.fault_profile, fault)
         if self.calm or not probability or self.random.random() >= probability:
             return False
         self.faults[fault] = self.faults.get(fault, 0) + 1

@@ -126,17 +126,17 @@ def test_a_copy_over_the_living_log_takes_nothing_away(tmp_path):
     for at in range(20):
         send(producer, b"b%d" % at)
     log = Log.open(url)
-    log.upkeep.snapshot()
-    assert log.upkeep.retire(log.state, 100) + log.upkeep.retired(log.state) > 8
+    log.maintenance.snapshot()
+    assert log.maintenance.retire(log.state, 100) + log.maintenance.retired(log.state) > 8
     copied(copy, url)
     assert send(producer, b"c") == [26]
     log.follow()
     for at in range(20):
         send(producer, b"d%d" % at)
     log.follow()
-    log.upkeep.snapshot()
-    assert log.upkeep.retire(log.state, 100)
-    last = url / paths.entry(log.upkeep.retired(log.state), log.state.entries_per_folder)
+    log.maintenance.snapshot()
+    assert log.maintenance.retire(log.state, 100)
+    last = url / paths.entry(log.maintenance.retired(log.state), log.state.entries_per_folder)
     assert last.stat().st_size == 0
     assert len(values(url)) == 47
     assert sleeper.follow().seq == log.state.seq
@@ -200,10 +200,10 @@ def test_maintenance_leaves_another_history_alone(tmp_path):
         log.commit(create(f"b{at}"))
     put_back(url, copy)
     before = sorted(str(one.relative_to(url)) for one in url.rglob("*.avro"))
-    for call in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 100)):
+    for call in (log.maintenance.snapshot, lambda: log.maintenance.retire(log.state, 100)):
         with pytest.raises(DivergedLogError):
             call()
-    log.upkeep.run_slice(log.state)
+    log.maintenance.run_slice(log.state)
     assert sorted(str(one.relative_to(url)) for one in url.rglob("*.avro")) == before
 
 
@@ -226,7 +226,7 @@ def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypa
 
     monkeypatch.setattr(log.store, "create", paused)
     with pytest.raises(DivergedLogError):
-        log.upkeep.snapshot()
+        log.maintenance.snapshot()
     assert [*log.store.list(paths.SNAPSHOTS)] == []
     other = Log.open(url)
     assert sorted(other.state.topics) == ["a", "n"]
@@ -242,7 +242,7 @@ def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
     copied(url, copy)
     for at in range(10):
         log.commit(create(f"b{at}"))
-    log.upkeep.snapshot()
+    log.maintenance.snapshot()
     (stray,) = [url / name for name in (paths.snapshot(8),) if (url / name).exists()]
     kept = stray.read_bytes()
     put_back(url, copy)
@@ -268,9 +268,9 @@ def test_a_process_that_slept_through_another_history(tmp_path, sleeper):
     for at in range(30):
         send(fresh, b"n%d" % at)
     log = Log.open(url)
-    log.upkeep.snapshot()
-    log.upkeep.retire(log.state, 100)
-    assert log.upkeep.retired(log.state) > 8
+    log.maintenance.snapshot()
+    log.maintenance.retire(log.state, 100)
+    assert log.maintenance.retired(log.state) > 8
     with pytest.raises(DivergedLogError, match="is not in the history"):
         consumer.poll(0) if sleeper == "reader" else send(producer, b"x")
     assert values(url) == [b"a0", *(b"n%d" % at for at in range(30))]
@@ -288,9 +288,9 @@ def test_a_process_that_slept_in_one_history_goes_on(tmp_path, times):
         for at in range(30):
             send(producer, b"n%d" % at)
         log = Log.open(url)
-        log.upkeep.snapshot()
-        log.upkeep.retire(log.state, 100)
-        assert log.upkeep.retired(log.state) > 8
+        log.maintenance.snapshot()
+        log.maintenance.retire(log.state, 100)
+        assert log.maintenance.retired(log.state) > 8
         assert len(consumer.poll(0)) == 30
 
 
@@ -378,12 +378,12 @@ def test_writers_in_a_history_that_is_gone_do_not_make_each_other_sure(far):
             for_a_minute(log, clock, f"b{log is one}")
 
 
-def test_upkeep_looks_before_it_overwrites(far):
+def test_maintenance_looks_before_it_overwrites(far):
     """Else it could retire, in the history that is gone, the very entry that tells."""
     store, clock, log = far
     log.does_maintenance = True
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log.upkeep, "run_slice", lambda _state: None)
+        patch.setattr(log.maintenance, "run_slice", lambda _state: None)
         for at in range(500):
             log.commit(create(f"a{at}"))
     clock.now += EVERY_S
@@ -391,7 +391,7 @@ def test_upkeep_looks_before_it_overwrites(far):
     clock.now += 2
     for seq in range(300, 600):
         store.inner.delete(paths.entry(seq, 100_000))
-    for call in (log.upkeep.snapshot, lambda: log.upkeep.retire(log.state, 1000)):
+    for call in (log.maintenance.snapshot, lambda: log.maintenance.retire(log.state, 1000)):
         with pytest.raises(DivergedLogError):
             call()
 

@@ -6,22 +6,22 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_COMMIT, _COMPANY = "spark_eos/log/commit/loop.py", "spark_eos/log/commit/group.py"
-_DOUBTS, _TAIL = "spark_eos/log/commit/in_doubt.py", "spark_eos/log/commit/tail.py"
-_MEETING = "spark_eos/storage/group_channel.py"
+_COMMIT, _GROUP = "spark_eos/log/commit/loop.py", "spark_eos/log/commit/group.py"
+_IN_DOUBT, _TAIL = "spark_eos/log/commit/in_doubt.py", "spark_eos/log/commit/tail.py"
+_GROUP_CHANNEL = "spark_eos/storage/group_channel.py"
 
-_OF_COMPANY = ("tests/log/test_company.py",)
-_OF_MEETING = ("tests/storage/test_meeting.py",)
+_OF_GROUP = ("tests/log/test_group_commit.py",)
+_OF_GROUP_CHANNEL = ("tests/storage/test_group_channel.py",)
 
 MUTANTS = (
     # -- once, and no more ------------------------------------------------------------------------------
     Mutant(
         "taken-along-again",
-        _COMPANY,
+        _GROUP,
         "if request.request_id in seen or any(",
         "if any(",
         "a request that is in the log is taken along once more",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "taken-along-by-who-forgot",
@@ -30,7 +30,7 @@ MUTANTS = (
         "                return None\n",
         "",
         "who does not know what is in the entries since takes along what is in one of them",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "own-entries-are-not-remembered",
@@ -38,7 +38,7 @@ MUTANTS = (
         "                self._take(state, entry, created=True)",
         "                self._state = state",
         "who has taken a request along takes it along again",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     # -- whoever asks knows -----------------------------------------------------------------------------
     Mutant(
@@ -47,7 +47,7 @@ MUTANTS = (
         "        if any(map(self._group.is_submitted, refused)):\n",
         "        if False:\n",
         "the answer is no while others can still find the request",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "no-while-a-leader-has-it",
@@ -55,15 +55,15 @@ MUTANTS = (
         "        if not any(self._in_doubt.is_settled_by_filling(one, state) for one in refused):\n",
         "        if True:\n",
         "the answer is unknown though filling a slot would tell",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "no-behind-the-wrong-slot",
-        _DOUBTS,
+        _IN_DOUBT,
         "self._sent[one] = sent._replace(slot=_UNSEEN, was_handed_over=True)",
         "self._sent[one] = sent._replace(was_handed_over=True)",
         "whoever leads may have found a request just before it was taken back, and the answer is no",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "taken-slot-settles-what-is-handed-over",
@@ -71,7 +71,7 @@ MUTANTS = (
         "            if certain and not self._group.is_submitted(ticket.request_id):\n",
         "            if certain:\n",
         "a request that others can find is not looked for any more",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "not-taken-back-is-no",
@@ -79,96 +79,96 @@ MUTANTS = (
         "        if self._group.is_submitted(ticket.request_id):\n            earlier = Fate.UNKNOWN\n",
         "",
         "the answer is no though the request could not be taken back",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "only-the-newest-variant",
-        _DOUBTS,
+        _IN_DOUBT,
         "variants=(*before.variants, request.actions)",
         "variants=(request.actions,)",
         "of a request that was sent in two forms only the last one is looked for",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     # -- nobody is harmed -------------------------------------------------------------------------------
     Mutant(
         "a-sleeping-leader-is-waited-for",
-        _COMPANY,
+        _GROUP,
         "        elif now - self._heard_s > LEADER_TIMEOUT_S:\n",
         "        elif False:\n",
         "a leader that sleeps stops everybody",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "a-sleeping-leader-is-waited-for-each-time",
-        _COMPANY,
+        _GROUP,
         "        return leads or self._goes_without\n",
         "        return leads or now - self._heard_s > LEADER_TIMEOUT_S\n",
         "a leader that sleeps costs every commit a second",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "gone-without-for-good",
-        _COMPANY,
+        _GROUP,
         "            self._goes_without = False\n        elif",
         "        elif",
         "who has lost patience once writes against all others for ever",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "old-signs-of-life",
-        _COMPANY,
+        _GROUP,
         "if leads or led not in (0, self._led):",
         "if leads or led:",
         "a leader that sleeps is waited for as long as it was awake a moment ago",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "losing-leaders-are-not-heard",
-        _COMPANY,
+        _GROUP,
         "if leads or led not in (0, self._led):",
         "if leads:",
         "everybody writes for himself because whoever leads was beaten for a second",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "winners-hear-nobody",
-        _COMPANY,
+        _GROUP,
         "        if self._channel.leader_token():\n",
         "        if False:\n",
         "who wins every slot lets all others lose for ever",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "a-lead-of-long-ago",
-        _MEETING,
+        _GROUP_CHANNEL,
         "return led_ns if of_late and led_ns",
         "return led_ns if led_ns",
         "who is alone meets those who were there yesterday",
-        _OF_MEETING,
+        _OF_GROUP_CHANNEL,
     ),
     Mutant(
         "hears-itself",
-        _MEETING,
+        _GROUP_CHANNEL,
         "of_late and led_ns != self._led_ns else 0",
         "of_late else 0",
-        "who has led goes on meeting nobody for ever",
-        _OF_MEETING,
+        "who has led goes on group channel nobody for ever",
+        _OF_GROUP_CHANNEL,
     ),
     Mutant(
         "leads-unheard",
-        _MEETING,
+        _GROUP_CHANNEL,
         "            os.utime(self._lock)\n",
         "",
         "nobody hears that somebody leads",
-        _OF_MEETING,
+        _OF_GROUP_CHANNEL,
     ),
     Mutant(
         "damaged-announcement",
-        _COMPANY,
+        _GROUP,
         "            except EosLogError:\n                break  # The store",
         "            except ZeroDivisionError:\n                break  # The store",
         "an announcement that is half written fails a commit",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "nothing-is-announced",
@@ -176,15 +176,15 @@ MUTANTS = (
         "                    self._group.publish(entry.seq, data)\n",
         "",
         "nobody hears that his request is in before somebody else leads",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
-        "company-all-the-time",
-        _COMPANY,
+        "group commit-all-the-time",
+        _GROUP,
         "self._crowded_s <= CONTENTION_WINDOW_S",
         "self._crowded_s >= 0",
-        "who is alone pays for meeting nobody",
-        _OF_COMPANY,
+        "who is alone pays for group channel nobody",
+        _OF_GROUP,
     ),
     Mutant(
         "read-to-the-end",
@@ -192,30 +192,30 @@ MUTANTS = (
         "        while self._group.is_contended:\n",
         "        while False:\n",
         "who is beaten reads behind the others for ever, where a read takes as long as a create",
-        _OF_COMPANY,
+        _OF_GROUP,
     ),
     Mutant(
         "old-announcements",
-        _MEETING,
+        _GROUP_CHANNEL,
         'data = file.read() if self._is_fresh(status) else b""',
         "data = file.read()",
         "an announcement from before the log was put back from a copy is believed",
-        _OF_MEETING,
+        _OF_GROUP_CHANNEL,
     ),
     Mutant(
         "requests-of-the-dead",
-        _MEETING,
+        _GROUP_CHANNEL,
         "                        if self._is_fresh(entry.stat()):\n",
         "                        if True:\n",
         "what a process has handed over that died an hour ago is committed",
-        _OF_MEETING,
+        _OF_GROUP_CHANNEL,
     ),
     Mutant(
         "a-child-leads-with-its-parent",
-        _MEETING,
+        _GROUP_CHANNEL,
         "self._own, self._leads, self._is_open = ",
         "_own, _leads, _is_open = ",
         "a forked process believes that it leads because its parent does",
-        _OF_MEETING,
+        _OF_GROUP_CHANNEL,
     ),
 )

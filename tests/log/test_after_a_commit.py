@@ -69,18 +69,18 @@ def test_a_durable_commit_is_acknowledged(monkeypatch, caplog, place, error):
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_a_sweep_behind_a_commit_raises_nothing(log, monkeypatch, caplog, error):
+def test_a_expire_overdue_behind_a_commit_raises_nothing(log, monkeypatch, caplog, error):
     def fail(*_, **__):
         raise error
 
     monkeypatch.setattr(ExpirationTask, "overdue", fail)
-    log.sweep()
+    log.expire_overdue()
     log.clock.now += 7200
     with caplog.at_level(logging.WARNING):
-        assert log.sweep() == ()
+        assert log.expire_overdue() == ()
     assert "was not ended" in caplog.text
     with pytest.raises(type(error)):
-        log.sweep(everything=True)
+        log.expire_overdue(everything=True)
 
 
 def test_an_interrupt_is_no_failure(log, monkeypatch):

@@ -15,15 +15,15 @@ from spark_eos.storage.group_channel import ANNOUNCED, SUBMISSION_TTL_S, FileGro
 HOLD = """
 import sys
 from spark_eos.storage.group_channel import FileMeeting
-meeting = FileMeeting(sys.argv[1])
-print(meeting.try_lead(), flush=True)
+group channel = FileMeeting(sys.argv[1])
+print(group channel.try_lead(), flush=True)
 sys.stdin.read()
 """
 
 
 @pytest.fixture
 def folder(tmp_path):
-    return tmp_path / "meeting"
+    return tmp_path / "group channel"
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def test_the_lead_of_a_dead_process_is_free(folder):
     )
     try:
         assert holder.stdout.readline() == "True\n"
-        meeting = FileGroupChannel(folder)
-        assert not meeting.try_lead()
+        group_channel = FileGroupChannel(folder)
+        assert not group_channel.try_lead()
     finally:
         holder.kill()
         holder.communicate()
-    assert meeting.try_lead()
+    assert group_channel.try_lead()
 
 
 def test_a_child_has_a_place_of_its_own(pair):
@@ -140,13 +140,13 @@ def test_an_old_announcement_is_not_believed(pair, folder):
 
 def test_where_nobody_can_meet_everybody_leads(tmp_path):
     (tmp_path / "file").touch()
-    meeting = FileGroupChannel(tmp_path / "file" / "meeting")
-    assert meeting.try_lead()
-    assert not meeting.submit(b"x")
-    meeting.publish(1, b"x")
-    assert meeting.published(1) is None
-    assert list(meeting.submissions()) == []
-    meeting.release_lead()
+    group_channel = FileGroupChannel(tmp_path / "file" / "group channel")
+    assert group_channel.try_lead()
+    assert not group_channel.submit(b"x")
+    group_channel.publish(1, b"x")
+    assert group_channel.published(1) is None
+    assert list(group_channel.submissions()) == []
+    group_channel.release_lead()
 
 
 def test_which_stores_have_one(tmp_path):

@@ -15,16 +15,19 @@ from tests.maintenance.world import another, append, created, left_behind
 
 @pytest.fixture
 def shares(monkeypatch):
-    """The entries behind which a share of upkeep was done by this process."""
+    """The entries behind which a share of maintenance was done by this process."""
     seen = []
     monkeypatch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: seen.append(state.seq))
     return seen
 
 
 @pytest.mark.parametrize("given", [{}, {"max.block.ms": 1000}])
-def test_a_producer_that_leaves_upkeep_to_others_decides_for_itself_alone(log_url, shares, given):
+def test_a_producer_that_leaves_maintenance_to_others_decides_for_itself_alone(log_url, shares, given):
     Admin(log_url).create_topic("t")
-    with Producer(log_url, {"log.upkeep.enable": "false", **given}) as silent, Producer(log_url) as other:
+    with (
+        Producer(log_url, {"auto.maintenance.enable": "false", **given}) as silent,
+        Producer(log_url) as other,
+    ):
         shares.clear()
         silent.send("t", b"x").result(timeout=60)
         assert shares == []
@@ -32,11 +35,11 @@ def test_a_producer_that_leaves_upkeep_to_others_decides_for_itself_alone(log_ur
         assert seq in shares
 
 
-def test_a_consumer_that_leaves_upkeep_to_others_decides_for_itself_alone(log_url, shares):
+def test_a_consumer_that_leaves_maintenance_to_others_decides_for_itself_alone(log_url, shares):
     Admin(log_url).create_topic("t")
     at = TopicPartition("t", 0)
     with (
-        Consumer(log_url, {"group.id": "a", "log.upkeep.enable": False}) as silent,
+        Consumer(log_url, {"group.id": "a", "auto.maintenance.enable": False}) as silent,
         Consumer(log_url, {"group.id": "b"}) as other,
     ):
         shares.clear()
@@ -48,7 +51,7 @@ def test_a_consumer_that_leaves_upkeep_to_others_decides_for_itself_alone(log_ur
         assert shares == [Log.shared(log_url).state.seq]
 
 
-def test_an_open_log_that_leaves_upkeep_to_others_stays_so(shares):
+def test_an_open_log_that_leaves_maintenance_to_others_stays_so(shares):
     log = created(MemoryStore()).without_maintenance()
     shares.clear()
     with Producer(log) as producer:

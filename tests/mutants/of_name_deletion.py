@@ -9,7 +9,7 @@ __all__ = ["MUTANTS"]
 _RETIRED, _TAIL = "spark_eos/maintenance/name_deletion.py", "spark_eos/log/commit/tail.py"
 _COMMIT, _ROLLING = "spark_eos/log/commit/loop.py", "spark_eos/maintenance/rolling.py"
 
-_OF_RETIRED = ("tests/maintenance/test_retired.py",)
+_OF_RETIRED = ("tests/maintenance/test_name_deletion.py",)
 # Hypothesis takes minutes to make an example small.
 _OF_ROLLING = ("tests/maintenance/test_rolling.py", "-k", "not any_history")
 

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_EVIDENCE = "spark_eos/protocol/rules/fate.py"
+_FATE = "spark_eos/protocol/rules/fate.py"
 _TAIL, _COMMIT = "spark_eos/log/commit/tail.py", "spark_eos/log/commit/loop.py"
 
 _OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant(
         "no-to-what-is-in",
         "spark_eos/log/commit/in_doubt.py",
-        "            return _evidence(state, sent)",
+        "            return _fate(state, sent)",
         "            return Fate.NOT_APPLIED",
         "who asks again after its entry was retired is told no, though it is in",
         _OF_SNAPSHOTS,
@@ -57,7 +57,7 @@ MUTANTS = (
     # -- evidence ---------------------------------------------------------------------------------------
     Mutant(
         "everything-is-repeatable",
-        _EVIDENCE,
+        _FATE,
         "    return not any(isinstance(one, AppendBatches) and one.producer == NO_PRODUCER for one in actions)",
         "    return True",
         "rows without a producer are appended again after a doubt that nothing can settle",
@@ -65,7 +65,7 @@ MUTANTS = (
     ),
     Mutant(
         "later-transaction-tells",
-        _EVIDENCE,
+        _FATE,
         "    if producer is None or producer.number > stamp.number:\n        return Fate.UNKNOWN\n",
         "    if producer is None:\n        return Fate.UNKNOWN\n",
         "a transaction in doubt is told by the fate of a later one",
@@ -73,7 +73,7 @@ MUTANTS = (
     ),
     Mutant(
         "number-not-reached-is-unknown",
-        _EVIDENCE,
+        _FATE,
         "    if producer.number < stamp.number:\n        return Fate.NOT_APPLIED",
         "    if producer.number < stamp.number:\n        return Fate.UNKNOWN",
         "a transaction that nobody has begun yet stays in doubt for ever",
@@ -81,7 +81,7 @@ MUTANTS = (
     ),
     Mutant(
         "epoch-of-an-end-not-compared",
-        _EVIDENCE,
+        _FATE,
         "    if producer.epoch != stamp.epoch:\n        return Fate.UNKNOWN  # A successor",
         "    if False:\n        return Fate.UNKNOWN  # A successor",
         "a transaction in doubt is told by that of a successor, which has the same number",
@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "epoch-of-rows-not-compared",
-        _EVIDENCE,
+        _FATE,
         "    if producer is None or producer.epoch != stamp.epoch:",
         "    if producer is None:",
         "rows in doubt are told by those of a successor, which have the same sequence",
@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "open-is-committed",
-        _EVIDENCE,
+        _FATE,
         "    if producer.transaction is TransactionState.ONGOING:\n        return Fate.NOT_APPLIED\n",
         "    if producer.transaction is TransactionState.ONGOING:\n        return Fate.APPLIED\n",
         "a transaction that is still open is told as committed",
@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "aborted-is-committed",
-        _EVIDENCE,
+        _FATE,
         "        return Fate.APPLIED\n    return Fate.NOT_APPLIED\n",
         "        return Fate.APPLIED\n    return Fate.APPLIED\n",
         "a transaction that was aborted is told as committed",
@@ -113,7 +113,7 @@ MUTANTS = (
     ),
     Mutant(
         "epoch-tells-a-run",
-        _EVIDENCE,
+        _FATE,
         "    named = action.run_id is not None and action.run_id in known.runs",
         "    named = True",
         "a producer takes an epoch for its own that another has taken",
@@ -121,7 +121,7 @@ MUTANTS = (
     ),
     Mutant(
         "only-the-newest-run-is-in",
-        _EVIDENCE,
+        _FATE,
         "action.run_id in known.runs",
         "action.run_id == known.run_id",
         "a run that was in, and has a successor, is told that nobody knows",
@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "run-not-asked-for-first",
-        _EVIDENCE,
+        _FATE,
         "            return _of_init(state, action)",
         "            pass",
         "who takes over an id takes what another did with it for its own",
@@ -137,7 +137,7 @@ MUTANTS = (
     ),
     Mutant(
         "epoch-not-reached-is-unknown",
-        _EVIDENCE,
+        _FATE,
         "    if known.epoch < action.epoch:\n        return Fate.NOT_APPLIED",
         "    if known.epoch < action.epoch:\n        return Fate.UNKNOWN",
         "an epoch that nobody has taken yet stays in doubt for ever",
@@ -145,7 +145,7 @@ MUTANTS = (
     ),
     Mutant(
         "batch-of-another-run",
-        _EVIDENCE,
+        _FATE,
         "        ours = producer is not None and producer.run_id == action.run_id",
         "        ours = True",
         "a run takes the micro-batch for its own that another run has committed",
@@ -153,7 +153,7 @@ MUTANTS = (
     ),
     Mutant(
         "batch-of-another-query",
-        _EVIDENCE,
+        _FATE,
         "        if query is None or query.query_id != action.query_id:",
         "        if query is None:",
         "a micro-batch is told by the number of another query's",
@@ -161,7 +161,7 @@ MUTANTS = (
     ),
     Mutant(
         "batch-not-reached-is-unknown",
-        _EVIDENCE,
+        _FATE,
         "        if query.batch_id < action.batch_id:\n            return Fate.NOT_APPLIED",
         "        if query.batch_id < action.batch_id:\n            return Fate.UNKNOWN",
         "a micro-batch that nobody has committed yet stays in doubt for ever",
@@ -169,7 +169,7 @@ MUTANTS = (
     ),
     Mutant(
         "topic-told-by-its-name",
-        _EVIDENCE,
+        _FATE,
         "        return Fate.APPLIED if topic and topic.topic_id == action.topic_id else Fate.UNKNOWN",
         "        return Fate.APPLIED if topic else Fate.UNKNOWN",
         "who creates a topic takes another's of the same name for its own",

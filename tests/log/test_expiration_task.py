@@ -51,13 +51,13 @@ def state_of(log):
 
 
 def test_a_transaction_ends_after_its_timeout(log, clock):
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     clock.now += 0.999
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     clock.now += 0.001
-    assert log.sweep() == (ExpireTransaction(STAMP, 1000),)
+    assert log.expire_overdue() == (ExpireTransaction(STAMP, 1000),)
     assert state_of(log) is TransactionState.COMPLETE_ABORT
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
 
 
 @pytest.mark.conformance("expiry/evidence")
@@ -66,39 +66,39 @@ def test_time_is_what_this_process_has_seen_pass(store, clock):
     """An hour in the log's timestamps is no hour for somebody who has just come: a clock may have jumped."""
     clock.now += 3600
     other = Log.open(store, clock)
-    assert other.sweep() == ()
+    assert other.expire_overdue() == ()
     clock.now += 1
-    assert len(other.sweep()) == 1
+    assert len(other.expire_overdue()) == 1
 
 
 @pytest.mark.conformance("expiry/evidence")
 def test_the_next_transaction_has_a_time_of_its_own(log, clock):
-    log.sweep()
+    log.expire_overdue()
     clock.now += 0.9
     log.commit(lambda _: (EndTransaction(STAMP, commit=True),))
     log.commit(lambda _: (CommitOffsets("g", (), STAMP._replace(number=1)),))
-    log.sweep()
+    log.expire_overdue()
     clock.now += 0.9
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
 
 
 @pytest.mark.conformance("expiry/evidence")
 def test_whoever_slept_looks_again_before_it_decides(log, store, clock):
     """It saw the transaction open for longer than allowed, but meanwhile it has ended."""
-    log.sweep()
+    log.expire_overdue()
     clock.now += 3600
     Log.open(store, clock).commit(lambda _: (EndTransaction(STAMP, commit=True),))
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     assert state_of(log) is TransactionState.COMPLETE_COMMIT
     assert log.state.producers[0].epoch == 0
 
 
-def test_two_who_sweep_at_once_end_it_once(log, store, clock):
+def test_two_who_expire_overdue_at_once_end_it_once(log, store, clock):
     other = Log.open(store, clock)
-    log.sweep(), other.sweep()
+    log.expire_overdue(), other.expire_overdue()
     clock.now += 1
-    assert len(log.sweep()) == 1
-    assert other.sweep(everything=True) == (), "and nothing is wrong with that"
+    assert len(log.expire_overdue()) == 1
+    assert other.expire_overdue(everything=True) == (), "and nothing is wrong with that"
     assert other.state.producers[0].epoch == 1
 
 
@@ -106,18 +106,18 @@ def test_ids_are_looked_through_once_an_hour_or_when_asked(log, clock):
     log.commit(lambda _: (InitProducer(1, 0, None, 1000),))
     log.commit(lambda _: (EndTransaction(STAMP, commit=False),))
     clock.now += 86_400
-    assert log.sweep(everything=True) == (ExpireProducers((1,)),)
+    assert log.expire_overdue(everything=True) == (ExpireProducers((1,)),)
     log.commit(lambda _: (InitProducer(2, 0, None, 1000),))
     clock.now += 3599
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     clock.now += 86_400
-    assert log.sweep() == (ExpireProducers((2,)),)
+    assert log.expire_overdue() == (ExpireProducers((2,)),)
 
 
-def test_a_sweep_that_does_not_work_is_left_to_others_for_a_while(store, log, clock, caplog):
+def test_a_expire_overdue_that_does_not_work_is_left_to_others_for_a_while(store, log, clock, caplog):
     faulty = FaultyStore(store)
     log = Log.open(faulty, clock)
-    log.sweep()
+    log.expire_overdue()
     clock.now += 1
     calls = []
 
@@ -127,14 +127,14 @@ def test_a_sweep_that_does_not_work_is_left_to_others_for_a_while(store, log, cl
 
     faulty.create = refuse
     with caplog.at_level(logging.WARNING):
-        assert log.sweep() == ()
+        assert log.expire_overdue() == ()
         tried = len(calls)
-        assert log.sweep() == ()
+        assert log.expire_overdue() == ()
     assert tried
     assert len(calls) == tried, "not again at once"
     assert "will be tried again: away" in caplog.text
     with pytest.raises(StoreUnavailableError):
-        log.sweep(everything=True)
+        log.expire_overdue(everything=True)
     del faulty.create
     clock.now += 10
-    assert len(log.sweep()) == 1
+    assert len(log.expire_overdue()) == 1

@@ -71,8 +71,8 @@ class World:
 
     def go_on(self, count=40):
         append(self.log, *range(count))
-        self.log.upkeep.snapshot()
-        while self.log.upkeep.retire(self.log.state, 100):
+        self.log.maintenance.snapshot()
+        while self.log.maintenance.retire(self.log.state, 100):
             pass
 
     def forget(self, count=40):
@@ -150,7 +150,7 @@ def test_what_was_retired_since_is_not_due(world):
     world.go_on()
     world.names.run()
     world.pass_time(LEAST_S)
-    last = world.log.upkeep.retired(world.log.state)
+    last = world.log.maintenance.retired(world.log.state)
     world.go_on()
     world.names.run()
     assert not world.has(last)

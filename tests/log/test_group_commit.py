@@ -43,14 +43,14 @@ class Clock(FakeClock):
 
 
 class Process:
-    """A log of its own, in company, on the store that all share."""
+    """A log of its own, under contention, on the store that all share."""
 
     def __init__(self, folder, name):
         self.store = FaultyStore(PosixStore(folder))
         self.clock = Clock(name)
         self.log = Log.open_or_create(self.store, self.clock, Retry(deadline_s=10))
         self.log.does_maintenance = False
-        self.company = self.log._committer._group
+        self.group = self.log._committer._group
         self.waits = []
         self.clock.on_sleep = self.wait
 
@@ -60,13 +60,13 @@ class Process:
         self.waits.pop(0)()
 
     def join(self):
-        self.company.note_contention()
-        assert self.company.is_contended
+        self.group.note_contention()
+        assert self.group.is_contended
         return self
 
     def lead(self):
         self.join()
-        assert self.company.try_lead()
+        assert self.group.try_lead()
         return self
 
     def does(self, *proposals):
@@ -90,7 +90,7 @@ def leader(start):
 
 @pytest.fixture
 def other(leader, start):
-    assert leader.company.try_lead()
+    assert leader.group.try_lead()
     return start(b"b").join()
 
 
@@ -122,14 +122,14 @@ def test_alone_nothing_of_it_is_used(start, tmp_path):
     assert not list((tmp_path / "log" / "_tmp").iterdir())
 
 
-def test_whoever_loses_a_slot_has_company(start):
+def test_whoever_loses_a_slot_has_group(start):
     one, other = start(b"a"), start(b"b")
     one.log.commit(create("x"))
-    assert not other.company.is_contended
+    assert not other.group.is_contended
     other.log.commit(create("y"))
-    assert other.company.is_contended
+    assert other.group.is_contended
     other.clock.now += 2
-    assert not other.company.is_contended
+    assert not other.group.is_contended
 
 
 def test_whoever_wins_every_slot_hears_of_those_who_lose_them(leader, start):
@@ -145,10 +145,10 @@ def test_nobody_loses_patience_with_a_leader_who_loses(leader, other):
 
     def in_vain():
         other.clock.now += 0.9 * group.PATIENCE_S
-        leader.company.release_lead()
+        leader.group.release_lead()
         leader.lead()
-        led = other.company._led + 10_000_000  # The file system's clock may be a slow one.
-        os.utime(leader.company._channel._lead_path, ns=(led, led))
+        led = other.group._led + 10_000_000  # The file system's clock may be a slow one.
+        os.utime(leader.group._channel._lead_path, ns=(led, led))
 
     other.waits = [in_vain, in_vain, in_vain, leader.does(create("x"))]
     other.log.commit(create("y"))
@@ -156,7 +156,7 @@ def test_nobody_loses_patience_with_a_leader_who_loses(leader, other):
 
 
 def test_it_leads_when_the_leader_goes(leader, other):
-    other.waits = [leader.company.release_lead]
+    other.waits = [leader.group.release_lead]
     other.log.commit(create("y"))
     assert writers(leader) == ["b"]
 
@@ -165,10 +165,10 @@ def test_it_leads_when_the_leader_left_it_out(leader, other):
     """Who leads may have looked before it was handed over."""
 
     def too_early():
-        handed = leader.company._channel.submissions
-        leader.company._channel.submissions = lambda: iter(())
+        handed = leader.group._channel.submissions
+        leader.group._channel.submissions = lambda: iter(())
         leader.log.commit(create("x"))
-        leader.company._channel.submissions = handed
+        leader.group._channel.submissions = handed
 
     other.waits = [too_early]
     other.log.commit(create("y"))
@@ -189,7 +189,7 @@ def test_nothing_is_taken_along_by_who_has_forgotten_what_was_written(leader, ot
     forgotten = [create("x"), lambda s: (DeleteTopic("y", s.topics["y"].topic_id),)]
 
     def later():
-        leader.company.release_lead()
+        leader.group.release_lead()
         forgetful.lead().does(create("z"))()
 
     other.waits = [lambda: (leader.does(*forgotten)(), later())]
@@ -198,7 +198,7 @@ def test_nothing_is_taken_along_by_who_has_forgotten_what_was_written(leader, ot
 
 
 def test_who_is_left_out_because_of_the_rules_is_told(leader, other):
-    other.waits = [leader.does(lambda _: (CreateTopic("x", "first", 1),)), leader.company.release_lead]
+    other.waits = [leader.does(lambda _: (CreateTopic("x", "first", 1),)), leader.group.release_lead]
     other.log.clock.now += 60
     with pytest.raises(TopicExistsError):
         other.log.commit(lambda _: (CreateTopic("x", "second", 1),))
@@ -216,12 +216,12 @@ def found_and_slept(leader, other, meanwhile):
     found = []
 
     def find():
-        found.extend(leader.company._channel.submissions())
-        handed = leader.company._channel.submissions
-        leader.company._channel.submissions = lambda: iter(())
+        found.extend(leader.group._channel.submissions())
+        handed = leader.group._channel.submissions
+        leader.group._channel.submissions = lambda: iter(())
         meanwhile()
-        leader.company._channel.submissions = handed
-        leader.company.release_lead()
+        leader.group._channel.submissions = handed
+        leader.group.release_lead()
 
     create_ = other.store.create
 
@@ -262,8 +262,8 @@ def test_what_others_can_find_is_looked_for_though_a_slot_was_lost(leader, other
     monkeypatch.setattr(FileGroupChannel, "led", lambda _: 0)
 
     def go():
-        found.extend(leader.company._channel.submissions())
-        leader.company.release_lead()
+        found.extend(leader.group._channel.submissions())
+        leader.group.release_lead()
 
     def before(operation, name):
         if operation == "create" and outsider.log.state.seq == 0:
@@ -290,7 +290,7 @@ def test_what_is_done_by_another_is_no_answer_while_ones_own_may_land(leader, ot
 def test_in_doubt_if_the_slot_cannot_be_filled(leader, other):
     def full():
         leader.does(create("x"))()
-        leader.company.release_lead()
+        leader.group.release_lead()
         other.store.before = refuse
 
     def refuse(operation, name):
@@ -307,23 +307,23 @@ def test_in_doubt_if_the_slot_cannot_be_filled(leader, other):
 
 
 def test_what_could_not_be_taken_back_is_in_doubt(leader, other):
-    other.waits = [leader.does(lambda _: (CreateTopic("x", "first", 1),)), leader.company.release_lead]
-    other.company._channel.withdraw = lambda: False
+    other.waits = [leader.does(lambda _: (CreateTopic("x", "first", 1),)), leader.group.release_lead]
+    other.group._channel.withdraw = lambda: False
     with pytest.raises(CommitOutcomeUnknownError):
         other.log.commit(lambda _: (CreateTopic("x", "second", 1),))
 
 
 def test_what_was_being_handed_over_when_somebody_interrupted_is_taken_back(leader, other):
-    hand_over = other.company._channel.submit
+    hand_over = other.group._channel.submit
 
     def interrupted(data):
         hand_over(data)
         raise KeyboardInterrupt
 
-    other.company._channel.submit = interrupted
+    other.group._channel.submit = interrupted
     with pytest.raises(KeyboardInterrupt):
         other.log.commit(create("y"))
-    assert not list(leader.company._channel.submissions()), "nobody would wait for the answer"
+    assert not list(leader.group._channel.submissions()), "nobody would wait for the answer"
 
 
 def test_a_leader_that_sleeps_is_waited_for_once(leader, other):
@@ -335,9 +335,9 @@ def test_a_leader_that_sleeps_is_waited_for_once(leader, other):
     for name in "yz":
         other.join().log.commit(create(name))
     assert other.clock.now == began
-    leader.company.release_lead()
+    leader.group.release_lead()
     other.join().log.commit(create("u"))
-    assert leader.company.try_lead()
+    assert leader.group.try_lead()
 
 
 def test_who_went_without_a_leader_meets_the_others_again_when_one_is_heard_of(leader, other):
@@ -374,8 +374,8 @@ def test_an_entry_that_was_announced_is_not_read_where_reading_is_slow(leader, o
 def test_an_announcement_that_is_damaged_is_no_news(leader, other, monkeypatch):
     for one in (leader, other):
         monkeypatch.setattr(one.store, "is_local", False)
-    monkeypatch.setattr(leader.company._channel, "announced", lambda seq: b"nonsense" if seq == 1 else None)
-    assert leader.company.catch_up() == -1
+    monkeypatch.setattr(leader.group._channel, "announced", lambda seq: b"nonsense" if seq == 1 else None)
+    assert leader.group.catch_up() == -1
 
 
 def test_who_was_beaten_reads_no_further_than_to_where_others_announce(leader, start, monkeypatch):
@@ -386,7 +386,7 @@ def test_who_was_beaten_reads_no_further_than_to_where_others_announce(leader, s
         monkeypatch.setattr(one.store, "is_local", False)
     for name in "xyz":
         leader.lead().log.commit(create(name))
-    leader.company.release_lead()
+    leader.group.release_lead()
     late.store.journal.clear()
     late.log.commit(create("c"))
     read = [call.name for call in late.store.journal if call.operation == "read"]
@@ -408,7 +408,7 @@ def test_what_does_not_fit_any_more_is_asked_for_again(leader, other):
         wanted = max(int(name[1:]) for name in state.topics) + 1 if state.topics else 0
         return (CreateTopic(f"n{wanted}", f"id-{wanted}-b", 1),)
 
-    leader.company.release_lead()
+    leader.group.release_lead()
     leader.lead().log.commit(lambda _: (CreateTopic("n0", "id-0-a", 1),))
     leader.lead()
     other.waits = [
@@ -444,15 +444,15 @@ def test_what_an_entry_cannot_hold_is_its_own_trouble(leader, other):
         other.log.commit(create("y"), writer="\ud800")
 
 
-def test_doubts_remember_all_that_a_request_may_be():
+def test_in_doubt_remember_all_that_a_request_may_be():
     tail = Tail(PosixStore("/nowhere"))
-    doubts = InDoubtRequests(tail)
+    in_doubt = InDoubtRequests(tail)
     one, two = (Request(b"id", 0, create(name)(None)) for name in "xy")
-    doubts.record_attempt([one], 5, ())
-    doubts.record_attempt([two], 7, [b"id"])
+    in_doubt.record_attempt([one], 5, ())
+    in_doubt.record_attempt([two], 7, [b"id"])
     tail._lost.add(b"id")
     state = tail.state
-    assert doubts.fate(state, b"id") is Fate.UNKNOWN
-    assert not doubts.may_be_in(5, b"id")
-    assert doubts.may_be_in(7, b"id")
-    assert doubts._sent[b"id"].variants == (one.actions, two.actions)
+    assert in_doubt.fate(state, b"id") is Fate.UNKNOWN
+    assert not in_doubt.may_be_in(5, b"id")
+    assert in_doubt.may_be_in(7, b"id")
+    assert in_doubt._sent[b"id"].variants == (one.actions, two.actions)

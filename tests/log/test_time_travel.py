@@ -61,7 +61,7 @@ def log():
 @pytest.fixture
 def whole(log):
     """Nothing is ever retired."""
-    log.upkeep._retirer.step = lambda *_: 0
+    log.maintenance._retirer.step = lambda *_: 0
     return log
 
 
@@ -162,7 +162,7 @@ def test_it_looks_for_news(log):
 @pytest.mark.parametrize("retired", [True, False])
 def test_the_entry_of_a_time(log, retired):
     if not retired:
-        log.upkeep._retirer.step = lambda *_: 0
+        log.maintenance._retirer.step = lambda *_: 0
     found = states(log, 40)
     first = earliest(log)
     assert (first.seq > 0) is retired

@@ -39,10 +39,10 @@ def test_a_clock_that_jumps_aborts_nobody():
     stamp = ProducerStamp(0, 0, 0)
     log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),))
     log.commit(lambda _: (CommitOffsets("g", (PartitionOffset("t", topic.topic_id, 0, 1),), stamp),))
-    assert log.sweep() == ()
+    assert log.expire_overdue() == ()
     for ahead_s in (3600.0, -3600.0):
         clock.ahead_s = ahead_s
         clock.now += 0.4
-        assert log.sweep() == ()
+        assert log.expire_overdue() == ()
     clock.now += 0.2
-    assert log.sweep() == (ExpireTransaction(stamp, 1000),)
+    assert log.expire_overdue() == (ExpireTransaction(stamp, 1000),)
