@@ -15,7 +15,7 @@ from tests.maintenance.world import append
 
 @pytest.fixture
 def log(log_url, monkeypatch):
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 2)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 2)
     log = Log.create(log_url, snapshot_interval=4)
     log.ensure_topic("t")
     return log

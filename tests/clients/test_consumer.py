@@ -451,12 +451,12 @@ def test_a_poll_that_waits_ends_what_is_over():
     assert read(reader, timeout_ms=60_000) == [b"x"]
 
 
-def test_expire_overdueing_is_not_done_more_than_once_a_second(monkeypatch):
+def test_expiration_is_not_done_more_than_once_a_second(monkeypatch):
     clock = FakeClock()
     log = Log.open_or_create(MemoryStore(), clock=clock)
     Admin(log).create_topic("t")
     times = []
-    monkeypatch.setattr(log, "expiration", lambda: times.append(clock.now))
+    monkeypatch.setattr(log, "expire_overdue", lambda: times.append(clock.now))
     consumer(log).poll(timeout_ms=10_000)
     assert 9 <= len(times) <= 10
     assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(times))
@@ -472,7 +472,7 @@ def test_a_reader_that_may_not_expire_overdue_reads_on(monkeypatch):
         tried.append(1)
         raise StorePermissionError("read-only")
 
-    monkeypatch.setattr(log, "expiration", expire_overdue)
+    monkeypatch.setattr(log, "expire_overdue", expire_overdue)
     reader = consumer(log)
     clock.now += 2
     assert read(reader) == [b"x"]

@@ -93,7 +93,7 @@ def test_every_file_is_one_request(log, limit):
 @pytest.fixture
 def by_batch(monkeypatch):
     """Each batch is a request, and there is one at a time."""
-    for name, value in {"GAP_BYTES": -1, "RANGE_BYTES": 1, "AT_ONCE": 1}.items():
+    for name, value in {"MAX_GAP_BYTES": -1, "MAX_COALESCED_BYTES": 1, "MAX_CONCURRENCY": 1}.items():
         monkeypatch.setattr(prefetch, name, value)
 
 
@@ -185,7 +185,7 @@ def test_what_was_read_in_vain_is_forgotten(log):
 
 @pytest.mark.parametrize("size", [1, 1 << 20])
 def test_a_file_that_is_not_there_is_told_where_its_records_would_be(log, monkeypatch, size):
-    monkeypatch.setattr(prefetch, "RANGE_BYTES", size)
+    monkeypatch.setattr(prefetch, "MAX_COALESCED_BYTES", size)
     names = sorted({info.name for info in log.store.list("data/")}, key=lambda name: first_value(log, name))
     log.store.delete(names[2])
     with reader(log, PLACES[:1]) as consumer:

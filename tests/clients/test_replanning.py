@@ -17,7 +17,7 @@ T0 = TopicPartition("t", 0)
 
 @pytest.fixture
 def log(monkeypatch):
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     return created(MemoryStore())
 
 

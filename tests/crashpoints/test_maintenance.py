@@ -30,7 +30,7 @@ STEPS = ["snapshot", "retire", "retention", "vacuum", "expire"]
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 2)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 2)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 

@@ -23,8 +23,8 @@ PLACES = {
     "old snapshots": (Snapshots, "drop_old"),
     "entries": (Retirer, "left"),
     "what is behind a boundary": (Snapshots, "passed"),
-    "telling others": (CommitGroup, "announce"),
-    "leaving others": (CommitGroup, "leave"),
+    "telling others": (CommitGroup, "publish"),
+    "leaving others": (CommitGroup, "release_lead"),
 }
 
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_sealed_is_never_written(log, monkeypatch):
         raise OverflowError("x")
 
     before = log.state
-    monkeypatch.setattr("spark_eos.log.commit.loop.behind", fail)
+    monkeypatch.setattr("spark_eos.log.commit.loop.state_after", fail)
     with pytest.raises(OverflowError):
         log.commit(lambda _: (AlterLog(()),))
     monkeypatch.undo()

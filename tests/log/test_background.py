@@ -150,7 +150,7 @@ def rows(log, count):
 @pytest.fixture
 def short(monkeypatch):
     """Pieces of four rows, and of eight of them a commit takes long."""
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(snapshots, "LARGE_ROWS", 8)
 
 

@@ -144,7 +144,7 @@ def test_nobody_loses_patience_with_a_leader_who_loses(leader, other):
     """Whoever is faster does not announce anything; but the leader tries once more, and is heard."""
 
     def in_vain():
-        other.clock.now += 0.9 * group.PATIENCE_S
+        other.clock.now += 0.9 * group.LEADER_TIMEOUT_S
         leader.group.release_lead()
         leader.lead()
         led = other.group._led + 10_000_000  # The file system's clock may be a slow one.
@@ -259,7 +259,7 @@ def test_what_was_found_before_it_was_taken_back_is_known_to_be_in(leader, other
 def test_what_others_can_find_is_looked_for_though_a_slot_was_lost(leader, other, start, monkeypatch):
     """It leads in the end, and loses its slot; and a leader that slept writes what it found in the one behind."""
     outsider, found, reads = start(b"c"), [], []
-    monkeypatch.setattr(FileGroupChannel, "led", lambda _: 0)
+    monkeypatch.setattr(FileGroupChannel, "leader_token", lambda _: 0)
 
     def go():
         found.extend(leader.group._channel.submissions())
@@ -330,7 +330,7 @@ def test_a_leader_that_sleeps_is_waited_for_once(leader, other):
     other.waits = [lambda: None] * 1000
     began = other.clock.now
     other.log.commit(create("x"))
-    assert group.PATIENCE_S < other.clock.now - began < 1.1 * group.PATIENCE_S
+    assert group.LEADER_TIMEOUT_S < other.clock.now - began < 1.1 * group.LEADER_TIMEOUT_S
     began = other.clock.now
     for name in "yz":
         other.join().log.commit(create(name))
@@ -358,7 +358,7 @@ def test_of_a_leader_that_sleeps_the_others_say_nothing(other, start):
     other.waits = [lambda: third.log.commit(create("u"))] + [lambda: None] * 1000
     began = other.clock.now
     other.log.commit(create("x"))
-    assert other.clock.now - began < 1.1 * group.PATIENCE_S
+    assert other.clock.now - began < 1.1 * group.LEADER_TIMEOUT_S
     assert "".join(writers(other)) == "cb"
 
 
@@ -374,14 +374,14 @@ def test_an_entry_that_was_announced_is_not_read_where_reading_is_slow(leader, o
 def test_an_announcement_that_is_damaged_is_no_news(leader, other, monkeypatch):
     for one in (leader, other):
         monkeypatch.setattr(one.store, "is_local", False)
-    monkeypatch.setattr(leader.group._channel, "announced", lambda seq: b"nonsense" if seq == 1 else None)
+    monkeypatch.setattr(leader.group._channel, "published", lambda seq: b"nonsense" if seq == 1 else None)
     assert leader.group.catch_up() == -1
 
 
 def test_who_was_beaten_reads_no_further_than_to_where_others_announce(leader, start, monkeypatch):
     """Where a read takes as long as a create it would never get to the end."""
     late = start(b"c")
-    monkeypatch.setattr(FileGroupChannel, "led", lambda _: 0)
+    monkeypatch.setattr(FileGroupChannel, "leader_token", lambda _: 0)
     for one in (leader, late):
         monkeypatch.setattr(one.store, "is_local", False)
     for name in "xyz":
@@ -422,7 +422,7 @@ def test_what_does_not_fit_any_more_is_asked_for_again(leader, other):
 
 
 def test_large_requests_go_alone(leader, other, monkeypatch):
-    monkeypatch.setattr(group, "MOST_BYTES", 10)
+    monkeypatch.setattr(group, "MAX_SUBMISSION_BYTES", 10)
     other.log.commit(create("y"))
     assert writers(leader) == ["b"]
 
@@ -432,7 +432,7 @@ def test_what_others_hand_over_fills_an_entry_only_so_far(leader, other, start, 
     third.waits = [leader.does(create("x"), create("u"))]
     other.waits = [lambda: third.log.commit(create("z"))]
     one = encode_entry(Entry(1, (Request(bytes(16), 0, create("y")(None)),)))
-    monkeypatch.setattr(group, "MOST_BYTES", int(1.5 * len(one)))
+    monkeypatch.setattr(group, "MAX_SUBMISSION_BYTES", int(1.5 * len(one)))
     other.log.commit(create("y"))
     assert sorted(map(len, writers(leader))) == [2, 2]
 

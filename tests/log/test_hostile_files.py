@@ -250,7 +250,7 @@ def test_an_intake_believes_no_buffers():
     offsets = pa.py_buffer(b"".join(one.to_bytes(4, "little") for one in (0, 1 << 30, 3)))
     lying = pa.Array.from_buffers(pa.binary(), 2, [None, offsets, pa.py_buffer(b"abc")])
     with pytest.raises(InvalidRecordError, match="not what their Arrow types say"):
-        RowConverter("t", Layout.kafka(), now_ms=1).accept(pa.record_batch({"value": lying}))
+        RowConverter("t", Layout.kafka(), now_ms=1).convert(pa.record_batch({"value": lying}))
 
 
 def test_a_log_of_others_goes_on(tmp_path):

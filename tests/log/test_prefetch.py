@@ -103,7 +103,7 @@ def test_where_a_read_is_a_system_call_nothing_is_read_ahead(log, monkeypatch):
         assert store is log.store
 
 
-@pytest.mark.parametrize(("name", "value"), [("GAP_BYTES", -1), ("RANGE_BYTES", 1)])
+@pytest.mark.parametrize(("name", "value"), [("MAX_GAP_BYTES", -1), ("MAX_COALESCED_BYTES", 1)])
 def test_what_does_not_lie_together_is_asked_for_by_itself(log, monkeypatch, name, value):
     monkeypatch.setattr(prefetch, name, value)
     fetches = planned(log)
@@ -116,10 +116,10 @@ def test_what_does_not_lie_together_is_asked_for_by_itself(log, monkeypatch, nam
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_no_more_is_held_than_there_is_room_for(log, monkeypatch, order):
-    monkeypatch.setattr(prefetch, "RANGE_BYTES", 1)
+    monkeypatch.setattr(prefetch, "MAX_COALESCED_BYTES", 1)
     fetches = planned(log)
     size = fetches[0].batch.length
-    monkeypatch.setattr(prefetch, "AHEAD_BYTES", 3 * size)
+    monkeypatch.setattr(prefetch, "MAX_BUFFERED_BYTES", 3 * size)
     expected = values(log, log.store, fetches)
     log.store.asked.clear()
     taken = 0

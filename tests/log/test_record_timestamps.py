@@ -123,7 +123,7 @@ def test_a_task_whose_clock_is_off(url, monkeypatch):
     """Of the Spark sink: its rows get the time of the log's store, and others are refused before they are written."""
     log = Log.open(url)
     topic = log.topic("t")
-    made = pickle.loads(pickle.dumps(task_io.Stage(url, log.state.seq + 1, planned_ms=SYSTEM.now_ms())))
+    made = pickle.loads(pickle.dumps(task_io.TaskStorage(url, log.state.seq + 1, planned_ms=SYSTEM.now_ms())))
     monkeypatch.setattr(task_io, "SYSTEM", Off(YEARS_S))
     with made.writer(topic) as writer:
         writer.append(pa.table({"value": [b"x"]}), 0)
@@ -142,7 +142,7 @@ def test_a_task_whose_clock_is_off(url, monkeypatch):
 def test_a_task_that_begins_hours_later_believes_its_clock(url):
     log = Log.open(url)
     planned_ms = SYSTEM.now_ms() - 5 * HOUR_MS
-    made = task_io.Stage(url, log.state.seq + 1, planned_ms=planned_ms)
+    made = task_io.TaskStorage(url, log.state.seq + 1, planned_ms=planned_ms)
     with made.writer(log.topic("t")) as writer:
         writer.append(pa.table({"value": [b"x"]}), 0)
         (file,) = writer.finish()

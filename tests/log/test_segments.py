@@ -336,10 +336,10 @@ def test_what_is_written_is_read(appends, buffer_bytes):
 def test_writing_imports_no_pandas():
     """It costs every new worker of Spark 0.3 s."""
     code = (
-        "import sys, numpy as np, pyarrow as pa; from spark_eos.log.data.arrow import repeated;"
+        "import sys, numpy as np, pyarrow as pa; from spark_eos.log.data.arrow import constant_array;"
         "from spark_eos.log.data.layout import Layout; from spark_eos.log.data.segments import SegmentWriter;"
         "from spark_eos.storage.memory import MemoryStore;"
-        "rows = pa.RecordBatch.from_arrays([repeated('k', pa.binary(), 5)], names=['value']);"
+        "rows = pa.RecordBatch.from_arrays([constant_array('k', pa.binary(), 5)], names=['value']);"
         "writer = SegmentWriter(MemoryStore(), 't', 'a', Layout.kafka(), 2, now_ms=0, max_message_bytes=5);"
         "writer.append(rows, np.arange(5) % 2); print(len(writer.finish()), 'pandas' in sys.modules)"
     )

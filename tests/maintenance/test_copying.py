@@ -36,7 +36,7 @@ from .world import append, created, left_behind, listed, roll, values
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 

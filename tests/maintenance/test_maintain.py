@@ -22,7 +22,7 @@ WEEK_MS = 7 * 86_400_000
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 

@@ -53,7 +53,7 @@ from .world import (
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 

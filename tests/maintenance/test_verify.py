@@ -57,7 +57,7 @@ class Clock(FakeClock):
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 4)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 

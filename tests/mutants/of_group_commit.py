@@ -151,7 +151,7 @@ MUTANTS = (
         _GROUP_CHANNEL,
         "of_late and led_ns != self._led_ns else 0",
         "of_late else 0",
-        "who has led goes on group channel nobody for ever",
+        "who has led goes on writing alone for ever",
         _OF_GROUP_CHANNEL,
     ),
     Mutant(
@@ -179,11 +179,11 @@ MUTANTS = (
         _OF_GROUP,
     ),
     Mutant(
-        "group commit-all-the-time",
+        "group-commit-all-the-time",
         _GROUP,
         "self._crowded_s <= CONTENTION_WINDOW_S",
         "self._crowded_s >= 0",
-        "who is alone pays for group channel nobody",
+        "who is alone pays for the group channel",
         _OF_GROUP,
     ),
     Mutant(

@@ -27,7 +27,7 @@ SHARES = 4
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_whatever_is_accepted_can_be_sealed_stored_and_read(monkeypatch, share):
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 3)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 3)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
     seen = set()
     for seed in range(share, LOGS, SHARES):

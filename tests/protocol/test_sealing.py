@@ -70,7 +70,7 @@ def seen(state, load, isolation):
 def test_any_history_is_read_alike_with_snapshots_and_without(data):
     """Three readers: one who keeps everything, one who drops what is sealed, one who begins from a snapshot."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sealing, "PIECE_ROWS", data.draw(st.integers(1, 3)))
+        patch.setattr(sealing, "PAGE_ROWS", data.draw(st.integers(1, 3)))
         patch.setattr(sealing, "FAN_OUT", 2)
         topics = (a.CreateTopic("t", "t-id", 3), a.CreateTopic("u", "u-id", 2))
         begin = (a.CreateLog("log", data.draw(st.integers(1, 3))), *topics)
@@ -92,7 +92,7 @@ def test_any_history_is_read_alike_with_snapshots_and_without(data):
             assert whole == dropping == young
             assert encode_snapshot(whole) == encode_snapshot(dropping) == encode_snapshot(young)
             with pytest.MonkeyPatch.context() as unsealed:
-                unsealed.setattr(sealing, "PIECE_ROWS", 10**9)
+                unsealed.setattr(sealing, "PAGE_ROWS", 10**9)
                 plain, _ = apply_entry(plain, entry)
             for isolation in Isolation:
                 expected = seen(plain, lambda _: (), isolation)
@@ -108,7 +108,7 @@ def fill(log, count, stamp=NO_PRODUCER, **kwargs):
 @pytest.fixture
 def tiny(monkeypatch, empty):
     """A log that seals behind every second entry: pieces of three rows, two of them in one of the next level."""
-    monkeypatch.setattr(sealing, "PIECE_ROWS", 3)
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 3)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
     empty.do(a.CreateLog("log", 2))
     return empty.topic()

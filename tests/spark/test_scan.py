@@ -90,17 +90,17 @@ def test_a_task_says_how_much_it_is() -> None:
 FROZEN = """
 import gc, sys
 from pyspark import TaskContext
-from spark_eos.spark.workers import spare_imports
-spare_imports()
+from spark_eos.spark.workers import freeze_imports
+freeze_imports()
 print(gc.get_freeze_count() > 0)
 TaskContext._getOrCreate()
-spare_imports()
+freeze_imports()
 first = gc.get_freeze_count()
 later = [[]]
-spare_imports()
+freeze_imports()
 print(first > 10_000, gc.get_freeze_count() <= first)
 import wave
-spare_imports()
+freeze_imports()
 print(gc.get_freeze_count() > first)
 """
 

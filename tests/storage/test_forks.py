@@ -16,9 +16,9 @@ from tests.forking import in_child
 
 LEADS = """
 import os, signal, sys
-from spark_eos.storage.group_channel import FileMeeting
-group channel = FileMeeting(sys.argv[1])
-assert group channel.try_lead()
+from spark_eos.storage.group_channel import FileGroupChannel
+channel = FileGroupChannel(sys.argv[1])
+assert channel.try_lead()
 child = os.fork()
 if not child:
     signal.alarm(300)

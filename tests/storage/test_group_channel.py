@@ -14,9 +14,9 @@ from spark_eos.storage.group_channel import ANNOUNCED, SUBMISSION_TTL_S, FileGro
 
 HOLD = """
 import sys
-from spark_eos.storage.group_channel import FileMeeting
-group channel = FileMeeting(sys.argv[1])
-print(group channel.try_lead(), flush=True)
+from spark_eos.storage.group_channel import FileGroupChannel
+channel = FileGroupChannel(sys.argv[1])
+print(channel.try_lead(), flush=True)
 sys.stdin.read()
 """
 
@@ -57,7 +57,7 @@ def test_who_takes_the_lead_is_heard_by_the_others(pair, folder):
     os.utime(folder / "lead", ns=(0, first - 5_000_000))
     one.try_lead()
     assert other.leader_token() not in (0, first - 5_000_000), "and once more"
-    assert not FileGroupChannel(folder / "nowhere").led()
+    assert not FileGroupChannel(folder / "nowhere").leader_token()
 
 
 def test_the_lead_of_a_dead_process_is_free(folder):

@@ -52,7 +52,11 @@ def plant(monkeypatch, function, *changes):
 
 
 _SAVES = "        self._pieces.save(_pieces(state))\n"
-_STORES = "        create_idempotent(self._store, names.snapshot(state.seq), encode_snapshot(state))\n"
+_STORES = (
+    "        with paused(when=len(state.partitions) > MANY):\n"
+    "            data = encode_snapshot(state)\n"
+    "        create_idempotent(self._store, paths.snapshot(state.seq), data)\n"
+)
 
 BUGS = {
     "a lost reply counts as a failure": (
@@ -263,7 +267,7 @@ BUGS = {
     "what was taken along is taken along again": (
         "group commit",
         "is in the log at (",
-        (CommitGroup.gather, ("request.request_id in seen or any(", "any(")),
+        (CommitGroup.collect, ("request.request_id in seen or any(", "any(")),
     ),
     "the answer is no while others can find the request": (
         "group commit-at-odds",
@@ -277,7 +281,7 @@ BUGS = {
     "the answer is no while a leader may have found the request": (
         "group commit-at-odds",
         "is refused; it is entry",
-        (InDoubtRequests.taken_back, ("slot=_UNSEEN, was_handed_over=True", "was_handed_over=True")),
+        (InDoubtRequests.record_withdrawal, ("slot=_UNSEEN, was_handed_over=True", "was_handed_over=True")),
     ),
     "the staging floor is not looked at": (
         "floor",
