@@ -68,7 +68,7 @@ def test_no_transaction_expires_early(log):
 
 @pytest.mark.conformance("expiry/evidence")
 def test_only_the_transaction_that_was_watched_expires(log):
-    """A expiration task that slept names a transaction that has ended: the next one of its producer goes on."""
+    """An expiration task that slept names a transaction that has ended: the next one of its producer goes on."""
     stamp = log.next(log.init())
     log.append(stamp, (0, 3))
     log.end(stamp)

@@ -87,7 +87,7 @@ BUGS = {
         (
             Committer._create,
             (
-                "self._taken(draft, entry, doubted if attempt == 0 else None)",
+                "self._slot_taken(draft, entry, doubted if attempt == 0 else None)",
                 "self._succeed(draft, entry, state, since)",
             ),
         ),
@@ -95,7 +95,7 @@ BUGS = {
     "its own entry is not recognised": (
         "appenders",
         "is in the log at (",
-        (Committer._slot_taken, ("self._answer_found(draft.tickets)", "pass")),
+        (Committer._slot_taken, ("self._resolve_found(draft.tickets)", "pass")),
     ),
     "the next slot while the first is in doubt": (
         "appenders",
@@ -104,7 +104,7 @@ BUGS = {
             Committer._create,
             (
                 "failure = error\n        except StoreUnavailableError as",
-                "failure, name = error, names.entry(entry.seq + 1)\n        except StoreUnavailableError as",
+                "failure, name = error, paths.entry(entry.seq + 1)\n        except StoreUnavailableError as",
             ),
         ),
     ),
@@ -265,7 +265,7 @@ BUGS = {
         (Committer._draft, ("if verdict is not None and not draft.requests:", "if verdict is not None:")),
     ),
     "what was taken along is taken along again": (
-        "group commit",
+        "group-commit",
         "is in the log at (",
         (CommitGroup.collect, ("request.request_id in seen or any(", "any(")),
     ),
@@ -320,7 +320,7 @@ BUGS = {
         (
             Tail.follow,
             (
-                "self._jump()",
+                "self._load_newest_snapshot()",
                 # Without the lineage, which would not fit: that the rules see it as well is another test.
                 "self._state = self._state._replace(seq=self._state.seq + 1, lineage=b'')",
             ),
@@ -403,7 +403,7 @@ def test_nothing_is_wrong_in_calm_faults(name, say):
 
 
 BOUNDED = {
-    "group commit": 1500,
+    "group-commit": 1500,
     "group commit-at-odds": 500,
     "copiers": 1000,
     "idempotent": 2000,

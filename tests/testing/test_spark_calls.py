@@ -40,7 +40,7 @@ WORLDS = [
     Plan(
         seed,
         FaultProfile(kill=kill, lost=lost),
-        ("query-0", "live-0", "expiration task-1"),
+        ("query-0", "live-0", "expirer-1"),
         operations=400,
         start=start,
     )

@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, help="stop striking after so many kills ...")
     parser.add_argument("--freezes", type=int, help="... and so many freezes")
     parser.add_argument("--seed", type=int, help="decides what is done to whom (default: a new one)")
-    parser.add_argument("--pause", type=float, default=4.0, help="seconds between two deeds (%(default)s)")
+    parser.add_argument("--pause", type=float, default=4.0, help="seconds between two faults (%(default)s)")
     parser.add_argument(
         "--only",
         action="extend",
@@ -34,7 +34,7 @@ def main() -> int:
         help="these workloads alone (default: all)",
     )
     parser.add_argument(
-        "--deeds",
+        "--faults",
         action="extend",
         nargs="+",
         default=[],

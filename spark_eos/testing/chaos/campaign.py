@@ -46,7 +46,7 @@ class Options:
     kills: int | None = None
     freezes: int | None = None
     pause_s: float = 4.0
-    """Between two deeds, on average."""
+    """Between two faults, on average."""
     faults: tuple[str, ...] = ()
     """Only these of `spark_eos.testing.chaos.nemesis.FAULTS`."""
 

@@ -57,7 +57,7 @@ class Scene:
 
 
 class Nemesis:
-    """Strikes when `strike` is called; `tick` ends what has to end again. ``only``: these deeds, not all."""
+    """Strikes when `strike` is called; `tick` ends what has to end again. ``only``: these faults, not all."""
 
     def __init__(self, scene: Scene, seed: int, only: Sequence[str] = ()) -> None:
         self._scene = scene
@@ -128,7 +128,7 @@ class Nemesis:
         if self._scene.disk is not None:
             self._scene.disk.free()
 
-    # -- deeds --------------------------------------------------------------------------------------
+    # -- faults --------------------------------------------------------------------------------------
 
     def _kill(self, kind: str) -> str:
         actor, run = self._one(kind)

@@ -299,7 +299,7 @@ SCENARIOS: dict[str, Scenario] = {
             faults=2,
         ),
         Scenario(
-            "group commit",
+            "group-commit",
             "two processes that share entries, one of which writes twice; the other one never repeats a request",
             (Role("A", plain(times=2)), Role("B", plain(repeats=False))),
             meets=True,

@@ -1,4 +1,4 @@
-"""Somebody who changes topics, settings and groups, and ends what others left, at any time; sweepers, and visitors."""
+"""Somebody who changes topics, settings and groups, and ends what others left, at any time; expiration, and visitors."""
 
 from __future__ import annotations
 

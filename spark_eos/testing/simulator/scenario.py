@@ -74,13 +74,13 @@ OTHERS = (
         "zombie",
         "idempotent",
         "administrator",
-        "sweeper",
+        "expirer",
         "follower",
         "onlooker",
         "foreign-query",
         "impersonator",
     ),
-    *("rogue producer", "rogue producer", "feeder", "feeder", "maintainer", "maintainer", "visitor"),
+    *("rogue", "rogue", "feeder", "feeder", "maintainer", "maintainer", "visitor"),
 )
 """Of these some are drawn, now and then two of one kind."""
 
@@ -127,7 +127,7 @@ class Plan:
             cast.append("copier-zombie")
         settings = _settings(chance, copying)
         if settings:
-            cast.append("sweeper-of-all")
+            cast.append("expirer-of-all")
         if len(settings) > 2:
             cast.append("administrator-of-all")
         fault_profile, memory = FaultProfile.of(chance), chance.random() < 0.9
@@ -306,7 +306,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "child": lambda: child(stage),
         "administrator": lambda: administrator(stage),
         "maintainer": lambda: maintainer(stage, FORGET_S if run.plan.forget else None),
-        "sweeper": lambda: expiration_task(stage),
+        "expirer": lambda: expiration_task(stage),
         "visitor": lambda: visitor(stage),
         "feeder": lambda: feeder(stage),
         "live": lambda: feeder(stage, (0.0, 0.02, 0.3)),
@@ -314,7 +314,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "uncommitted": lambda: reader(stage, READ_UNCOMMITTED),
         "follower": lambda: follower(stage, role),
         "onlooker": lambda: onlooker(stage),
-        "rogue producer": lambda: rogue_producer(stage, "forged"),
+        "rogue": lambda: rogue_producer(stage, "forged"),
         "impersonator": lambda: impersonator(stage),
         "foreign": lambda: foreign_query(stage),
     }
