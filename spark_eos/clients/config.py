@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from spark_eos.clients.durations import parse_duration_ms
 from spark_eos.errors import ConfigError
-from spark_eos.log.data.compression import LEVELS, level_setting
+from spark_eos.log.compression import LEVELS, level_setting
 from spark_eos.log.stores import Settings, is_setting, split_settings
 from spark_eos.protocol.assignors import ASSIGNORS
 

@@ -28,8 +28,8 @@ from spark_eos.log.commit.timekeeping import Timekeeper
 from spark_eos.log.components import Components
 from spark_eos.log.data.planner import Fetch, Isolation
 from spark_eos.log.data.records import Records, offset_for_time, read
-from spark_eos.log.data.segments import SegmentWriter
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
+from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.protocol.actions import Action, CreateLog, ExpireTransaction

@@ -16,7 +16,7 @@ from spark_eos.errors import (
     SchemaMismatchError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.log.data.compression import LEVELS, Levels, chosen, level_setting
+from spark_eos.log.compression import LEVELS, Levels, chosen, level_setting
 from spark_eos.log.data.layout import (
     Layout,
     deserialise_schema,
@@ -136,7 +136,7 @@ def config_value(topic: Topic, name: str) -> str:
 
 
 def codec_of_topic(topic: Topic, producers: str | None) -> str | None:
-    """How new records of the topic are compressed, as `spark_eos.log.data.compression` has it.
+    """How new records of the topic are compressed, as `spark_eos.log.compression` has it.
 
     As its ``compression.type`` says, at its own level; with ``producer`` as the producer chose, at the producer's.
     """

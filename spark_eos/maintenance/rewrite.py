@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log import paths
+from spark_eos.log.compression import chosen, write_options
 from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, compression_of
-from spark_eos.log.data.compression import chosen, write_options
 from spark_eos.log.data.layout import SKIPPED
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, read
@@ -66,7 +66,7 @@ _LONGEST = 2**16 - 1
 class Form(NamedTuple):
     """What new files look like: with a column of ``offsets`` or not, without the columns ``omitted``.
 
-    ``compression`` is as in `spark_eos.log.data.compression`; a file that has grown to ``file_bytes`` is closed.
+    ``compression`` is as in `spark_eos.log.compression`; a file that has grown to ``file_bytes`` is closed.
     """
 
     offsets: bool

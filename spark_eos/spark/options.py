@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_eos.errors import ConfigError
-from spark_eos.log.data.compression import LEVELS, chosen, level_setting
+from spark_eos.log.compression import LEVELS, chosen, level_setting
 from spark_eos.log.stores import NO_SETTINGS, Settings, settings_of, split_settings
 from spark_eos.log.time_travel import time_ms
 from spark_eos.protocol.types import TopicPartition

@@ -195,7 +195,7 @@ def test_lengths_in_files_do_not_take_memory() -> None:
         """
         import tempfile
         from spark_eos.log.data.layout import Layout
-        from spark_eos.log.data.segments import read_batch
+        from spark_eos.log.data.reader import read_batch
         from spark_eos.protocol.types import BatchRef, FileRef
         from spark_eos.storage import PosixStore
         store = PosixStore(tempfile.mkdtemp())
@@ -220,7 +220,7 @@ def test_record_batches_under_a_good_crc() -> None:
         """
         from spark_eos.log.log import Log
         from tests.corruption.damage import FilesStore
-        from spark_eos.log.data.segments import decode_batch
+        from spark_eos.log.data.reader import decode_batch
         from spark_eos.log.topics import layout_of
         batches = []
         for files in (golden(), compressed()):

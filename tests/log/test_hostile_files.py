@@ -15,7 +15,7 @@ from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import CorruptRecordError, InvalidRecordError
 from spark_eos.log.data.convert import RowConverter
 from spark_eos.log.data.layout import Layout
-from spark_eos.log.data.segments import decode_batch
+from spark_eos.log.data.reader import decode_batch
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import BatchRef, FileRef
 

@@ -28,7 +28,8 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data import arrow_file
 from spark_eos.log.data.layout import Layout, upgrade
-from spark_eos.log.data.segments import BATCH_OVERHEAD_BYTES, SegmentWriter, decode_batch, read_batch
+from spark_eos.log.data.reader import decode_batch, read_batch
+from spark_eos.log.data.writer import BATCH_OVERHEAD_BYTES, SegmentWriter
 from spark_eos.storage.memory import MemoryStore
 
 NAME = "data/clicks-1/00000000000000000042-x.arrow"
@@ -337,7 +338,7 @@ def test_writing_imports_no_pandas():
     """It costs every new worker of Spark 0.3 s."""
     code = (
         "import sys, numpy as np, pyarrow as pa; from spark_eos.log.data.arrow import constant_array;"
-        "from spark_eos.log.data.layout import Layout; from spark_eos.log.data.segments import SegmentWriter;"
+        "from spark_eos.log.data.layout import Layout; from spark_eos.log.data.writer import SegmentWriter;"
         "from spark_eos.storage.memory import MemoryStore;"
         "rows = pa.RecordBatch.from_arrays([constant_array('k', pa.binary(), 5)], names=['value']);"
         "writer = SegmentWriter(MemoryStore(), 't', 'a', Layout.kafka(), 2, now_ms=0, max_message_bytes=5);"

@@ -559,7 +559,7 @@ def test_columns_that_were_added_later():
 
 def test_an_offset_column_with_nulls_is_corrupt():
     from spark_eos.log.data.layout import SKIPPED, Layout
-    from spark_eos.log.data.segments import decode_batch
+    from spark_eos.log.data.reader import decode_batch
 
     schema = Layout.kafka().stored(("key", "headers", "timestamp"), offsets=True)
     loose = pa.schema([pa.field(SKIPPED.name, SKIPPED.type), schema.field(1)])

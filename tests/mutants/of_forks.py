@@ -132,7 +132,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-abandons-what-its-parent-staged",
-        "spark_eos/log/data/segments.py",
+        "spark_eos/log/data/writer.py",
         "        if self._is_foreign:\n            return",
         "        if False:\n            return",
         "a forked process deletes the files that its parent has staged",

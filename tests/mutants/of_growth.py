@@ -9,7 +9,7 @@ __all__ = ["MUTANTS"]
 _SEALING, _SEGMENTS = "spark_eos/protocol/rules/sealing.py", "spark_eos/protocol/rules/segments.py"
 _PIECES, _INDEX = "spark_eos/protocol/encoding/index_pages.py", "spark_eos/protocol/index.py"
 _SNAPSHOT = "spark_eos/protocol/encoding/snapshots.py"
-_SNAPSHOTS, _UPKEEP = "spark_eos/log/snapshots/snapshots.py", "spark_eos/log/snapshots/maintenance.py"
+_SNAPSHOTS, _MAINTENANCE = "spark_eos/log/snapshots/snapshots.py", "spark_eos/log/snapshots/maintenance.py"
 
 # Hypothesis takes minutes to make an example small.
 _OF_SEALING = ("tests/protocol/test_sealing.py", "-k", "not any_history")
@@ -286,7 +286,7 @@ MUTANTS = (
     ),
     Mutant(
         "retired-too-far",
-        _UPKEEP,
+        _MAINTENANCE,
         "return min(snapshot - state.snapshot_interval, ",
         "return min(snapshot, ",
         "entries go that a reader would need if the newest snapshot were damaged",
@@ -294,7 +294,7 @@ MUTANTS = (
     ),
     Mutant(
         "first-entry-retired",
-        _UPKEEP,
+        _MAINTENANCE,
         "        low, high = 1, limit + 1",
         "        low, high = 0, limit + 1",
         "nothing says any more what log it is",
@@ -302,7 +302,7 @@ MUTANTS = (
     ),
     Mutant(
         "maintenance-fails-commits",
-        _UPKEEP,
+        _MAINTENANCE,
         "        except Exception as error:  # noqa: BLE001  (the commit that it follows is durable)\n",
         "        except ZeroDivisionError as error:\n",
         "an error of the maintenance is told as if the commit had failed",
@@ -310,7 +310,7 @@ MUTANTS = (
     ),
     Mutant(
         "maintenance-takes-all-time",
-        _UPKEEP,
+        _MAINTENANCE,
         "            if self._saved_s < _SMALLEST_S or now < self._rest_until:",
         "            self._saved_s = 1.0\n            if now < self._rest_until:",
         "a writer does maintenance in place of its commits",

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _COMMIT, _LOG, _PLAN = "spark_eos/log/commit/loop.py", "spark_eos/log/log.py", "spark_eos/log/data/planner.py"
-_READ, _SEGMENTS = "spark_eos/log/data/records.py", "spark_eos/log/data/segments.py"
+_READ, _SEGMENTS = "spark_eos/log/data/records.py", "spark_eos/log/data/writer.py"
 _TAIL = "spark_eos/log/commit/tail.py"
 _DERIVED, _STAGING = "spark_eos/log/snapshots/derived.py", "spark_eos/log/data/arrow_file.py"
 _OF_REQUESTS = ("tests/spark/test_requests.py",)
@@ -22,7 +22,7 @@ MUTANTS = (
     # -- files and values of faulty writers ----------------------------------------------------------------
     Mutant(
         "offsets-of-arrow-believed",
-        "spark_eos/log/data/segments.py",
+        "spark_eos/log/data/reader.py",
         "            decoded.validate(full=True)\n",
         "            decoded.validate()\n",
         "a file with lying offsets kills its readers",
@@ -392,7 +392,7 @@ MUTANTS = (
     # -- rows -------------------------------------------------------------------------------------------
     Mutant(
         "crc-unchecked",
-        _SEGMENTS,
+        "spark_eos/log/data/reader.py",
         "    if crc != batch.crc:",
         "    if crc < 0:",
         "damaged rows are returned",
@@ -400,7 +400,7 @@ MUTANTS = (
     ),
     Mutant(
         "short-read-unchecked",
-        _SEGMENTS,
+        "spark_eos/log/data/reader.py",
         "    if data.size != batch.length:",
         "    if not data.size:",
         "a file that was cut off is told as a wrong checksum",
@@ -408,7 +408,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-not-counted",
-        _SEGMENTS,
+        "spark_eos/log/data/reader.py",
         "    if count != batch.count:",
         "    if count < 0:",
         "offsets are given to other rows than were counted",
@@ -424,11 +424,11 @@ MUTANTS = (
     ),
     Mutant(
         "lengths-by-their-mean",
-        "spark_eos/log/data/selection.py",
+        "spark_eos/log/data/arrow.py",
         " or (np.diff(ends) != width).any()",
         "",
         "values whose lengths differ are cut as if they were equal",
-        ("tests/log/test_selection.py",),
+        ("tests/log/test_arrow.py",),
     ),
     Mutant(
         "short-keys-go-on",

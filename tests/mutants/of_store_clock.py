@@ -6,60 +6,60 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_SWEEP, _UPKEEP = "spark_eos/log/expiration.py", "spark_eos/log/snapshots/maintenance.py"
+_EXPIRATION, _MAINTENANCE = "spark_eos/log/expiration.py", "spark_eos/log/snapshots/maintenance.py"
 
-_OF_SWEEP = ("tests/log/test_store_clock.py",)
+_OF_EXPIRATION = ("tests/log/test_store_clock.py",)
 _OF_CALLS = ("tests/clients/test_visitors.py", "-k", "not processes")
 _OF_AGES = ("tests/storage/test_ages.py",)
 
 MUTANTS = (
     Mutant(
         "store-never-asked",
-        _SWEEP,
+        _EXPIRATION,
         "            if not watch.asked and (everything or self._is_worth_asking(producer)):",
         "            if not watch.asked and everything:",
         "a dead producer's transaction blocks readers for ever if each stays shorter than the timeout",
-        _OF_SWEEP,
+        _OF_EXPIRATION,
     ),
     Mutant(
         "store-asked-by-the-wall-clock-alone",
-        _SWEEP,
+        _EXPIRATION,
         "            if not watch.asked and (everything or self._is_worth_asking(producer)):",
         "            if not watch.asked and self._is_worth_asking(producer):",
         "cron does not end what is past its time because a wall clock is wrong",
-        _OF_SWEEP,
+        _OF_EXPIRATION,
     ),
     Mutant(
         "age-from-before-the-question",
-        _SWEEP,
+        _EXPIRATION,
         "self._clock.monotonic() - age_s)",
         "self._clock.monotonic() - 2 * age_s)",
         "a transaction ends before its time",
-        _OF_SWEEP,
+        _OF_EXPIRATION,
     ),
     Mutant(
         "clocks-that-contradict-each-other",
-        _SWEEP,
+        _EXPIRATION,
         "not -SKEW_MS <= open_ms < producer.timeout_ms",
         "open_ms >= producer.timeout_ms",
         "a producer whose clock was a day ahead blocks readers for a day",
-        _OF_SWEEP,
+        _OF_EXPIRATION,
     ),
     Mutant(
         "evidence-retired",
-        _UPKEEP,
+        _MAINTENANCE,
         "min(begun, default=snapshot) - 1)",
         "snapshot)",
         "nobody can tell any more since when a transaction is open",
-        _OF_SWEEP,
+        _OF_EXPIRATION,
     ),
     Mutant(
         "evidence-retired-behind-the-state",
-        _UPKEEP,
+        _MAINTENANCE,
         "snapshot - state.snapshot_interval, state.seq, min",
         "snapshot - state.snapshot_interval, min",
         "who retires by an old state retires the entry in which a newer transaction began",
-        _OF_SWEEP,
+        _OF_EXPIRATION,
     ),
     Mutant(
         "began-in-the-entry-before",
@@ -67,7 +67,7 @@ MUTANTS = (
         "started_seq=state.seq + 1,",
         "started_seq=state.seq,",
         "a transaction is taken for as old as the entry before it",
-        _OF_SWEEP,
+        _OF_EXPIRATION,
     ),
     Mutant(
         "times-that-anybody-can-set",
@@ -105,7 +105,7 @@ MUTANTS = (
         "first-poll-only-looks",
         "spark_eos/clients/consumer/consumer.py",
         "        self._next_expire_overdue = -math.inf",
-        "        self._next_expire_overdue = self._log.clock.monotonic() + _SWEEP_S",
+        "        self._next_expire_overdue = self._log.clock.monotonic() + _EXPIRE_EVERY_S",
         "a consumer that polls once ends nothing",
         _OF_CALLS,
     ),

@@ -47,7 +47,7 @@ def written(queries):
 def test_a_write_gets_batches_of_at_most_10000_rows(written):
     """Arrow batches for `write` have at most 10,000 rows.
 
-    Rests on it: `spark_eos/log/data/segments.py`.
+    Rests on it: `spark_eos/log/data/writer.py`.
     """
     assert [call["rows"] for call in written.recording.calls("write", who="large")] == [
         [10_000, 10_000, 5_000]

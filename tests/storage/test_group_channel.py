@@ -23,7 +23,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def folder(tmp_path):
-    return tmp_path / "group channel"
+    return tmp_path / "group-channel"
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_an_old_announcement_is_not_believed(pair, folder):
 
 def test_where_nobody_can_meet_everybody_leads(tmp_path):
     (tmp_path / "file").touch()
-    group_channel = FileGroupChannel(tmp_path / "file" / "group channel")
+    group_channel = FileGroupChannel(tmp_path / "file" / "group-channel")
     assert group_channel.try_lead()
     assert not group_channel.submit(b"x")
     group_channel.publish(1, b"x")

@@ -270,7 +270,7 @@ BUGS = {
         (CommitGroup.collect, ("request.request_id in seen or any(", "any(")),
     ),
     "the answer is no while others can find the request": (
-        "group commit-at-odds",
+        "group-commit-at-odds",
         "is refused; it is entry",
         (
             Committer._may_have_been_taken_along,
@@ -279,7 +279,7 @@ BUGS = {
         (Committer._reject, ("if self._group.is_submitted(ticket.request_id):", "if False:")),
     ),
     "the answer is no while a leader may have found the request": (
-        "group commit-at-odds",
+        "group-commit-at-odds",
         "is refused; it is entry",
         (InDoubtRequests.record_withdrawal, ("slot=_UNSEEN, was_handed_over=True", "was_handed_over=True")),
     ),
@@ -404,7 +404,7 @@ def test_nothing_is_wrong_in_calm_faults(name, say):
 
 BOUNDED = {
     "group-commit": 1500,
-    "group commit-at-odds": 500,
+    "group-commit-at-odds": 500,
     "copiers": 1000,
     "idempotent": 2000,
     "snapshots": 15_000,

@@ -43,7 +43,7 @@ from spark_eos.storage.forks import OfOneProcess
 
 __all__ = ["Consumer"]
 
-_SWEEP_S = 1.0
+_EXPIRE_EVERY_S = 1.0
 """How often a consumer looks whether something in the log has expired."""
 
 T = TypeVar("T")
@@ -377,7 +377,7 @@ class Consumer(OfOneProcess):
     def _expire_overdue(self) -> State:
         now = self._log.clock.monotonic()
         if now >= self._next_expire_overdue:
-            self._next_expire_overdue = now + _SWEEP_S
+            self._next_expire_overdue = now + _EXPIRE_EVERY_S
             return self._log.end_overdue()
         return self._log.state
 

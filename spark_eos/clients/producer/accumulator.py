@@ -23,8 +23,8 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.log.data.partitioners import Partitioner, Partitions, explicit
-from spark_eos.log.data.segments import SegmentWriter
 from spark_eos.log.data.timestamps import TimestampBounds
+from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.log import Log
 from spark_eos.log.topics import layout_of, max_message_bytes
 from spark_eos.protocol.rules import Appended

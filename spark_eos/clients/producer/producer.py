@@ -27,7 +27,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.clock import Retry
-from spark_eos.log.data.compression import chosen
+from spark_eos.log.compression import chosen
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.log import Log
 from spark_eos.log.topics import key_columns

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from spark_eos.errors import CorruptRecordError
 from spark_eos.log.data.layout import upgrade
 from spark_eos.log.data.planner import Fetch, Isolation, end_offset, partition_of, plan
-from spark_eos.log.data.segments import read_batch
+from spark_eos.log.data.reader import read_batch
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.index import Load, in_memory
 from spark_eos.protocol.rules.topics import require

@@ -17,8 +17,8 @@ from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.prefetch import prefetch_batches
 from spark_eos.log.data.records import Records, read
-from spark_eos.log.data.segments import SegmentWriter
 from spark_eos.log.data.timestamps import TimestampBounds, going_on
+from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.topics import codec_of_topic, layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store

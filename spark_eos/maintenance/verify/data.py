@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from spark_eos.errors import CorruptRecordError, InvalidRequestError, ObjectNotFoundError
 from spark_eos.log import paths
-from spark_eos.log.data.segments import read_batch
+from spark_eos.log.data.reader import read_batch
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.topics import layout_of
 from spark_eos.maintenance.verify.index_pages import Mentioned, PieceCheck, newest_of

@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 
 from spark_eos.errors import EosLogError, IllegalStateError, InvalidRecordError
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
-from spark_eos.log.data.segments import SegmentWriter
 from spark_eos.log.data.task_io import TaskStorage
+from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.log import Log
 from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.rules import Appended

@@ -339,7 +339,7 @@ class PosixStore(Store):
             return os.stat(temp.path).st_ctime_ns // 1_000_000
 
     def group_channel(self, name: str) -> GroupChannel:
-        return FileGroupChannel(os.path.join(self._temp_folder, f"group channel-{name}"))
+        return FileGroupChannel(os.path.join(self._temp_folder, f"group-channel-{name}"))
 
     def discard_leftovers(self, older_than_s: float) -> int:
         """Remove temporary files not written to for ``older_than_s`` seconds; returns how many.

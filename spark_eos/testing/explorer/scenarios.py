@@ -305,7 +305,7 @@ SCENARIOS: dict[str, Scenario] = {
             meets=True,
         ),
         Scenario(
-            "group commit-at-odds",
+            "group-commit-at-odds",
             "two processes that share entries; what one writes is a reason for the other not to write any more",
             (Role("A", asking("x", "y")), Role("B", asking_unless("b", "x"))),
             meets=True,

@@ -19,7 +19,7 @@ from spark_eos.storage.uploads import buffered
 __all__ = ["GROUP_CHANNEL", "Asking", "Call", "ExploredStore", "Object", "digest", "effect"]
 
 
-GROUP_CHANNEL = "group channel/"
+GROUP_CHANNEL = "group-channel/"
 """What begins with it belongs to no log: there actors meet."""
 
 AGE_S = 1e6

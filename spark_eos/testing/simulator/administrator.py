@@ -1,4 +1,4 @@
-"""Somebody who changes topics, settings and groups, and ends what others left, at any time; expiration, and visitors."""
+"""An administrator that changes topics, settings and groups at any time; expiration tasks, and visitors."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from spark_eos.errors import ObjectNotFoundError, RetriableError
 from spark_eos.log.commit import tail
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, read
-from spark_eos.log.data.segments import SegmentWriter
 from spark_eos.log.data.task_io import stage_rows
+from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.schema import kafka_schema

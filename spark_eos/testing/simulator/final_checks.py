@@ -1,4 +1,4 @@
-"""What must hold when all is over, beyond what the referee saw in the log itself."""
+"""What must hold when all is over, beyond what the log checker saw in the log itself."""
 
 from __future__ import annotations
 

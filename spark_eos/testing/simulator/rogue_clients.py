@@ -1,7 +1,7 @@
 """Those who keep no rules: they build their requests themselves, late, twice, from old states, or wrong.
 
 The product's own clients look before they ask, so that many rules of the log are a second guard behind
-theirs. Another client need not look. None of what these do is expected to be refused here: the referee reads
+theirs. Another client need not look. None of what these do is expected to be refused here: the log checker reads
 afterwards what the log has taken.
 """
 

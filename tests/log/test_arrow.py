@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_eos.log.data import selection
-from spark_eos.log.data.selection import take_rows
+from spark_eos.log.data.arrow import take_rows
 
 TYPES = {
     pa.binary(): st.binary(max_size=3),

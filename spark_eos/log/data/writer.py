@@ -1,8 +1,7 @@
-"""Staged files: rows of many partitions in one Arrow IPC file, and how they are read back.
+"""Staged files: rows of many partitions, sorted into one Arrow IPC file.
 
-A file is written before anybody knows the offsets of its rows. It is a valid Arrow file for any tool;
-the log reads it by byte ranges (`BatchRef`), each a run of record batches of one partition, and never
-needs its schema or footer.
+A file is written before the offsets of its rows are known. It is a valid Arrow file for any tool. The log reads it by
+byte ranges (`BatchRef`), each a run of record batches of one partition (`spark_eos.log.data.reader`).
 """
 
 from __future__ import annotations
@@ -11,24 +10,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, IllegalStateError
+from spark_eos.errors import ConfigError, EosLogError, IllegalStateError
+from spark_eos.log.compression import write_options
+from spark_eos.log.data.arrow import take_rows
 from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, slices
-from spark_eos.log.data.compression import write_options
 from spark_eos.log.data.convert import Columns, RowConverter
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.partitioners import Partitions, Rows, check_partitions
-from spark_eos.log.data.selection import take_rows
 from spark_eos.log.data.timestamps import TimestampBounds
-from spark_eos.protocol.types import BatchRef, FileRef, StagedFile
+from spark_eos.protocol.types import StagedFile
 from spark_eos.storage.forks import OfOneProcess
-from spark_eos.storage.store import Readable, Store
+from spark_eos.storage.store import Store
 
-__all__ = ["BUFFER_BYTES", "FILE_BYTES", "SegmentWriter", "decode_batch", "read_batch"]
+__all__ = ["BUFFER_BYTES", "FILE_BYTES", "SegmentWriter"]
 
 BUFFER_BYTES = 32 << 20
 """Rows gathered before they are sorted by partition and written."""
@@ -58,7 +56,7 @@ class SegmentWriter(OfOneProcess):
     ``name`` is the object to create; in the rare case that another file is needed (a column turned out
     not to be empty after all, or ``file_bytes`` was reached), its name has ``-1``, ``-2``, … before the
     ending. ``now_ms`` is the timestamp of rows that have none; ``times`` bounds the others. ``compression`` is as in
-    `spark_eos.log.data.compression`, ``write_behind`` as in `Store.upload`.
+    `spark_eos.log.compression`, ``write_behind`` as in `Store.upload`.
 
     Nothing is created before the first flush, nor if there are no rows. A context manager: leaving it
     without `finish` discards. Not for several threads at once.
@@ -329,84 +327,3 @@ def _sorted(partitions: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], l
     ordered = narrow[order]
     starts = np.concatenate([[0], np.flatnonzero(np.diff(ordered)) + 1])
     return order, ordered[starts].tolist(), starts.tolist()
-
-
-def read_batch(
-    store: Readable, file: FileRef, batch: BatchRef, layout: Layout, *, context: str = ""
-) -> pa.Table:
-    """The rows of ``batch``, with exactly the columns of ``layout.physical``, by one ranged read.
-
-    If the file has ``offsets``, their column (`spark_eos.log.data.layout.SKIPPED`) is there too, in front.
-    ``layout`` is that of the file's schema version (see `upgrade`); ``context`` says in errors whose rows
-    they are, for instance the partition and offset. Raises `CorruptRecordError` for bytes that are not
-    the ones that were written, `ObjectNotFoundError`, and `IllegalStateError` for another version's layout.
-    """
-    return decode_batch(
-        store.read(file.name, batch.position, batch.length), file, batch, layout, context=context
-    )
-
-
-def decode_batch(
-    data: pa.Buffer, file: FileRef, batch: BatchRef, layout: Layout, *, context: str = ""
-) -> pa.Table:
-    """The rows of ``batch`` from its bytes, ``data``, which the result may go on using. As `read_batch`."""
-    if file.schema_version != layout.version:
-        raise IllegalStateError(
-            f"file {file.name!r} has version {file.schema_version} of the topic's schema; it cannot be read "
-            f"with the layout of version {layout.version}"
-        )
-
-    def corrupt(problem: str) -> CorruptRecordError:
-        end = batch.position + batch.length
-        return CorruptRecordError(
-            f"file {file.name!r}, bytes {batch.position} to {end}{context and f' ({context})'}: {problem}; "
-            "the storage does not hold what was written: restore the file from a backup"
-        )
-
-    if data.size != batch.length:
-        raise corrupt(f"only {data.size} of {batch.length} bytes are there")
-    crc = google_crc32c.value(data)
-    if crc != batch.crc:
-        raise corrupt(f"CRC32C is {crc:#010x}, not {batch.crc:#010x}")
-    stored = layout.stored(file.omitted, offsets=file.offsets)
-    try:
-        batches = [
-            pa.ipc.read_record_batch(message, stored)
-            for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
-        ]
-        for decoded in batches:
-            # The CRC only says that they are what was written: a faulty writer's offsets may point anywhere.
-            decoded.validate(full=True)
-            _check_nulls(decoded)
-    except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError) as error:
-        raise corrupt(f"not record batches of {stored.names}: {error}") from error
-    count = sum(decoded.num_rows for decoded in batches)
-    if count != batch.count:
-        raise corrupt(f"{count} rows instead of {batch.count}")
-    if not file.omitted:
-        return pa.Table.from_batches(batches, stored)
-    if layout.timestamp_column in file.omitted and batch.min_timestamp_ms != batch.max_timestamp_ms:
-        raise corrupt("its rows have different timestamps, but the file has no column of them")
-    whole = layout.stored((), offsets=file.offsets)
-    return pa.Table.from_batches(
-        [_filled(decoded, layout, whole, batch.max_timestamp_ms) for decoded in batches], whole
-    )
-
-
-def _check_nulls(batch: pa.RecordBatch) -> None:
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        if not field.nullable and column.null_count:
-            raise ValueError(
-                f"column {field.name!r} is not nullable, and {column.null_count} rows have no value"
-            )
-
-
-def _filled(batch: pa.RecordBatch, layout: Layout, whole: pa.Schema, timestamp_ms: int) -> pa.RecordBatch:
-    positions = {name: position for position, name in enumerate(batch.schema.names)}
-    columns = [
-        batch.column(positions[field.name])
-        if field.name in positions
-        else layout.fill(field, batch.num_rows, timestamp_ms)
-        for field in whole
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=whole)

@@ -1,0 +1,62 @@
+"""The names of the field stay: words that the project once had for them do not come back."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+OLD = {
+    "company": "group commit",
+    "meeting": "group channel",
+    "upkeep": "maintenance",
+    "sweep": "expiration",
+    "sweeper": "expiration task",
+    "chronicle": "history",
+    "outlook": "prefetcher",
+    "mischief": "nemesis",
+    "forger": "rogue client",
+    "usurper": "impersonator",
+    "referee": "log checker",
+}
+"""Each with what it is called."""
+
+ALLOWED = {
+    "CHANGELOG.md",  # what was, was called so
+    "docs/migration.md",
+    "docs/benchmarks/results.json",
+    "tests/test_vocabulary.py",
+}
+
+WORD = re.compile(r"(?<![A-Za-z])(" + "|".join(f"{word}s?" for word in OLD) + r")(?![A-Za-z])", re.IGNORECASE)
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+def old_words(text: str) -> list[str]:
+    """The old words in a text, also inside of identifiers."""
+    return sorted({found[0].lower() for found in WORD.finditer(text)})
+
+
+def test_old_words_do_not_come_back():
+    found = []
+    for name in tracked():
+        if name in ALLOWED or name.startswith("tests/golden/v"):
+            continue
+        found += [f"{name}: {word}" for word in old_words(name)]
+        try:
+            text = (ROOT / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{name}: {word}" for word in old_words(text)]
+    assert found == [], "see tests/test_vocabulary.py for the words to use"
+
+
+def test_they_are_found_inside_of_identifiers():
+    assert old_words("self._company.leave(); TheUpkeep = meeting_on") == ["company", "meeting"]
+    assert old_words("accompany, sweepstakes, a company's upkeep") == ["company", "upkeep"]
