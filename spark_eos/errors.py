@@ -113,7 +113,7 @@ class UnstableOffsetCommitError(RetriableError):
 
 
 class SegmentsReplacedError(RetriableError):
-    """What was to be rolled or compacted is not there any more: somebody else was faster. Plan again."""
+    """What was to be rolled or compacted is not there any more: another process was faster. Plan again."""
 
 
 # -- Abort the transaction --------------------------------------------------------------------------

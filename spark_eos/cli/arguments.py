@@ -69,7 +69,7 @@ def setting(text: str) -> tuple[str, str | None]:
 def store_settings(path: str) -> Settings:
     """The settings in a file, as Kafka's tools take them: ``name=value``; ``#`` begins a line that does not count.
 
-    In a file and not as arguments, which everybody on the machine can see.
+    In a file and not as arguments, which all users of the machine can see.
     """
     try:
         with Path(path).open(encoding="utf-8") as file:

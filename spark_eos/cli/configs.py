@@ -43,7 +43,7 @@ def add_commands(commands: Commands) -> None:
     expire.add_argument(
         "--trust-clock",
         action="store_true",
-        help="believe the store's clock also if nobody has written to the log for days",
+        help="believe the store's clock also if the log was not written to for days",
     )
 
 

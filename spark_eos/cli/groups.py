@@ -207,7 +207,7 @@ def _delete_offsets(chosen: argparse.Namespace) -> None:
 
 def _remove_members(chosen: argparse.Namespace) -> None:
     gone = Admin(chosen.url, chosen.settings).remove_members_from_group(chosen.group, chosen.member)
-    told = ", ".join(gone) or "nobody: it had no members"
+    told = ", ".join(gone) or "none: it had no members"
     _tell(chosen, {"group": chosen.group, "removed": gone}, f"removed from group {chosen.group}: {told}")
 
 

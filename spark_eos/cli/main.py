@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"eoslog: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # Somebody has seen enough (`eoslog dump … | head`): nothing is to be flushed any more.
+        # The reader of the pipe has ended (`eoslog dump … | head`): nothing is to be flushed any more.
         sys.stdout = None
         return 0
     return 0

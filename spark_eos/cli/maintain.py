@@ -61,7 +61,7 @@ def add_commands(commands: Commands) -> None:
         metavar="SECONDS",
         help="delete the names of entries for good, so long after they were retired, a day at least (default: never)",
     )
-    vacuum = add_command(commands, "vacuum", _vacuum, "delete files that nobody refers to")
+    vacuum = add_command(commands, "vacuum", _vacuum, "delete files without a reference")
     for command in (maintain, vacuum):
         command.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
         command.add_argument(
@@ -114,7 +114,7 @@ def _maintain(chosen: argparse.Namespace) -> None:
 
 
 def _pass(maintainer: Maintainer, progress: _Progress, chosen: argparse.Namespace) -> EosLogError | None:
-    """One pass, with a line for each step; the last error. Whoever watches tries again, unless the log is gone."""
+    """One pass, with a line for each step; the last error. With --watch it tries again, unless the log is gone."""
     failed = None
     try:
         for done in maintainer.run(wait=chosen.watch is None):
@@ -215,7 +215,7 @@ class _Stop:
 
 
 class _Stopped(BaseException):
-    """Somebody wants the command to end: as KeyboardInterrupt, so that nothing that handles errors stops it."""
+    """The command has to end: as KeyboardInterrupt, so that no error handler stops it."""
 
 
 @contextmanager
@@ -223,7 +223,7 @@ def _stoppable() -> Iterator[_Stop]:
     stop = _Stop()
     try:
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # Not the main thread: whoever runs this in another one ends it himself.
+    except ValueError:  # Not the main thread: the caller ends it.
         yield stop
         return
     try:

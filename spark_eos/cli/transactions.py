@@ -56,7 +56,7 @@ def _add_looks(verbs: Commands) -> None:
     producers.add_argument("--topic", required=True)
     producers.add_argument("--partition", required=True, type=int)
     hanging = add_command(
-        verbs, "find-hanging", _find_hanging, "open transactions past their timeout, which nobody has ended"
+        verbs, "find-hanging", _find_hanging, "open transactions past their timeout, which have not expired"
     )
     hanging.add_argument("--topic")
     hanging.add_argument("--partition", type=int)

@@ -17,7 +17,7 @@ from spark_eos.maintenance.verify.verify import Finding, Summary, Verdict, verif
 __all__ = ["Progress", "add_commands"]
 
 _LINE_S = 10.0
-"""How often a line of progress is written where nobody watches."""
+"""How often a line of progress is written where the output is no terminal."""
 
 _SCREEN_S = 0.2
 

@@ -38,7 +38,7 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
-    count: int = 1  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    count: int = 1  # type: ignore[assignment]  # hides tuple.count, which is not needed here
 
 
 class ConsumerRecord(NamedTuple):
@@ -66,7 +66,7 @@ class OffsetAndTimestamp(NamedTuple):
 class ConsumerGroupMetadata(NamedTuple):
     """In whose name offsets are committed: a group, and the member that read up to them (KIP-447).
 
-    ``generation_id`` is the one in which the member reads; -1 and no member id: nobody subscribed.
+    ``generation_id`` is the one in which the member reads; -1 and no member id: the consumer has not subscribed.
     """
 
     group_id: str
@@ -76,7 +76,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
     @property
     def membership(self) -> Membership | None:
-        """The member, as the log's rules know it; None for somebody who assigned the partitions himself."""
+        """The member, as the log's rules know it; None for a consumer with assigned partitions."""
         if not self.member_id:
             return None
         return Membership(self.member_id, self.generation_id, self.group_instance_id)

@@ -1,4 +1,4 @@
-"""What nobody else ends: transactions past their timeout, and what has not been used for a long time.
+"""Expiration: transactions past their timeout, and ids and offsets that were not used for a long time.
 
 Kafka's coordinator does this; here every process that uses a log does, now and then, and it does not matter
 which or how many. Nothing needs it for correctness.
@@ -141,7 +141,7 @@ class ExpirationTask:
         try:
             age_s = self._store.age_s(paths.entry(producer.started_seq, state.entries_per_folder))
         except ObjectNotFoundError:
-            age_s = None  # Somebody of an earlier version has retired the entry, and deleted its name.
+            age_s = None  # An earlier version has retired the entry, and deleted its name.
         watch.asked = True
         if age_s is not None:
             # It was that old when the store looked, which may have been long before the answer was here.

@@ -132,7 +132,7 @@ class Log:
         action = CreateLog(log_id, snapshot_interval, entries_per_folder)
         log.commit(lambda state: () if state.log_id else (action,), writer="create")
         if log.state.log_id != log_id:
-            raise LogExistsError(f"{store.url} was created by somebody else at the same time")
+            raise LogExistsError(f"{store.url} was created by another process at the same time")
         return log
 
     @classmethod
@@ -164,10 +164,11 @@ class Log:
         max_age_s: float = 0.0,
         maintenance: bool = True,
     ) -> Log:
-        """The handle that everybody in this process uses for the log: what it has read is read once.
+        """The handle that all clients of this process share: what it has read is read once.
 
-        Everybody with the same ``settings``: others may be somebody else. Looks for news, as `follow` says of
-        ``max_age_s``. With ``maintenance`` False the handle is one `without_maintenance`, for this caller alone.
+        Clients share it if they have the same ``settings``: others may have other credentials. Looks for new entries
+        as `follow` says of ``max_age_s``. With ``maintenance`` False the handle is one `without_maintenance`, for
+        this caller alone.
         """
         store = shared_store(url, settings)
         key = (store.url, settings) if settings else store.url
@@ -291,7 +292,7 @@ class Log:
     def expire_overdue(self, *, everything: bool = False, trust_clock: bool = False) -> tuple[Action, ...]:
         """End what is over in the state seen last: open transactions past their timeout, old ids and offsets.
 
-        Cheap if there is nothing; to be called now and then, by anybody. Returns what was ended. Old ids are
+        Cheap if there is nothing; any process may call it at any time. Returns what was ended. Old ids are
         looked for once an hour, or at once with ``everything``, which also raises what goes wrong. In a log that was
         idle they are at most a day older than its newest entry, or with ``trust_clock`` as old as the store says.
         """
@@ -300,9 +301,9 @@ class Log:
         )
 
     def end_overdue(self) -> State:
-        """`expiration`, by who would have to wait for open transactions; the newest state seen then.
+        """`expiration`, for a reader that would have to wait for open transactions; the newest state seen then.
 
-        No error: a reader may not be allowed to write, and others will do it then.
+        Raises nothing: a reader may not be allowed to write; another process ends them then.
         """
         with suppress(EosLogError):
             self.expire_overdue()
@@ -361,8 +362,8 @@ class Log:
     ) -> SegmentWriter:
         """A writer for rows of the topic; what it finishes can be committed by `commit`.
 
-        For who makes the rows in this thread: another one writes large files meanwhile. Spark's tasks get their rows
-        from other processes, which work while a task writes (`spark_eos.log.data.task_io.Stage`).
+        For callers that make the rows in this thread: a second thread writes large files meanwhile. Spark's tasks get
+        their rows from other processes, which work while a task writes (`spark_eos.log.data.task_io.TaskStorage`).
         Looks for news first if nothing was staged for a minute: the staging floor may have passed by a state so old.
         """
         now = self.clock.monotonic()
@@ -384,7 +385,7 @@ class Log:
         """See that staged files are there for this process, whole: a commit must never list one that is not.
 
         Asked only of folders, where it costs a system call: a driver and executors that do not share the
-        folder, and files that somebody removed, are found out before the commit, not when somebody reads.
+        folder, and files that were removed, are found before the commit, and not by a reader.
         """
         if not self.store.is_local:
             return
@@ -394,7 +395,7 @@ class Log:
             except ObjectNotFoundError:
                 check_floor(self.follow(), staged.file.name)
                 raise StorageError(
-                    f"{self.url}/{staged.file.name} was staged but is not here. Somebody removed it, or the log's "
+                    f"{self.url}/{staged.file.name} was staged but is not here. It was removed, or the log's "
                     "folder is not shared by the driver and all executors. Nothing was committed"
                 ) from None
             if size != staged.file.size:
@@ -445,7 +446,7 @@ def _check_end(log: Log, retry: Retry) -> None:
             continue
         if log.clock.monotonic() >= deadline:
             raise CorruptRecordError(
-                f"{log.url}/{missing} is missing, though {beyond} is there: somebody has removed it, and what it held "
+                f"{log.url}/{missing} is missing, though {beyond} is there: it was removed, and what it held "
                 "is lost, with all behind it. Put it back from a copy; nothing was changed"
             )
         if not attempt:

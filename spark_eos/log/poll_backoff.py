@@ -1,4 +1,4 @@
-"""Patience for who waits for news: looking again costs a request where the store is far away."""
+"""How long to wait before looking for new entries again: each look costs a request where the store is remote."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from spark_eos.storage.store import Store
 __all__ = ["IDLE_S", "LONGEST_S", "PollBackoff"]
 
 IDLE_S = 0.05
-"""How long somebody who waits for the log to change waits before he looks again."""
+"""Seconds between two looks while waiting for the log to change."""
 
 LONGEST_S = 0.5
 """The same after many looks in vain, where each of them is a request (Kafka's fetch.max.wait.ms)."""

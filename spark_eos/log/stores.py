@@ -27,7 +27,7 @@ __all__ = [
 
 
 def read_file(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bytes | None:
-    """The bytes of a file that somebody else has written into a folder; None if it is not there."""
+    """The bytes of a file in a folder that is no log, such as a checkpoint; None if it is not there."""
     try:
         return bytes(shared_store(folder, settings).read(name).to_pybytes())
     except ObjectNotFoundError:
@@ -35,7 +35,7 @@ def read_file(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bytes
 
 
 def file_exists(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bool:
-    """Whether there is a file of that name in a folder of somebody else's."""
+    """Whether there is a file of that name in such a folder."""
     try:
         shared_store(folder, settings).size(name)
     except ObjectNotFoundError:
@@ -44,5 +44,5 @@ def file_exists(folder: str, name: str, settings: Settings = NO_SETTINGS) -> boo
 
 
 def folder_exists(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bool:
-    """Whether there is anything in a folder below one of somebody else's."""
+    """Whether there is anything in a folder below such a folder."""
     return any(True for _ in shared_store(folder, settings).list(f"{name}/"))

@@ -129,7 +129,7 @@ def replay(log: Log, state: State, last: int) -> Iterator[Step]:
         if data is None or not data.size:
             first = earliest(log)
             raise InvalidRequestError(
-                f"entry {seq} of {log.url} is retired: nobody knows any more what the log was like behind it. The "
+                f"entry {seq} of {log.url} is retired: what the log was like after it is not known any more. The "
                 f"earliest is entry {first.seq}, of {iso(first.timestamp_ms)}"
             )
         entry = decode_entry(data, seq, f"{log.url}/{name}")

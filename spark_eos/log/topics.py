@@ -211,7 +211,7 @@ def missing_topic(state: State, name: str, url: str) -> UnknownTopicOrPartitionE
 
 
 def unless_exists(state: State, action: CreateTopic) -> tuple[CreateTopic, ...]:
-    """The action, unless somebody has created a topic of that name in the meantime."""
+    """The action, unless a topic of that name was created in the meantime."""
     return () if action.name in state.topics else (action,)
 
 

@@ -48,7 +48,7 @@ def keys_of(records: Records, keys: Sequence[str], values: Sequence[str]) -> Key
         # Any text will do that says which are the same: it is never stored.
         parts = [_bytes(pa.concat_arrays(one.chunks)) if one.chunks else [] for one in found]
         texts = [b"".join(row) for row in zip(*parts, strict=True)]
-    # Not to be had by chance, nor by who chooses his keys: of two with one hash, one would be lost.
+    # No collision by chance, nor with chosen keys: of two keys with one hash, one would be lost.
     hashes = np.array([blake2b(text, digest_size=16).digest() for text in texts], _HASH)
     empty = np.zeros(records.num_rows, np.bool_)
     if values and records.num_rows:
@@ -106,7 +106,7 @@ class KeyMap:
     def add(self, hashes: npt.NDArray[np.bytes_], offsets: npt.NDArray[np.int64]) -> bool:
         """Records behind all that were added before. False, and nothing is added, if there is no room for them.
 
-        The first ones are always taken: who gets nothing done gets nowhere.
+        The first ones are always taken: else there would be no progress.
         """
         if self._waits + len(hashes) > min(_MERGE, self._capacity - len(self._hashes)):
             self._merge()

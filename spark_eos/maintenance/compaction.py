@@ -150,7 +150,7 @@ class Compactor:
                     under_way = self._begin(topic, number, now_ms)
                 done = self._step(under_way)
             except (SegmentsReplacedError, StagedFileExpiredError):
-                continue  # Somebody else was faster, or the floor rose: look again.
+                continue  # Another process was faster, or the floor rose: look again.
             except ObjectNotFoundError as error:
                 if at is None:
                     raise
@@ -397,7 +397,7 @@ def _is_clean(row: IndexRow) -> bool:
 def _is_later(under_way: _Pass, row: IndexRow) -> bool:
     """Whether the map of keys does not know all of a batch that was not compacted: that is for the next pass.
 
-    One that somebody rolled in the meantime may lie on both sides of the end.
+    One that was rolled in the meantime may lie on both sides of the end.
     """
     return not _is_clean(row) and row.next_offset > under_way.end
 

@@ -290,4 +290,4 @@ def _copy(source: Store, target: Store, name: str, size: int | None) -> None:
 
 
 def _silent(_what: str, _done: int, _of: int) -> None:
-    """Tell nobody."""
+    """Drop it."""

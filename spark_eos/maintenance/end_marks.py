@@ -17,7 +17,7 @@ _KEPT = 50
 
 
 class Milestone(NamedTuple):
-    """At ``time_ms`` since 1970, by the clock of whoever noted it, the log stood at ``seq``."""
+    """At ``time_ms`` since 1970, by the clock of the process that noted it, the log stood at ``seq``."""
 
     time_ms: int
     seq: int

@@ -1,4 +1,4 @@
-"""Deleting the names of retired entries for good, for who wants no objects left at all. Off by default.
+"""Deletion of the names of retired entries, for logs that must keep no objects at all. Off by default.
 
 A retired name is what stops a writer that slept from filling a slot of long ago, and what stops a reader that slept
 from taking it for the end of the log. Once it is deleted, their own clocks have to: a process that was away for more
@@ -43,7 +43,7 @@ class RetiredNames:
     def __init__(self, log: Log, *, after_s: float, tell: Tell = silent) -> None:
         if after_s < LEAST_S:
             raise ConfigError(
-                f"names of retired entries cannot be deleted after {after_s:.0f} s: whoever is away for an hour "
+                f"names of retired entries cannot be deleted after {after_s:.0f} s: a process that is away for an hour "
                 f"relies on them; give {LEAST_S:.0f} s (a day) or more"
             )
         self._log = log

@@ -1,6 +1,6 @@
 """What a state refers to: its data files and the sealed pieces of its indexes, one after the other.
 
-Nothing is gathered here: a log may have more files than anybody wants to hold in memory.
+Nothing is gathered here: a log may have more files than fit into memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["data_files", "piece_names"]
 def data_files(state: State, load: Load) -> Iterator[str]:
     """Names of the data files in which a reader of this state may be sent; a name may come several times.
 
-    What lies before the start of its partition is left out, also where its piece is still there: nobody plans it.
+    What lies before the start of its partition is left out, also where its piece is still there: no plan contains it.
     """
     for partition in state.partitions.values():
         last = ""

@@ -4,9 +4,10 @@ Of topics whose ``cleanup.policy`` contains ``delete``. As in Kafka a stretch go
 ``retention.ms``, or when at least ``retention.bytes`` are left without it; always from the start on, and never past
 the last stable offset. A stretch is one appended batch here, or a whole sealed piece of them.
 
-What is old is decided by the clock of whoever runs this, as Kafka's brokers do, but a clock that runs ahead must not
-empty a log: it counts no further than a day (`SLACK_MS`) past the newest entry of the log, which somebody else's clock
-has stamped, and past the time that this process has seen pass since; and no further than the store's own clock.
+What is old is decided by the clock of this process, as Kafka's brokers do, but a clock that runs ahead must not empty
+a log: it counts no further than a day (`SLACK_MS`) past the newest entry of the log, which the clock of another
+process has stamped, and past the time that this process has seen pass since; and no further than the store's own
+clock.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _deletes(topic: Topic) -> bool:
 
 
 def _is_still(state: State, due: Due) -> bool:
-    """Whether it is still to be done: the topic is there, with these settings, and nobody was faster."""
+    """Whether it is still to be done: the topic is there, with these settings, and no other process was faster."""
     topic = state.topics.get(due.topic.name)
     if topic is None or (topic.topic_id, topic.config) != (due.topic.topic_id, due.topic.config):
         return False

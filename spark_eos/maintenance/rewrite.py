@@ -355,7 +355,7 @@ class Rewriter:
             tuple(staged.file.name for staged in self._staged),
         )
         self._log.check_visible(tuple(self._staged))
-        self._is_over = True  # From here on only a refusal says that nobody refers to the files.
+        self._is_over = True  # From here on only a refusal says that the files have no reference.
         try:
             return self._log.commit(lambda _: (action,), writer=writer).state
         except CommitOutcomeUnknownError:

@@ -211,7 +211,7 @@ class Roller:
             try:
                 return self._roll(topic, number, partition, pieces)
             except (SegmentsReplacedError, StagedFileExpiredError):
-                continue  # Somebody else was faster, or the floor rose: look again.
+                continue  # Another process was faster, or the floor rose: look again.
             except ObjectNotFoundError as error:
                 if not has_moved(self._log, (topic.topic_id, number), partition):
                     self._unreadable.add((topic.topic_id, number), error)

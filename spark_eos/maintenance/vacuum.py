@@ -1,4 +1,4 @@
-"""Vacuum: deletes what nobody refers to and nobody can refer to any more.
+"""Vacuum: deletes objects that are not referred to, and cannot be referred to any more.
 
 *Data files.* A file's name says where the log was when its writer started (its base seq). An entry raises the
 staging floor; from then on no file below it can be committed. A file below the floor that a state behind that
@@ -64,12 +64,12 @@ HeartbeatName = Callable[[str, str], str]
 
 
 def silent(_text: str) -> None:
-    """Tell nobody."""
+    """Drop the text."""
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """An object that nobody refers to, its size in bytes, and how long it stays once that is known (s)."""
+    """An object without a reference, its size in bytes, and how long it stays once that is known (s)."""
 
     kind: str
     """``data``, ``index``, ``heartbeat`` or ``probe``."""
@@ -90,7 +90,7 @@ class Vacuumed:
 class Vacuum:
     """The vacuum of one log. Remembers, from one pass to the next, since when things are left over.
 
-    ``heartbeat_name`` is given by who knows the clients; without it the heartbeats of groups are let alone.
+    ``heartbeat_name`` tells the names of clients' heartbeats; without it the heartbeats of groups are let alone.
     """
 
     def __init__(
@@ -159,13 +159,13 @@ class Vacuum:
     def _data(self, *, raise_floor: bool) -> list[Leftover]:
         state = self._log.follow()
         floor = max(self._polite_floor(state, note=raise_floor), state.staging_floor)
-        self._tell("looking for data files that nobody refers to")
+        self._tell("looking for data files without a reference")
         below = (info for info in self._listed(paths.DATA) if _is_below(info.name, floor))
         candidates = self._left_over(below, self._take_out_data)
         state = self._log.state
         if raise_floor and any(not _is_below(name, state.staging_floor) for name in candidates):
             self._log.commit(lambda newest: _raised(newest, floor), writer=_WRITER)
-            # Only now it is sure that nobody has committed one of them since they were looked for.
+            # Only now it is certain that none of them was committed since they were looked for.
             state = self._take_out_data(candidates)
             assert state.staging_floor >= floor
         delays = {
@@ -178,7 +178,7 @@ class Vacuum:
         ]
 
     def _pieces(self) -> list[Leftover]:
-        self._tell("looking for pieces of indexes that nobody refers to")
+        self._tell("looking for index pages without a reference")
         candidates = self._left_over(self._listed(paths.INDEX), self._take_out_pieces)
         return [Leftover("index", name, size) for name, size in candidates.items()]
 
@@ -217,7 +217,7 @@ class Vacuum:
             try:
                 self._take_out_snapshot(snapshot, visit)
             except (ObjectNotFoundError, CorruptRecordError):
-                continue  # It was dropped since, or nobody can begin there anyway.
+                continue  # It was dropped since, or no process can begin there anyway.
         return state
 
     def _take_out_snapshot(self, name: str, visit: Callable[[State], None]) -> None:
@@ -230,7 +230,9 @@ class Vacuum:
         name_of = self._heartbeat_name
         if name_of is None:
             return []
-        listed = [*self._listed(_GROUPS)]  # Before the log is followed: who beats has joined before.
+        listed = [
+            *self._listed(_GROUPS)
+        ]  # Before the log is followed: a member joins before its first heartbeat.
         state = self._log.follow()
         alive = {
             name_of(group_id, member) for group_id, group in state.groups.items() for member in group.members
@@ -264,7 +266,7 @@ class Vacuum:
     # -- The floor --------------------------------------------------------------------------------------
 
     def _polite_floor(self, state: State, *, note: bool) -> int:
-        """Where the log's end was ``min_age_s`` ago: who has started to write since is not refused.
+        """Where the log's end was ``min_age_s`` ago: a writer that has started since is not refused.
 
         As this process has seen it itself, as earlier ones have noted, or by the times that the entries say: the
         latest one. A clock that is wrong refuses writers that started lately; it never deletes what is in use.

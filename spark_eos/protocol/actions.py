@@ -128,7 +128,7 @@ class Membership(NamedTuple):
 class CommitOffsets(NamedTuple):
     """A consumer group's positions; with a producer they wait for the end of its transaction.
 
-    ``member`` is None where the group has no members: somebody who assigned the partitions himself.
+    ``member`` is None where the group has no members: a consumer with assigned partitions.
     """
 
     group: str
@@ -169,10 +169,10 @@ class SyncGroup(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
-    """Members go: by their own or an administrator's will, or because nobody heard of them.
+    """Members go: by their own call, by an administrator's, or because their heartbeats stopped.
 
-    ``silent_ms`` is for how long the one who says so has heard no heartbeat of theirs, by its own monotonic
-    clock; -1 where nobody had to wait.
+    ``silent_ms`` is for how long the member that removes them has seen no heartbeat of theirs, by its own monotonic
+    clock; -1 where no wait was needed.
     """
 
     group: str
@@ -183,7 +183,7 @@ class LeaveGroup(NamedTuple):
 class SourceProgress(NamedTuple):
     """From where to where one source of a Spark micro-batch was read.
 
-    ``start`` and ``end`` are canonical JSON text; a ``start`` of None is one that nobody knows (the first
+    ``start`` and ``end`` are canonical JSON text; a ``start`` of None is unknown (the first
     batch of a source that is not ours). For sources that read this very log, ``group`` is the consumer
     group and the offsets are given by partition as well. ``name`` is what Spark's offset log calls the source from
     its version 2 on (the user's name, or a number); None: the source is known by its place in the plan.

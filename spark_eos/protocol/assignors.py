@@ -1,8 +1,8 @@
-"""Who reads what: the partition assignments that Kafka's consumers know. Pure functions of their arguments.
+"""Which member reads what: the partition assignments that Kafka's consumers know. Pure functions of their arguments.
 
 Each of them gives every partition of a subscribed topic that exists to exactly one of the topic's
-subscribers. They depend on nothing else, not even on the order of the mappings, so that everybody who
-applies an entry comes to the same assignment. Static members come first, by instance id; then the others,
+subscribers. They depend on nothing else, not even on the order of the mappings, so that every process
+that applies an entry comes to the same assignment. Static members come first, by instance id; then the others,
 by member id (Kafka's ``MemberInfo``): a static member that restarts under another member id keeps its place.
 """
 
@@ -51,7 +51,7 @@ def assign_range(subscribers: Mapping[str, Subscriber], partitions: Mapping[str,
 
 
 def assign_round_robin(subscribers: Mapping[str, Subscriber], partitions: Mapping[str, int]) -> Assignment:
-    """All partitions, topic by topic, dealt out to the members in turn; who has not subscribed is passed over."""
+    """All partitions, topic by topic, dealt out in turn; members without a subscription are passed over."""
     held: _Held = {member: set() for member in subscribers}
     places = {member: place for place, member in enumerate(_in_order(subscribers))}
     turn = 0
@@ -69,7 +69,7 @@ def assign_sticky(subscribers: Mapping[str, Subscriber], partitions: Mapping[str
 
     With equal subscriptions the numbers of partitions differ by one at most, and a member that had no more
     than its share keeps all it had. With others, no single partition could move to make the numbers more
-    even. What several members claim to have had is nobody's.
+    even. What several members claim to have had counts for none of them.
     """
     by_topic = _by_topic(subscribers, partitions)
     owned = _valid(subscribers, partitions)
@@ -145,7 +145,7 @@ def _by_topic(subscribers: Mapping[str, Subscriber], partitions: Mapping[str, in
 
 
 def _valid(subscribers: Mapping[str, Subscriber], partitions: Mapping[str, int]) -> _Held:
-    """What each member had, still subscribes to, and nobody else claims."""
+    """What each member had, still subscribes to, and no other member claims."""
     claims: Counter[tuple[str, int]] = Counter()
     for subscriber in subscribers.values():
         claims.update(set(subscriber.owned))
@@ -175,7 +175,7 @@ def _shares(members: list[str], owned: _Held, total: int) -> _Held:
 def _level(topic: str, members: list[str], held: _Held, owned: _Held, loads: dict[str, int]) -> bool:
     """Move partitions of one topic from its fullest to its emptiest subscribers. Whether any moved.
 
-    What a member got only now goes first, then the highest number. Who takes one never has to give one up
+    What a member got only now goes first, then the highest number. A member that takes one never has to give one up
     in the same call: it was the emptiest.
     """
     mine: dict[str, list[tuple[bool, int]]] = {}

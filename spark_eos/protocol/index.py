@@ -137,7 +137,7 @@ Load: TypeAlias = "Callable[[IndexPage], PageContent]"
 
 
 def in_memory(piece: IndexPage) -> PageContent:
-    """The content of a piece that still has it: for states that nobody has dropped anything from."""
+    """The content of a piece that still has it: for states of which nothing was dropped."""
     content = piece.content
     if content is None:
         raise IllegalStateError(

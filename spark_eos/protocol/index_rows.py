@@ -18,7 +18,7 @@ __all__ = ["IndexRow", "Kind", "Rows"]
 class Kind(IntEnum):
     """What a batch is: records, or the control batch that ends a transaction (Kafka's type numbers, +1).
 
-    ``ABORTED`` are records of an aborted transaction, once they are sealed: so nobody has to remember which
+    ``ABORTED`` are records of an aborted transaction, once they are sealed: so the state need not remember which
     transactions were aborted. ``NOTHING`` are offsets of which nothing is left.
     """
 
@@ -105,7 +105,7 @@ class Rows(Sequence[IndexRow]):
         if len(rows) != opened or not opened:  # No rows at all: they are shared by all empty partitions.
             rows = rows[:opened]
         rows.append(row)
-        # Two threads may have appended to one list at once: who did not get the place takes a copy.
+        # Two threads may have appended to one list at once: the one that did not get the place takes a copy.
         if rows[opened] is not row:
             rows = [*rows[:opened], row]
         return _rows(self._packed, self._heads, self._closed, rows, None, self._length + 1)

@@ -1,7 +1,7 @@
 """The state of a log: a pure function of its entries, and immutable, so that a reader keeps what it read.
 
 All maps are persistent (``immutables.Map``): a new state shares all that did not change with the old one.
-Their order of iteration is not defined; whoever writes a state down sorts.
+Their order of iteration is not defined; code that writes a state down sorts.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class SequenceRange(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer id: who may write with it now, and how far it has come.
+    """A producer id: the epoch that may write with it now, and how far it has come.
 
     ``number`` is the number of its newest transaction, in the state ``transaction``. ``touched`` are the
     partitions of the open one, ``pending`` the offsets that wait for its end, by (group, topic, partition).
@@ -167,7 +167,7 @@ class Group(NamedTuple):
     """The members of a consumer group, and who should read what.
 
     ``generation`` rises with every change of members, subscriptions or partitions. ``assignment`` is that of
-    the newest generation, by member id; a member gets of it what nobody else holds any more.
+    the newest generation, by member id; a member gets of it what no other member holds any more.
     ``empty_since_ms`` is -1 while there are members.
     """
 

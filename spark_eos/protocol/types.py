@@ -55,7 +55,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ProducerStamp(NamedTuple):
-    """Who writes: producer id, its epoch, and the number of its transaction (-1 outside of one).
+    """The writer of a batch: producer id, its epoch, and the number of its transaction (-1 outside of one).
 
     The number is what Kafka lacks: an end of transaction names it, so a delayed one can never decide a
     later transaction of the same epoch (KAFKA-17754).

@@ -86,7 +86,7 @@ def check_types(frame: t.StructType, typed: pa.Schema, topic: str | None) -> Non
 def as_spark(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     """A stored column as Spark's Arrow type, in which nested values may be declared never null.
 
-    Arrow's own cast refuses that if the value around them is null, where nobody looks at them.
+    Arrow's own cast refuses that if the value around them is null, where they are never looked at.
     """
     if column.type == type_ or not pa.types.is_nested(type_):
         return column.cast(type_)

@@ -1,7 +1,7 @@
 """Where processes that write to one log meet, to share an entry. Hints, all of it: safety stays with `Store.create`.
 
-One of them has the *lead* at a time and creates the next entry; the others *hand over* what they want to be in it,
-and the leader *announces* what it has created. Whoever does not come, dies or sleeps harms nobody.
+One process at a time has the *lead* and creates the next entry. The others *submit* the requests that they want to be
+in it, and the leader *publishes* what it has created. A process that does not take part, dies or sleeps does no harm.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from spark_eos.storage.forks import tell_in_child
 __all__ = ["FileGroupChannel", "GroupChannel", "local_group_channel"]
 
 LEADER_TTL_S = 1.0
-"""Who took the lead longer ago has come to nothing, or is gone."""
+"""A process that took the lead longer ago has not succeeded, or is gone."""
 
 ANNOUNCED = 64
 """So many of the newest announcements can be read."""
 
 SUBMISSION_TTL_S = 60.0
-"""What is older was left behind: by somebody who died, or before the folder was put back from a copy."""
+"""What is older was left behind by a process that died, or is of before the folder was put back from a copy."""
 
 
 class GroupChannel(ABC):
-    """One process's place in it. Nothing raises: who cannot meet the others goes on without them."""
+    """One process's place in it. Nothing raises: a process that cannot reach the others goes on without them."""
 
     @abstractmethod
     def try_lead(self) -> bool:
-        """Have the lead, if nobody else has it, and keep it until `leave`. True also where there is no telling."""
+        """Take the lead, if it is free, and keep it until `release_lead`. True also where that cannot be told."""
 
     @abstractmethod
     def release_lead(self) -> None:
@@ -49,11 +49,11 @@ class GroupChannel(ABC):
 
     @abstractmethod
     def submit(self, data: bytes) -> bool:
-        """Let whoever leads find ``data``, in the place of what was handed over before; whether that worked."""
+        """Let the leader find ``data``, in place of what was submitted before; whether that worked."""
 
     @abstractmethod
     def withdraw(self) -> bool:
-        """Let nobody find it any more, who has not found it already; whether that worked."""
+        """Let no leader find it any more that has not read it already; whether that worked."""
 
     @abstractmethod
     def submissions(self) -> Iterator[bytes]:

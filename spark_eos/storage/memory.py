@@ -39,7 +39,7 @@ class MemoryStore(Store):
     """Objects in this process. Stores of one ``name`` share their objects; without a name it is private.
 
     Nothing outlives the process, and no other process (no Spark executor either) sees it. A forked process would have
-    a copy that nobody else knows of: it is refused there (`IllegalStateError`).
+    a copy of its own: it is refused there (`IllegalStateError`).
     """
 
     is_local = True

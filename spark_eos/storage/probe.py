@@ -41,7 +41,7 @@ def probe(store: Store, unique: bytes | None = None) -> None:
 
 
 def _create(store: Store, name: str, body: bytes) -> None:
-    """Create a name that nobody else knows of."""
+    """Create a name that no other process knows."""
     for _ in range(_TRIES):
         try:
             store.create(name, body)

@@ -25,7 +25,7 @@ _SHORTEST_SECRET = 4
 
 
 _HARMLESS = re.compile(r"https?|localhost|[0-9.TZ:-]+")
-"""Parts of an address or a signature that everybody may see: times, versions, numbers."""
+"""Parts of an address or a signature that may be shown: times, versions, numbers."""
 
 
 class Setting(NamedTuple):

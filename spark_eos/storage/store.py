@@ -77,7 +77,7 @@ class Store(ABC):
         """Make ``name`` hold ``data``: atomically, durably, and only if the name is free.
 
         Returns only when the object would survive a power cut. Raises `ObjectExistsError` if the name is
-        taken (by anybody, also by an earlier try of the caller: compare the body; unless the store
+        taken (by any process, also by an earlier try of the caller: compare the body; unless the store
         `has_exact_conflicts`, look first whether it is there at all), `OutcomeUnknownError`
         if the object may or may not be there or may still appear (or may not outlive a power cut): only the
         same call, repeated, settles that. `StoreFullError` and all other errors: it certainly is not there.
@@ -107,7 +107,7 @@ class Store(ABC):
         """What tells ``name`` from another object that takes its place, for the price of a system call.
 
         None where that would be a request. Two answers that are equal are the same object with the same bytes; the
-        same bytes may get another answer, when somebody has copied them. Raises `ObjectNotFoundError`.
+        same bytes may get another answer, when they were copied. Raises `ObjectNotFoundError`.
         """
         return None
 
@@ -116,7 +116,7 @@ class Store(ABC):
         """The objects whose names start with ``prefix``, in no particular order. Never part of a commit."""
 
     def ensure_durable(self, name: str) -> None:  # noqa: B027  (most stores have nothing to do)
-        """Return only when ``name``, which somebody has read, would survive a power cut, whoever made it.
+        """Return only when ``name``, which was read, would survive a power cut, whichever process made it.
 
         Raises `StoreUnavailableError` or another `StorageError` if that is not sure. Does nothing here: most
         stores show only what is durable.

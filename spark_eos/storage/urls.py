@@ -78,7 +78,7 @@ def settings_of(url: str, settings: Settings) -> Settings:
 
 
 def shared_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:
-    """As `open_store`; the same one for everybody in this process who has the same settings.
+    """As `open_store`; the same one for all callers in this process with the same settings.
 
     What it has made sure of is done once, and its connections are used again. A store in a folder syncs folders that
     it has not used before: for a task of a few rows that is most of the work.

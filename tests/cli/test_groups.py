@@ -182,7 +182,7 @@ def test_removing_members(url, capsys):
     assert run(capsys, *remove, "--member", "static") == "removed from group g: b\n"
     assert "has no member 'b'" in fails(capsys, *remove, "--member", "a", "--member", "b")
     assert lines(capsys, *remove) == [{"group": "g", "removed": ["a"]}]
-    assert run(capsys, *remove) == "removed from group g: nobody: it had no members\n"
+    assert run(capsys, *remove) == "removed from group g: none: it had no members\n"
 
 
 def test_deleting(url, capsys):

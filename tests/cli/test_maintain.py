@@ -169,7 +169,7 @@ def test_progress_on_a_terminal_and_elsewhere(log, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
     assert run(capsys, "maintain", log.url, "--only", "vacuum").err == "", "short work is not talked about"
     monkeypatch.setattr("spark_eos.cli.maintain._QUIET_S", 0.0)
-    assert "looking for data files that nobody refers to\n" in run(capsys, "vacuum", log.url).err
+    assert "looking for data files without a reference\n" in run(capsys, "vacuum", log.url).err
 
 
 def test_wrong_seconds(log, capsys):

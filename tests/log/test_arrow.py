@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_eos.log.data import selection
+from spark_eos.log.data import arrow
 from spark_eos.log.data.arrow import take_rows
 
 TYPES = {
@@ -63,7 +63,7 @@ def test_they_are_those_of_take(batch, random):
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 16, 33, 100])
 def test_values_of_one_length(monkeypatch, type_, width):
     """They take the shorter way, from the middle of their buffer as well, and whatever a file says of nulls."""
-    monkeypatch.setattr(selection, "_of_width", _noting(selection._of_width, widths := []))
+    monkeypatch.setattr(arrow, "_of_width", _noting(arrow._of_width, widths := []))
     texts = [f"{row:0{width}}"[-width:] for row in range(40)]
     column = pa.array(texts, type_)
     (_, ends, data) = column.buffers()

@@ -298,7 +298,7 @@ def test_one_winner(sealed):
     first, second = replacing(sealed, 0, 1, row(0, 12)), replacing(sealed, 1, 2, row(6, 12))
     sealed.do(first)
     for late in (first, second):
-        with pytest.raises(SegmentsReplacedError, match="somebody else was faster"):
+        with pytest.raises(SegmentsReplacedError, match="another process was faster"):
             sealed.do(late)
 
 

@@ -156,7 +156,7 @@ class TransactionAdmin(AdminBase):
     ) -> list[HangingTransaction]:
         """Open transactions older than their own timeout and than ``max_transaction_timeout_ms`` (KIP-664).
 
-        Nobody has swept them: no long-lived client follows the log. `abort_transaction` ends one. ``topic``
+        They have not expired: no long-lived client follows the log. `abort_transaction` ends one. ``topic``
         and ``partition`` leave those that hold back readers there. The default is Kafka's 15 minutes, the
         longest timeout a transaction can have. Age is judged by this machine's clock. Longest open first.
 
@@ -184,7 +184,7 @@ class TransactionAdmin(AdminBase):
         return sorted(found, key=lambda hanging: (-hanging.duration_ms, hanging.producer_id))
 
     def fence_producers(self, transactional_ids: Iterable[str]) -> None:
-        """Lock out whoever writes under these ids now, all of them or none; what they left open is aborted."""
+        """Fence the producers with these ids, all of them or none; their open transactions are aborted."""
         if not (ids := list(dict.fromkeys(transactional_ids))):
             return
 

@@ -365,7 +365,7 @@ class Consumer(OfOneProcess):
         except (EosLogError, OSError):
             raise  # Nothing was taken.
         except BaseException:
-            self._fetcher.give_back()  # Ctrl-C: else the positions would be behind records that nobody has got.
+            self._fetcher.give_back()  # Ctrl-C: else the positions would be past records that the caller has not got.
             raise
 
     def _no_rows(self) -> pa.Table:

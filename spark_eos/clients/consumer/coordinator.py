@@ -1,4 +1,4 @@
-"""A subscribed consumer and its group's generations: what it lets go of, what it gets, and whom it tells."""
+"""A subscribed consumer and its group's generations: what it gives up, what it gets, and its listener."""
 
 from __future__ import annotations
 

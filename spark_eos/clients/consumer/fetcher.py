@@ -37,11 +37,11 @@ class Fetcher:
         self._prefetcher = Prefetcher(log.store)
 
     def begin(self) -> None:
-        """Who asked has got all that was taken before."""
+        """The caller has got all that was taken before."""
         self._stood = []
 
     def give_back(self) -> None:
-        """Who asked gets nothing of what was taken since `begin`: it is taken again."""
+        """The caller gets nothing of what was taken since `begin`: it is taken again."""
         for assigned, position in reversed(self._stood):
             assigned.seek(position)
 

@@ -35,7 +35,7 @@ def heartbeat_name(group_id: str, member_id: str) -> str:
 
 
 class _Look(NamedTuple):
-    """What was found when somebody's object was last read, when, and since how long it is the same (s)."""
+    """What was found when a member's object was last read, when, and since how long it is the same (s)."""
 
     content: bytes | None
     at: float
@@ -45,7 +45,7 @@ class _Look(NamedTuple):
 class Heartbeats:
     """The work of one member's background thread: `step` does all that is due now.
 
-    ``member_id`` is empty while there is nobody to show alive. The consumer says by `polled` that it is at
+    ``member_id`` is empty while there is no member to show alive. The consumer says by `polled` that it is at
     work: one that does not poll for ``max.poll.interval.ms`` leaves the group (KIP-62); a static member only
     falls silent, as in Kafka.
     """
@@ -76,14 +76,14 @@ class Heartbeats:
         self._polled = self._log.clock.monotonic()
 
     def end(self) -> None:
-        """Show nobody alive any more. What is left of it goes, if the store lets it."""
+        """Show no member alive any more. Its object is deleted, if the store lets it."""
         with self._lock:
             member_id, self.member_id = self.member_id, ""
         if member_id:
             self.clear(member_id)
 
     def clear(self, member_id: str) -> None:
-        """Delete what a member left behind, if the store lets it: it harms nobody."""
+        """Delete what a member left behind, if the store lets it: it does no harm."""
         try:
             self._delete(member_id)
         except EosLogError as error:
@@ -129,11 +129,11 @@ class Heartbeats:
             self._evict(silent)
 
     def _look_around(self, members: Mapping[str, Member], member_id: str) -> dict[str, int]:
-        """Who has been silent for too long, and for how many ms.
+        """The members that have been silent for too long, and for how many ms.
 
         Looks at the next member of the ring; if that one may be dead, at the one behind it as well, and so
         on, so that many that die together are found together. Only time in which this one was looking
-        counts: whoever was suspended itself has seen nothing.
+        counts: a process that was suspended has seen nothing.
         """
         ring = sorted(members)
         place = ring.index(member_id)

@@ -1,4 +1,4 @@
-"""What a consumer subscribes to, and whom it tells when its partitions come and go."""
+"""What a consumer subscribes to, and the listener that is called when its partitions change."""
 
 from __future__ import annotations
 

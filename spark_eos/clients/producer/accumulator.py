@@ -55,7 +55,7 @@ class _Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where the rows of a chunk went: worked out when somebody asks, which most who send never do.
+    """Where the rows of a chunk went: worked out when it is asked for, which is rare.
 
     ``bases`` are the first offsets of the request by partition, `NO_OFFSET` where it has none; ``before`` is how many
     rows of each partition came in earlier chunks.
@@ -221,7 +221,7 @@ class TopicBuffer:
                 self._files.extend(writer.finish())
 
     def resolve(self, appended: Sequence[Appended]) -> None:
-        """Tell everybody who waits where the records went."""
+        """Settle the futures: where the records went."""
         first: dict[int, int] = {}
         stamps: dict[int, int] = {}
         for batch in appended:
@@ -251,7 +251,7 @@ class TopicBuffer:
             before = before + counts  # Not in place: the places have it.
 
     def fail(self, error: BaseException) -> None:
-        """Tell everybody who waits that the records did not go in, or that nobody knows."""
+        """Fail the futures: the records did not go in, or their outcome is unknown."""
         for outcome in [*(chunk.outcome for chunk in self._chunks), self.listed.outcome]:
             outcome.fail(error)
 

@@ -19,7 +19,7 @@ _STATE = frozenset(vars(Future()))
 class Outcome:
     """What becomes of many records together, which is not known yet. Safe to share between threads.
 
-    Futures that nobody looks at cost nothing: only those that were looked at before the end are told of it,
+    Futures that are never looked at cost nothing: only those that were looked at before the end are settled,
     in the order of their rows. ``is_stuck`` says whether it would be in vain to wait: the thread that waits
     is the one that has to commit.
     """
@@ -52,7 +52,7 @@ class Outcome:
         self._end(lambda future, row: future.set_result(answer(row)), answer)
 
     def fail(self, error: BaseException) -> None:
-        """The records are not in the log, or nobody knows."""
+        """The records are not in the log, or their outcome is unknown."""
         self._end(lambda future, _row: future.set_exception(error))
 
     def state(self, future: SendFuture, row: int) -> dict[str, Any]:
@@ -61,18 +61,20 @@ class Outcome:
             state = vars(future)
             if not state:  # Else another thread was here first.
                 if self._tell is None:
-                    Future.__init__(future)  # Whoever misses a part of it meanwhile waits here for the lock.
+                    Future.__init__(
+                        future
+                    )  # A thread that misses a part of it meanwhile waits here for the lock.
                     self._asked.append((row, future))
                 else:
                     made: Future[Any] = Future()
                     self._tell(made, row)
-                    state.update(vars(made))  # All at once: nobody sees it undone that was done.
+                    state.update(vars(made))  # All at once: no thread sees a part of it.
             return state
 
     def _end(
         self, tell: Callable[[Future[Any], int], None], answer: Callable[[int], Any] | None = None
     ) -> None:
-        """The first end counts. Futures are told without the lock: they call whoever waits for them."""
+        """The first end counts. Futures are told without the lock: they run callbacks."""
         with self._lock:
             if self._tell is not None:
                 return
@@ -84,10 +86,11 @@ class Outcome:
 
 
 class SendFuture(Future[Any]):
-    """The future of one row of an `Outcome`. Its state is made when somebody looks at it.
+    """The future of one row of an `Outcome`. Its state is made when it is looked at.
 
     `result` refuses to wait for what only the waiting thread itself could bring about. ``outcome`` and ``row`` are
-    all that it needs to have: who makes one for every record sets them himself, and saves the call of ``__init__``.
+    all that it needs to have: a caller that makes one for every record sets them directly, and saves the call of
+    ``__init__``.
     """
 
     __slots__ = ("outcome", "row")
@@ -97,7 +100,7 @@ class SendFuture(Future[Any]):
         self.row = row
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there yet: the state of a future at which nobody has looked."""
+        """Called for what is not there yet: the state of a future that was not looked at."""
         if name not in _STATE:
             raise AttributeError(f"a future of a record has no {name!r}")
         return self.outcome.state(self, self.row)[name]
@@ -115,7 +118,7 @@ class SendFuture(Future[Any]):
         """Where the record is. Raises what it failed with, and `IllegalStateError` before the commit."""
         answer = self.outcome.answer
         if answer is not None and not vars(self):
-            return answer(self.row)  # Nobody has looked, so nobody has cancelled: no state is needed.
+            return answer(self.row)  # Not looked at, so not cancelled: no state is needed.
         if timeout is None and not self.done() and self.outcome.is_stuck():
             raise IllegalStateError(
                 "the offset is known after commit_transaction or flush: until then the record has none"

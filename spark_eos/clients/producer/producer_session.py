@@ -1,4 +1,4 @@
-"""Who a producer is in the log: its id and epoch, and the sequence numbers it has come to."""
+"""A producer's session in the log: its id and epoch, and the sequence numbers it has come to."""
 
 from __future__ import annotations
 

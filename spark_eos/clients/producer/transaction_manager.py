@@ -68,7 +68,7 @@ class TransactionManager(OfOneProcess):
     """One transaction after the other. Not for several threads at once: the producer takes care of that.
 
     ``pending`` is what goes into the log with the commit, in one request: a transaction that was never
-    flushed is not seen by anybody before.
+    flushed is not visible before.
     """
 
     def __init__(self, log: Callable[[], Log], settings: Mapping[str, Any]) -> None:
@@ -232,7 +232,7 @@ class TransactionManager(OfOneProcess):
             self._end(committed)
             pending.resolve(appended)
         except BaseException:
-            pending.resolve(appended)  # Nobody waits for ever. What has been told stays so.
+            pending.resolve(appended)  # No future waits for ever. What was settled stays so.
             raise
 
     def abort(self) -> None:
@@ -254,7 +254,7 @@ class TransactionManager(OfOneProcess):
         self._end(self._send(TransactionState.COMPLETE_ABORT, certainly_not=_S.ABORTING))
 
     def _end_if_late(self) -> None:
-        """End the own transaction if it is past its time, as anybody else would; nothing else follows then.
+        """End the own transaction if it is past its time, as any other process would; nothing else follows then.
 
         Whether a late commit gets in must not depend on who has looked at the log meanwhile.
         """

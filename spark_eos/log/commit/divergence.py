@@ -29,7 +29,7 @@ EVERY_S = 60.0
 
 
 class DivergenceDetector:
-    """The newest entry that a process has applied. For who holds the lock of `spark_eos.log.commit.tail.Tail`."""
+    """Watches the newest entry that a process has applied. Guarded by the lock of `spark_eos.log.commit.tail.Tail`."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store

@@ -77,7 +77,7 @@ class CommitGroup:
                 return False
         if self._is_contended_now:
             return True
-        # Whoever wins every slot sees nobody else's entries; but those who lose come to lead.
+        # A process that wins every slot sees no entries of others; but those that lose take the lead.
         if self._channel.leader_token():
             self.note_contention()
         return self._is_contended_now
@@ -96,7 +96,7 @@ class CommitGroup:
     # -- Who leads --------------------------------------------------------------------------------------
 
     def try_lead(self) -> bool:
-        """Lead, unless somebody else does who is awake."""
+        """Lead, unless another process does that is awake."""
         assert self._channel is not None
         now = self._clock.monotonic()
         leads = self._channel.try_lead()
@@ -105,7 +105,7 @@ class CommitGroup:
             self._led, self._heard_s = led, now
             self._goes_without = False
         elif now - self._heard_s > LEADER_TIMEOUT_S:
-            # Until he wakes everybody writes for himself.
+            # Until it wakes, every process writes for itself.
             self._goes_without = True
         return leads or self._goes_without
 
@@ -115,7 +115,7 @@ class CommitGroup:
             self._channel.release_lead()
 
     def publish(self, seq: int, data: bytes) -> None:
-        """This process has created entry ``seq``: tell whoever waits for it."""
+        """This process has created entry ``seq``: tell the processes that wait for it."""
         if self.is_contended:
             assert self._channel is not None
             self._channel.publish(seq, b"" if self._store.is_local else data)
@@ -167,11 +167,11 @@ class CommitGroup:
         try:
             data = encode_entry(Entry(slot, tuple(requests)))
         except EosLogError:
-            return None  # Whoever tries to write it down learns why.
+            return None  # The attempt to write it down says why.
         return slot.to_bytes(8, "big") + data if len(data) <= MAX_SUBMISSION_BYTES else None
 
     def submit(self, offer: bytes, requests: Sequence[Request]) -> Collection[bytes] | None:
-        """Let whoever leads take ``requests`` along.
+        """Submit ``requests`` to the leader.
 
         Returns what is not handed over any more, as it is not among them; None if that failed.
         """
@@ -189,7 +189,7 @@ class CommitGroup:
         return dropped
 
     def withdraw(self) -> Collection[bytes]:
-        """Let nobody find this process's requests any more: which ones they were. None of them if that failed."""
+        """Withdraw this process's requests: which ones they were. None of them if that failed."""
         if not self._handed:
             return ()
         assert self._channel is not None

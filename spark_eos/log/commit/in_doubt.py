@@ -1,4 +1,4 @@
-"""Doubts: which requests of this process may be in the log though nobody has said so, and where.
+"""In-doubt requests: which requests of this process may be in the log, though no reply has said so, and where.
 
 A create without a reply may be in its slot and in no other. A request that was handed over to other processes
 (`spark_eos.log.commit.group`) may be in any slot until it is taken back, and once the log has been looked at after
@@ -52,7 +52,7 @@ class InDoubtRequests:
                 self._sent[one] = before._replace(slot=slot, variants=(*before.variants, request.actions))
 
     def record_withdrawal(self, request_ids: Iterable[bytes]) -> None:
-        """Nobody takes them along who has not found them by now."""
+        """They were withdrawn: no leader that has not read them by now puts them into an entry."""
         for one in request_ids:
             if (sent := self._sent.get(one)) is not None:
                 self._sent[one] = sent._replace(slot=_UNSEEN, was_handed_over=True)

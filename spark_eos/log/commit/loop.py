@@ -1,7 +1,7 @@
 """The commit loop: a proposal becomes an entry, or is refused, or stays in doubt. Nothing else.
 
 Read to the tail, let the proposal say what it wants given that state, validate, create the next slot. A
-successful create proves that the state was the newest one. If somebody was faster, read what they wrote
+successful create proves that the state was the newest one. If another process was faster, read its entry
 and try the next slot.
 
 *Three outcomes.* A create without a reply leaves slot N in doubt. It is resolved only by filling slot N:
@@ -55,10 +55,10 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 IDLE_S = 5.0
-"""Whoever has not committed for so long looks for news first."""
+"""A process that has not committed for so long looks for new entries first."""
 
 ALONE_S = 60.0
-"""The same for whoever was alone with the log until now, where looking costs a request."""
+"""The same for a process that was the only writer until now, where looking costs a request."""
 
 
 class Committer(OfOneProcess):
@@ -83,7 +83,7 @@ class Committer(OfOneProcess):
         self._alone_since = -1
         """How many entries had been read when this process wrote its last one."""
         self._alone = False
-        """Whether nobody else wrote between the last two."""
+        """Whether no other process wrote between the last two."""
         self._durable = -1
         """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
@@ -109,10 +109,10 @@ class Committer(OfOneProcess):
                     with self._queue:
                         tickets, self._waiting = self._waiting, []
                     if not any(other is ticket for other in tickets):
-                        tickets.append(ticket)  # Who had taken it was interrupted.
+                        tickets.append(ticket)  # The thread that had taken it was interrupted.
                     self._drain(tickets)
         except BaseException:
-            # Interrupted. What waits still is not to go in at any later time, with somebody else's.
+            # Interrupted. A request that still waits must not go in later, with those of another thread.
             with self._queue:
                 self._waiting = [other for other in self._waiting if other is not ticket]
             raise
@@ -127,7 +127,7 @@ class Committer(OfOneProcess):
                 self._check_process("commit")
                 self._attempt_slot(open_tickets)
         except BaseException as error:
-            # Whatever went wrong, nobody may wait for ever, and nobody is told "no" who may be in.
+            # Whatever went wrong: no caller waits for ever, and none is told "no" whose request may be in the log.
             for ticket in tickets:
                 if not ticket.done:
                     # What is in doubt is so in another history.
@@ -166,7 +166,7 @@ class Committer(OfOneProcess):
         try:
             self._catch_up_with_group()
             if leads and self._store.is_local:
-                self._follow()  # Cheaper than a create in vain: not everybody announces what he has written.
+                self._follow()  # Cheaper than a create in vain: not every process publishes what it has written.
             self._draft_and_submit(tickets, self._lead if leads else self._submit)
         finally:
             if leads:
@@ -225,7 +225,7 @@ class Committer(OfOneProcess):
         self._create(draft)
 
     def _submit(self, draft: EntryBuilder) -> None:
-        """Let others take the requests along: until they are in, or nobody leads any more."""
+        """Submit the requests to the leader, and wait until they are in the log, or until there is no leader."""
         slot = draft.state.seq + 1
         if (offer := self._group.encode_submission(draft.requests)) is None:
             self._create(draft)
@@ -239,7 +239,7 @@ class Committer(OfOneProcess):
         while not self._group.try_lead():
             self._group.backoff()
             self._catch_up_with_group()
-            # Who leads may have begun before; but what he left out twice does not fit any more as it is.
+            # The leader may have begun before. What it left out twice does not fit any more as it is.
             if self._resolve_found(draft.tickets) or self._tail.state.seq > slot:
                 return
 
@@ -259,7 +259,7 @@ class Committer(OfOneProcess):
         return self._tail.state.seq > state.seq
 
     def _withdraw(self) -> None:
-        """Let nobody take along what was handed over; who leads may have found it a moment ago."""
+        """Withdraw what was submitted. The leader may have read it a moment ago."""
         self._in_doubt.record_withdrawal(self._group.withdraw())
 
     def _draft(
@@ -274,7 +274,7 @@ class Committer(OfOneProcess):
         return draft, refused
 
     def _create(self, draft: EntryBuilder) -> None:
-        """Fill the next slot: with this draft, or with what somebody else put there."""
+        """Fill the next slot: with this draft, or find what another process put there."""
         entry = Entry(draft.state.seq + 1, tuple(draft.requests), draft.state.lineage)
         try:
             data = encode_entry(entry)
@@ -335,14 +335,14 @@ class Committer(OfOneProcess):
             attempt += 1
 
     def _slot_taken(self, draft: EntryBuilder, entry: Entry, doubted: set[bytes] | None) -> None:
-        """The slot is somebody's, or our own from a try whose reply was lost: the body tells.
+        """The slot is taken: by another process, or by an attempt of ours whose reply was lost. The body tells.
 
         ``doubted`` are requests of earlier calls that may be in it; None: all may.
         """
         self._durable = entry.seq
         self._resolve_found(draft.tickets)
         for ticket in draft.tickets:
-            # If it is another's, ours can never land; unless nobody can tell any more whose it was.
+            # If it is another's, ours can never land; unless nothing tells any more whose it was.
             known = doubted is not None and ticket.request_id not in doubted
             certain = (self._store.has_exact_conflicts and known) or not self._tail.is_lost(ticket.request_id)
             if certain and not self._group.is_submitted(ticket.request_id):

@@ -1,8 +1,7 @@
 """The tail: the newest state this process has seen, brought forward entry by entry, or from a snapshot.
 
-An entry that a snapshot covers may be retired: it is empty then, and its name stays taken for ever. So whoever
-slept for as long as he likes, and reads on or writes where he stood, meets the empty entry and goes on from
-the newest snapshot.
+An entry that a snapshot covers may be retired: it is empty then, and its name stays taken for ever. So a process that
+slept for any time, and reads on or writes where it stood, meets the empty entry and goes on from the newest snapshot.
 
 The names of retired entries may be deleted in the end (`spark_eos.maintenance.name_deletion`), a day after they were
 retired at the earliest. A process that was away for more than an hour, by any of its clocks, believes nothing that it
@@ -186,7 +185,7 @@ class Tail:
         """Whether a snapshot covers a slot that this process has just filled, and was last ``seen`` free long ago.
 
         It may have been filled before, retired and deleted, or others went on while the reply was on its way:
-        nobody can tell. So what was watched counts as lost (`is_lost`).
+        nothing tells. So what was watched counts as lost (`is_lost`).
         """
         if not self._is_long_ago(seen):
             return False

@@ -45,7 +45,7 @@ class Fetch(NamedTuple):
     topic: str
     partition: int
     offset: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not needed here
     skip: int
     file: FileRef
     batch: BatchRef

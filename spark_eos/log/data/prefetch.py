@@ -1,4 +1,4 @@
-"""Reading ahead of whoever decodes: what lies together is one request, and several are under way.
+"""Prefetch: batches are read before they are decoded. What lies together is one request, and several are under way.
 
 Where a read is a system call this would only cost; where it is a request, most of its time is waiting.
 """
@@ -53,7 +53,7 @@ def prefetch_batches(store: Store, fetches: Sequence[Fetch]) -> Iterator[Readabl
         ahead.top_up()
         yield ahead
     finally:
-        # Whoever has seen enough does not wait for what is under way.
+        # A reader that stops early does not wait for what is under way.
         pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -168,7 +168,7 @@ class SegmentWriter(OfOneProcess):
             file.discard()
         staged, self._staged = self._staged, []
         for entry in staged:
-            # Nobody else was told of these names. What cannot be deleted now, garbage collection will.
+            # No other process knows these names. What cannot be deleted now, vacuum deletes.
             with suppress(EosLogError):
                 self._store.delete(entry.file.name)
 

@@ -1,4 +1,4 @@
-"""Objects that follow from the entries alone: snapshots, and pieces of indexes. Whoever writes one writes the same."""
+"""Objects that follow from the entries alone: snapshots and index pages. Every process writes the same bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["create_idempotent"]
 
 
 def create_idempotent(store: Store, name: str, data: Data) -> None:
-    """Return when ``name`` is there, stored now or before, by whomever. Raises what `Store.create` does otherwise.
+    """Return when ``name`` is there, stored now or before, by any process. Raises what `Store.create` does otherwise.
 
     What rests on it can be overwritten and deleted afterwards. A store without `Store.has_exact_conflicts` may say "it
     exists" of a free name: then the object is looked for. Raises `StoreUnavailableError` if it is not there.

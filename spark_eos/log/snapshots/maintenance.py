@@ -1,4 +1,4 @@
-"""Maintenance: what keeps a log quick to open, done in small shares by whoever writes to it.
+"""Background maintenance: what keeps a log quick to open, done in small shares by the processes that write to it.
 
 Behind a boundary a snapshot is stored, and entries that it has made unnecessary are retired. Nothing needs any of
 it to be correct, so it never fails a commit, and it takes a tenth of the time that passes at most. The snapshot of a
@@ -41,9 +41,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class Retirer:
-    """Overwrites entries with nothing, from the oldest on: those from which nobody has anything to learn.
+    """Overwrites entries with nothing, from the oldest on: those that no reader needs any more.
 
-    That is those before the newest snapshot but one: who is a little behind still reads on entry by entry.
+    These are the entries before the newest snapshot but one: a reader that is a little behind still reads on entry by
+    entry.
     Entry 0 is never retired: it says what log this is. Nor is one in which an open transaction began: the store
     says since when it is there (`spark_eos.log.expiration`).
     """
@@ -88,7 +89,7 @@ class Retirer:
             try:
                 retired = self._store.size(paths.entry(middle, state.entries_per_folder)) == 0
             except ObjectNotFoundError:
-                retired = True  # Somebody has deleted the name, as may be done with retired ones.
+                retired = True  # Names of retired entries may be deleted.
             if retired:
                 low = middle + 1
             else:
@@ -97,7 +98,7 @@ class Retirer:
 
 
 def _limit(state: State, snapshot: int) -> int:
-    """The newest entry from which nobody has anything to learn, given the newest snapshot that is stored."""
+    """The newest entry that no reader needs any more, given the newest snapshot that is stored."""
     begun = (state.producers[one].started_seq for one in state.open_transactions)
     # What began behind this state is not in it.
     return min(snapshot - state.snapshot_interval, state.seq, min(begun, default=snapshot) - 1)
@@ -164,7 +165,7 @@ class BackgroundMaintenance:
             self._write()
             self._seen_s = self._clock.monotonic()
             self._saved_s -= self._seen_s - begun
-        except Exception as error:  # noqa: BLE001  (nobody waits for this thread)
+        except Exception as error:  # noqa: BLE001  (no caller waits for this thread)
             self._rest(error)
         finally:
             self._lock.release()
@@ -187,7 +188,7 @@ class BackgroundMaintenance:
     def snapshot(self) -> int | None:
         """Store the newest snapshot that this process can make, if there is none; behind which entry that was.
 
-        Whoever created the boundary, and whether this process does a share or not. Older ones are dropped.
+        No matter which process created the boundary, and whether this one does its share. Older ones are dropped.
         Raises what the store raises.
         """
         with self._lock:

@@ -1,7 +1,7 @@
-"""Snapshots: the state behind an entry, so that nobody has to read what came before it.
+"""Snapshots: the state after an entry, so that no process has to read what came before it.
 
-Anybody may write one behind a boundary (`spark_eos.protocol.rules.sealing`): all write the same bytes. Whoever
-created the boundary's entry does it, right after; if it died, who creates the next boundary's.
+Any process may write one after a boundary (`spark_eos.protocol.rules.sealing`): all write the same bytes. The process
+that created the boundary's entry does it, right after; if it died, the process that creates the next boundary's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_eos.storage import Store
 __all__ = ["KEPT", "LARGE", "Snapshots", "newest_snapshot"]
 
 KEPT = 2
-"""Snapshots that stay: who has just looked for the newest one still finds it."""
+"""Snapshots that stay: a process that has just listed them still finds the newest one."""
 
 LARGE = 256
 """Partitions from which on a snapshot may take longer than a commit should."""
@@ -80,7 +80,7 @@ class Snapshots:
     def passed(self, state: State, *, created: bool) -> None:
         """A boundary was read, or ``created`` by this process, which has to store the snapshot then.
 
-        What was sealed before the boundary before this one can be dropped, if somebody has stored that one.
+        What was sealed before the boundary before this one can be dropped, if that one was stored by any process.
         """
         before, self._passed = self._passed, state
         missed = False
@@ -114,7 +114,7 @@ class Snapshots:
         return len(state.partitions) >= LARGE or sum(one.rows for one in _pieces(state)) >= LARGE_ROWS
 
     def look(self) -> int:
-        """Learn of the newest snapshot that is stored, by whomever: its entry, or -1. For who does all the maintenance.
+        """Look for the newest stored snapshot, of any process: its entry, or -1. For full passes of maintenance.
 
         Raises `CorruptRecordError` if there are only damaged ones.
         """

@@ -232,8 +232,8 @@ class Chain:
                 self._notes.add(
                     Verdict.NOTE,
                     self._name(seq),
-                    "stands alone among names that were deleted: harmless, a writer that slept has left it, and nobody "
-                    "reads it",
+                    "stands alone among names that were deleted: harmless, a writer that slept has left it, and it is "
+                    "never read",
                 )
                 continue
             if slot is _Slot.FULL:
@@ -243,7 +243,7 @@ class Chain:
                 continue
             self._notes.summary.retired += 1
             if slot is _Slot.GONE and reached is not _Slot.GONE:
-                # Not if somebody deletes the names of retired ones right now, from the oldest on.
+                # Not if the names of retired entries are being deleted right now, from the oldest on.
                 if self._slot(seq - 1) is _Slot.GONE:
                     reached = slot
                     continue
@@ -253,7 +253,7 @@ class Chain:
                     f"nothing is lost, {paths.snapshot(last)} stands for it; put an empty file of that name there",
                 )
             elif waiting >= 0:
-                # Not if somebody retires them right now: then the older ones are empty by now, too.
+                # Not if they are being retired right now: then the older ones are empty by now, too.
                 if self._slot(waiting) is _Slot.FULL:
                     self._notes.add(
                         Verdict.NOTE,

@@ -59,7 +59,7 @@ class DataCheck:
         for row in self._pieces.rows(state, key, partition):
             summary.batches += 1
             self._notes.at("batches", summary.batches, self._total)
-            # Nobody reads what lies before the start, and its files may be gone.
+            # What lies before the start is never read, and its files may be gone.
             if row.file is None or row.batch is None or row.next_offset <= partition.start:
                 continue
             if row.kind is Kind.DATA:

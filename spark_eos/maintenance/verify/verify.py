@@ -53,7 +53,7 @@ def verify(
 
 
 def _check_time(store: Store, state: State, notes: FindingCollector) -> None:
-    with suppress(EosLogError):  # Who may not write cannot ask.
+    with suppress(EosLogError):  # Without permission to write the clock cannot be asked.
         store_ms = store.now_ms()
         if store_ms is not None and is_ahead(state, store_ms):
             notes.add(

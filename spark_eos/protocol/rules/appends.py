@@ -109,7 +109,7 @@ def _appended(
     opens: dict[int, Map[int, int]],
 ) -> Partition:
     """The partition with a batch behind it. ``opens`` shares what partitions with the same end have open."""
-    # No function with names for its arguments: this runs for every batch of every entry that anybody follows.
+    # No function with names for its arguments: this runs for every batch of every entry, in every process.
     start, base, index, opened, aborted = partition
     if stamp.number != NO_PRODUCER.number and stamp.producer_id not in opened:
         if opened:

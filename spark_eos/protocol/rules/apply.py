@@ -133,7 +133,7 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
     except EosLogError as error:
         return state, Rejected(error)
     except _MISTAKES as error:
-        # A rule that trips over a request must not stop everybody who reads the log. Every reader trips alike: these
+        # A rule that trips over a request must not stop the readers of the log. Every reader trips alike: these
         # follow from the values, not from the machine as MemoryError and RecursionError do.
         if state.rules < 2:
             raise

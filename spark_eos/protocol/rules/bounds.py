@@ -1,9 +1,9 @@
 """Bounds: what a request may carry at all, whatever the state is. Checked once, before any rule looks at it.
 
-Whoever writes an entry need not be one of the product's clients. What is accepted stays for ever, and everybody must be
-able to add it up, seal it, write it into a snapshot and read it. So every number has a range, every text a
-length, and every value the very type that is declared: ``1.5`` would be stored as 1, and its writer would go on with
-another state than its readers.
+An entry may be written by a program that is none of the product's clients. What is accepted stays for ever, and every
+process must be able to add it up, seal it, write it into a snapshot and read it. So every number has a range, every
+text a length, and every value the very type that is declared: ``1.5`` would be stored as 1, and its writer would go
+on with another state than its readers.
 
 Batches are checked by columns: there may be many of them, and this runs for every entry that is followed.
 """

@@ -1,7 +1,7 @@
-"""What ends by itself: transactions that stay open too long, and what nobody has used for a long time.
+"""What ends by itself: transactions that stay open too long, and what was not used for a long time.
 
 Any process may say that something is over, and every rule checks what it says. A transaction's time is
-measured by whoever watched it, on its own monotonic clock, so that no clock that jumps can abort one. Ids and
+measured by a process that watched it, on its own monotonic clock, so that no clock that jumps can abort one. Ids and
 offsets go by the log's timestamps. Nothing that is forgotten here is needed to refuse a late writer: a
 producer id is never given out twice, and one that is unknown is refused (KAFKA-9144, KIP-854).
 """
@@ -81,7 +81,7 @@ def expire_producers(state: State, action: ExpireProducers) -> tuple[State, None
 
 
 def expire_transactional_ids(state: State, action: ExpireTransactionalIds) -> tuple[State, None]:
-    """Forget ids that nobody has used; never those of Spark queries, which say where a query stands."""
+    """Forget ids that were not used; never those of Spark queries, which say where a query stands."""
     producers, ids = state.producers, state.transactional_ids
     for name in action.transactional_ids:
         if name not in ids:
@@ -95,7 +95,7 @@ def expire_transactional_ids(state: State, action: ExpireTransactionalIds) -> tu
 
 
 def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
-    """Forget old offsets of a group that nobody reads for; with the last of them, the group."""
+    """Forget old offsets of a group without readers; with the last of them, the group."""
     group = state.groups.get(action.group, Group())
     offsets = state.offsets.get(action.group, _NO_OFFSETS)
     if group.members or action.group in _kept_groups(state):
@@ -171,7 +171,7 @@ def _is_long_empty(state: State, group: Group, now_ms: int) -> bool:
 
 
 def _kept_groups(state: State) -> set[str]:
-    """Groups whose offsets somebody counts on: Spark queries, and open transactions that carry some."""
+    """Groups whose offsets are in use: Spark queries, and open transactions that carry some."""
     reading = {
         source.group
         for query in state.queries.values()

@@ -92,7 +92,7 @@ def _of_end(state: State, action: EndTransaction) -> Fate:
         return Fate.NOT_APPLIED
     committed = producer.transaction is TransactionState.COMPLETE_COMMIT
     if committed is action.commit:
-        # Nobody else commits it; an abort may be a fencer's, and comes to the same.
+        # No other client commits it; an abort may come from fencing, with the same result.
         return Fate.APPLIED
     return Fate.NOT_APPLIED
 

@@ -2,7 +2,7 @@
 
 A change of members, subscriptions or partitions makes a new generation, with a new assignment, in one entry.
 A member goes on in the generation it has synced to, and holds what it held, until it says that it has let go
-(`SyncGroup`). What nobody holds any more passes to the member that the newest assignment names. So a
+(`SyncGroup`). What no member holds any more passes to the member that the newest assignment names. So a
 partition never has two holders, and members that lose nothing never stop: what Kafka does by a barrier
 (eager) or by two rebalances (KIP-429) falls out of one rule.
 
@@ -66,7 +66,7 @@ def join(state: State, action: JoinGroup) -> tuple[State, int]:
     if before is None and (old := _holder_of_instance(group, action.instance_id)) is not None:
         members = members.delete(old.member_id)
         if _same_subscription(old, joined):
-            # KIP-345: the successor goes on where the static member stood; nobody else notices.
+            # KIP-345: the successor goes on where the static member stood; no other member notices.
             joined = replace(joined, generation=old.generation, held=old.held)
             assignment = group.assignment.set(joined.member_id, group.assignment[old.member_id])
             group = replace(
@@ -196,7 +196,7 @@ def topic_changed(state: State, name: str, gone: Collection[PartitionKey] = ()) 
 
 
 def _rebalanced(state: State, group_id: str, group: Group) -> Group:
-    """The next generation: who should read what, and who may read it already."""
+    """The next generation: which member should read what, and which may read it already."""
     generation = group.generation + 1
     if not group.members:
         return replace(group, generation=generation, assignor="", assignment=Map())
@@ -221,7 +221,7 @@ def _rebalanced(state: State, group_id: str, group: Group) -> Group:
 
 
 def _handed_out(group: Group) -> Group:
-    """Members that have synced hold their share, but for what somebody else has yet to let go."""
+    """Members that have synced hold their share, but for what another member has yet to give up."""
     kept = {
         key
         for member in group.members.values()
@@ -284,7 +284,7 @@ def _unknown(group_id: str, member_id: str) -> UnknownMemberIdError:
 
 
 def _without(group: Group, gone: Collection[PartitionKey]) -> Group:
-    """The group, where nobody holds partitions that are gone."""
+    """The group, where no member holds partitions that are gone."""
     members = group.members
     for member_id, member in group.members.items():
         held = tuple(key for key in member.held if key not in gone)

@@ -1,7 +1,7 @@
 """Spark micro-batches: one run at a time, each batch once, and each where the last one ended.
 
-`propose` is what a driver asks for, given the newest state; `commit` is the rule that the log enforces,
-whoever asks. Both see the same state: the create of the entry proves it was the newest one.
+`propose` is what a driver asks for, given the newest state; `commit` is the rule that the log enforces
+for every writer. Both see the same state: the create of the entry proves it was the newest one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ONE_SHOT_TIMEOUT_MS = 60_000
 
 
 class MicroBatch(NamedTuple):
-    """What a driver wants to commit: who it is, what it read, and what its tasks wrote.
+    """What a driver wants to commit: its ids, what it read, and what its tasks wrote.
 
     ``stateful`` and ``state_loss`` as in `CommitMicroBatch`.
     """

@@ -91,7 +91,7 @@ def left_groups(
 ) -> Offsets:
     """The offsets without those of groups that go by the transactional ids ``names``, which the query has left.
 
-    They have been committed for the group of the new id. What somebody else has moved stays, and so does a group that
+    They have been committed for the group of the new id. What another client has moved stays, and so does a group that
     another query reads for, or that has members.
     """
     if last is None:

@@ -1,7 +1,7 @@
-"""Sealing: every so many entries the older rows of long indexes go into pieces, in the same way for everybody.
+"""Sealing: every so many entries the older rows of long indexes go into pages, in the same way in every process.
 
 A function of the state alone, done behind each entry whose number is a multiple of the log's snapshot interval:
-so everybody who has read the same entries has the same pieces, whoever stores them. Only rows below the last
+so all processes that have read the same entries have the same pages. Only rows below the last
 stable offset are sealed; their transactions have ended, and which of them were aborted is written into the rows.
 """
 
@@ -69,7 +69,7 @@ def ready(partition: Partition) -> int:
 def sealed_to(key: PartitionKey, partition: Partition, offset: int) -> Partition:
     """The partition with all that ends at ``offset`` or before sealed, as far as it is stable.
 
-    For who replaces the newest segments and cannot wait for a boundary. The last piece may have fewer rows.
+    For replacing the newest segments without waiting for a boundary. The last piece may have fewer rows.
     """
     tail = partition.index.tail
     count = min(ready(partition), tail.find(offset))

@@ -24,7 +24,7 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
 
     They may reach into the tail, which is sealed so far then (`sealed_to`).
 
-    Raises `SegmentsReplacedError` if they are not there any more: somebody was faster, or they were deleted.
+    Raises `SegmentsReplacedError` if they are not there any more: another process was faster, or they were deleted.
     """
     topic = require(state, action.topic, action.topic_id)
     key = (topic.topic_id, action.partition)
@@ -39,7 +39,7 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
     end = next((n for n, one in enumerate(pieces) if one.next_offset == action.next_offset), -1) + 1
     if end <= first or checksum(pieces[first:end]) != action.replaced:
         raise SegmentsReplacedError(
-            f"{where}: what was to be replaced is not there any more, somebody else was faster; plan again"
+            f"{where}: what was to be replaced is not there any more, another process was faster; plan again"
         )
     _check_rows(action, where)
     for name in action.staged:

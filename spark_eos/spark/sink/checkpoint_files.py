@@ -36,7 +36,7 @@ class RemoteFiles(Protocol):
 def remote_files(location: str, settings: Settings = NO_SETTINGS) -> RemoteFiles | None:
     """The files at ``location``; None for a path or a ``file:`` URL.
 
-    Raises `ConfigError` for what nobody here can read.
+    Raises `ConfigError` for what cannot be read here.
     """
     match = _SCHEME.fullmatch(location)
     if match is None or match[1].lower() in {"file", _DATABRICKS}:

@@ -105,7 +105,7 @@ class TaskWriter:
         self._writers: dict[str, tuple[Topic, SegmentWriter, Partitioner]] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
-        """Stage all rows. A task that fails leaves nothing behind but bytes that nobody refers to."""
+        """Stage all rows. A task that fails leaves nothing but bytes without a reference."""
         freeze_imports()
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
@@ -168,7 +168,7 @@ class TaskWriter:
         schema = topic_schema(frame, by_column=True) if options.row_format == "typed" else None
         found = log.ensure_topics(names, options.num_partitions, schema, auto_create=options.auto_create)
         for topic in found:
-            check_fits(options, frame, topic)  # Somebody else may have created it with other columns.
+            check_fits(options, frame, topic)  # Another process may have created it with other columns.
             self._found[topic.name] = topic
 
     def _open(self, name: str, task: int) -> tuple[Topic, SegmentWriter, Partitioner]:

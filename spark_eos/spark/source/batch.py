@@ -45,7 +45,7 @@ def _transaction(
     topics: tuple[tuple[str, str], ...],
     files: tuple[StagedFile, ...],
 ) -> tuple[Action, ...]:
-    """A write under a transactional id: it takes the id's next epoch, and so fences whoever had it."""
+    """A write under a transactional id: it takes the id's next epoch, and so fences the client that had it."""
     known = state.producer_of(transactional_id)
     if known is None:
         stamp = ProducerStamp(state.next_producer_id, 0, 0)

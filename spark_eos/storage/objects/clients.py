@@ -167,7 +167,7 @@ def _client_options(prefix: str, settings: Settings, endpoint: str | None) -> di
             seconds=float(settings.get(f"{prefix}.connect-timeout", CONNECT_TIMEOUT_S))
         ),
         "timeout": timedelta(seconds=float(settings.get(f"{prefix}.request-timeout", REQUEST_TIMEOUT_S))),
-        # Who writes http:// has decided on it.
+        # A URL with http:// is a decision for it.
         "allow_http": (endpoint or "").lower().startswith("http://"),
     }
     proxy, authorities = settings.get(f"{prefix}.proxy-uri"), settings.get(f"{prefix}.ca-file")

@@ -38,7 +38,7 @@ class Disposition(Enum):
     RETRYABLE = auto()
     """This one did nothing, and another try may succeed."""
     AMBIGUOUS = auto()
-    """Nobody knows what it did, or will yet do; another try may succeed."""
+    """It is unknown what it did, or will yet do; another try may succeed."""
     REJECTED = auto()
     """It did nothing, and neither would another one."""
 
@@ -51,7 +51,7 @@ class Response(NamedTuple):
     message: str
     kind: str
     is_about_credentials: bool = False
-    """It came from whoever gives credentials out, before anything was asked of the store."""
+    """It came from the provider of credentials, before anything was asked of the store."""
     was_retried: bool = False
     """The library had tried before, and may have been served."""
 
@@ -122,7 +122,7 @@ def read_response(error: BaseException) -> Response:
 
 
 def _failure(shown: str, debug: str) -> str:
-    """Why nothing came back, in the words of whoever found out."""
+    """Why nothing came back, in the words of the component that failed."""
     tls = _TLS.search(debug)
     if tls:
         return f"TLS: the server's certificate is not trusted ({next(part for part in tls.groups() if part)})"
@@ -231,7 +231,7 @@ def _refusal(reply: Response, said: str) -> EosLogError:
     status, code = reply.status, reply.code
     if status is None:
         return StorageError(
-            f"{said}. Name the certificate of who signed it (s3.ca-file, adls.ca-file, gcs.ca-file), or use the host's "
+            f"{said}. Name the certificate of its issuer (s3.ca-file, adls.ca-file, gcs.ca-file), or use the host's "
             "name as the certificate has it. Nothing was done"
         )
     if code in _NO_BUCKET:

@@ -124,7 +124,7 @@ class ObjectStore(Store):
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         """As `Store.upload`. A large one is no create at its end: see docs/design/0007.
 
-        Its name is looked for just before the end, and it must be one that nobody else uses.
+        Its name is looked for just before the end, and no other process may use it.
         """
         return self._upload(name, self._key(name))
 
@@ -371,7 +371,7 @@ class _Parts:
         self._store._guard(self._name, lambda: self._writer.write(data))  # noqa: SLF001
 
     def abort(self) -> None:
-        """Take back what was sent; what cannot be taken back is seen by nobody, and goes by the bucket's own rule."""
+        """Take back what was sent; what cannot be taken back is never visible, and goes by the bucket's own rule."""
         writer, self._writer = self._writer, None
         self._kept = bytearray()
         if (

@@ -19,7 +19,7 @@ PIECE_BYTES = 4 << 20
 
 A fsync has to wait for the disk anyway: to copy everything into the cache first, and have it written from there, took
 eight times as much of the processor and twice as long (docs/speed.md). What is written directly is not in memory for
-whoever reads next; small files, those of quick micro-batches, are.
+the next reader; small files, those of quick micro-batches, are.
 """
 
 _SPARES = 2
@@ -28,7 +28,7 @@ _SPARES = 2
 _spare: list[memoryview] = []
 """Pieces for the next file: that the system clears new memory takes longer than to fill it."""
 
-# Their memory is shared with whoever is forked from here (see `_take_piece`).
+# Their memory is shared with forked processes (see `_take_piece`).
 os.register_at_fork(after_in_child=_spare.clear)
 
 
@@ -84,7 +84,7 @@ class Pieces:
             self._behind = None
             _give_back(spare)
         self._file.write(self._piece[: self._filled])
-        # Not after an error: who knows what still reads it.
+        # Not after an error: something may still read it.
         piece, self._piece = self._piece, memoryview(b"")
         _give_back(piece)
 
@@ -108,7 +108,7 @@ class _Behind:
     """A thread that writes whole pieces to ``file``, one at a time, while its user fills the next one.
 
     The user may be interrupted anywhere: the memory and the descriptor that the thread uses are never given to
-    anybody else before it has ended, at worst they are lost.
+    another user before it has ended, at worst they are lost.
     """
 
     def __init__(self, file: Appender) -> None:
@@ -116,7 +116,7 @@ class _Behind:
         self._full: SimpleQueue[memoryview | None] = SimpleQueue()
         self._written: SimpleQueue[memoryview | BaseException] = SimpleQueue()
         self._written.put(_take_piece())
-        # An upload that nobody ends must not keep the process from ending.
+        # An upload that is never ended must not keep the process from ending.
         self._thread = Thread(target=self._run, name="eoslog-upload", daemon=True)
 
     def start(self) -> None:
@@ -148,7 +148,7 @@ class _Behind:
         while (piece := self._full.get()) is not None:
             try:
                 self._file.write_directly(piece)
-            except BaseException as error:  # noqa: BLE001  (for whoever waits)
+            except BaseException as error:  # noqa: BLE001  (for the thread that waits)
                 self._written.put(error)
             else:
                 self._written.put(piece)

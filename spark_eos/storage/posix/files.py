@@ -39,7 +39,7 @@ _CLOSED = -1
 _NOT_OURS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 )
-"""A folder that is not open to us, or cannot be synced at all: nobody has made anything in it just now."""
+"""A folder that is not open to us, or cannot be synced at all: so this store has made nothing in it just now."""
 
 _NOT_DIRECTLY = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 """A file system that has no direct writes (tmpfs), or wants them in another form."""
@@ -123,7 +123,7 @@ class TemporaryFile(Appender):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What counts is decided by now, and a leftover is in nobody's way: no error from here.
+        # What counts is decided by now, and a leftover does no harm: no error from here.
         with suppress(OSError):
             self.close()
         if self._made_in == generation():  # Else a forked process drops what its parent still writes.
@@ -198,7 +198,7 @@ def make_root(root: str) -> None:
         missing.append(folder)
         folder = os.path.dirname(folder)
     # Folders are made from the top, and each is synced before the next: of those that are there, only the
-    # last one may have been made a moment ago, by somebody who did not live to sync it.
+    # last one may have been made a moment ago, by a process that did not live to sync it.
     try:
         sync_folder(os.path.dirname(folder))
     except OSError as error:

@@ -44,7 +44,7 @@ class PosixStore(Store):
     """Objects as files under the folder ``root``, which the first write makes if it is missing.
 
     ``root`` is made absolute and is the `url` too. Half-written files live in ``<root>/_tmp`` and are no
-    objects; what a killed process leaves there is in nobody's way (see `discard_leftovers`).
+    objects; what a killed process leaves there does no harm (see `discard_leftovers`).
     """
 
     is_local = True
@@ -163,7 +163,7 @@ class PosixStore(Store):
         with _translated("make a temporary file in", self._temp_folder):
             try:
                 temp = TemporaryFile(self._temp_folder)
-            except FileNotFoundError:  # the first write, or somebody removed the tree
+            except FileNotFoundError:  # the first write, or the tree was removed
                 self._settled.clear()
                 self._settle(self._temp_folder)
                 temp = TemporaryFile(self._temp_folder)
@@ -180,7 +180,7 @@ class PosixStore(Store):
             self._settle(folder)
             try:
                 descriptor = open_folder(folder)
-            except FileNotFoundError:  # somebody removed it since this store first used it
+            except FileNotFoundError:  # it was removed since this store first used it
                 self._settled.clear()
                 self._settle(folder)
                 descriptor = open_folder(folder)
@@ -227,7 +227,7 @@ class PosixStore(Store):
                 os.close(file)
 
     def ensure_durable(self, name: str) -> None:
-        """As `Store.settle`: who linked the name may not have lived to sync its folder."""
+        """As `Store.ensure_durable`: the process that linked the name may not have lived to sync its folder."""
         folder = os.path.dirname(self._path(name))
         with _translated("sync", folder):
             sync_folder(folder)
@@ -321,7 +321,7 @@ class PosixStore(Store):
     def age_s(self, name: str) -> float | None:
         """As `Store.age_s`: the last change of the file, its link to the name or a later one, and that of a new file.
 
-        Of both it is the time of the inode (ctime), which the file system sets (on NFS the server) and nobody else can.
+        Of both it is the time of the inode (ctime), which only the file system sets (on NFS the server).
         """
         path = self._path(name)
         self._settle_doubt(path)
@@ -391,7 +391,7 @@ def _scan(folder: str) -> Iterator[tuple[str, int | None]]:
     """Files with their sizes and folders with None; nothing if ``folder`` is not there (any more)."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            if not is_legal_name(entry.name):  # somebody else's
+            if not is_legal_name(entry.name):  # not of this project
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield entry.name, None
