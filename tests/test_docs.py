@@ -76,7 +76,7 @@ def test_the_settings_of_stores():
 
 def test_the_links_of_the_documents():
     root = Path(__file__).parent.parent
-    pages = [root / "README.md", *root.glob("docs/**/*.md")]
+    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md")]
     assert len(pages) > 10
     for page in pages:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):

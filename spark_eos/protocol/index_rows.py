@@ -105,7 +105,7 @@ class Rows(Sequence[IndexRow]):
         if len(rows) != opened or not opened:  # No rows at all: they are shared by all empty partitions.
             rows = rows[:opened]
         rows.append(row)
-        # Two threads may have appended to one list at once: the one that did not get the place takes a copy.
+        # Two threads may have appended to one list at once: the one without the place takes a copy.
         if rows[opened] is not row:
             rows = [*rows[:opened], row]
         return _rows(self._packed, self._heads, self._closed, rows, None, self._length + 1)
