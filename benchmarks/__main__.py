@@ -1,4 +1,4 @@
-"""``scripts/bench``: run the workloads, write ``docs/benchmarks.md`` with its pictures and ``results.json``."""
+"""``scripts/bench``: run the workloads, write ``docs/quality/benchmarks.md`` with its pictures and ``results.json``."""
 
 from __future__ import annotations
 
@@ -123,7 +123,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="where to write what is measured (default: .run, here)")
     parser.add_argument("--keep", action="store_true", help="leave that folder, with the broker's log")
     parser.add_argument(
-        "--write", type=Path, default=_ROOT / "docs", help="where the page goes (default: docs)"
+        "--write",
+        type=Path,
+        default=_ROOT / "docs" / "quality",
+        help="where the page goes (default: docs/quality)",
     )
     return parser.parse_args()
 

@@ -1,7 +1,7 @@
 """Flame graphs of what one task of the sink and of the source does: ``python -m benchmarks.flame [FOLDER]``.
 
 The tasks run in this process, as Spark calls them, but without Spark; a thread looks every millisecond where they are.
-Writes an SVG for each to ``docs/speed``. Wide is long; what is called stands above who calls it.
+Writes an SVG for each to ``benchmarks/journal/speed``. Wide is long; what is called stands above who calls it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Stack = tuple[str, ...]
 
 def main() -> None:
     """Both tasks; says how much of the time each system call and each library took."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/speed")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "benchmarks/journal/speed")
     folder.mkdir(parents=True, exist_ok=True)
     # Not in /tmp, which may be memory: the disk is half of the story.
     with tempfile.TemporaryDirectory(dir=".") as place:

@@ -1,4 +1,4 @@
-"""``docs/benchmarks.md``: the results as tables and plots."""
+"""``docs/quality/benchmarks.md``: the results as tables and plots."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def writers(
 
 
 def table(seconds: float) -> str:
-    """All runs, as the table of docs/costs.md."""
+    """All runs, as the table of docs/guide/costs.md."""
     lines = [
         "| writers | transactions/s | ms, p50 | ms, p99 | PUT | GET | LIST |",
         "|---|--:|--:|--:|--:|--:|--:|",

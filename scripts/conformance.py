@@ -1,4 +1,4 @@
-"""Write docs/conformance.md from the rows and the tests that carry them; or see that it is up to date."""
+"""Write docs/quality/conformance.md from the rows and the tests that carry them; or see that it is up to date."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "docs" / "quality" / "conformance.md"
 sys.path.insert(0, str(ROOT))
 
 from tests.conformance.rows import TABLES, Row, Table  # noqa: E402  (the folder has to be found first)
@@ -69,7 +69,7 @@ def line(row: Row, title: str, tests: Sequence[str]) -> str:
 def link(test: str) -> str:
     """A test by name, with a link to its file; its parameters do not matter."""
     path, _, name = test.partition("::")
-    return f"[{name.partition('[')[0]}](../{path})"
+    return f"[{name.partition('[')[0]}](../../{path})"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

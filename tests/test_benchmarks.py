@@ -171,11 +171,13 @@ def test_pictures(tmp_path):
 
 
 def test_the_page_of_the_repository_is_that_of_its_results():
-    folder = ROOT / "docs" / "benchmarks"
+    folder = ROOT / "docs" / "quality" / "benchmarks"
     found = results.load(folder / "results.json")
     drawn = [path.stem for path in folder.glob("*.png")]
     assert set(drawn) <= set(found) <= set(MODULES)
-    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == page.page(found, MODULES, drawn)
+    assert (ROOT / "docs" / "quality" / "benchmarks.md").read_text(encoding="utf-8") == page.page(
+        found, MODULES, drawn
+    )
 
 
 def test_every_workload_can_be_run_and_has_a_text():

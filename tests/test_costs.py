@@ -1,4 +1,4 @@
-"""The sums of docs/costs.md are what comes of the table of measurements and the prices."""
+"""The sums of docs/guide/costs.md are what comes of the table of measurements and the prices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parent.parent / "docs/costs.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent / "docs/guide/costs.md").read_text(encoding="utf-8")
 PUT, GET = 5.00 / 1e6, 0.40 / 1e6
 
 

@@ -1,4 +1,4 @@
-"""What docs/clients.md says is so: its example runs, and its tables are the settings there are."""
+"""What docs/reference/clients.md says is so: its example runs, and its tables are the settings there are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_eos.log.settings import LOG_CONFIGS
 from spark_eos.log.topics import TOPIC_CONFIGS
 from spark_eos.storage.settings import SETTINGS
 
-CLIENTS = (Path(__file__).parent.parent / "docs/clients.md").read_text(encoding="utf-8")
+CLIENTS = (Path(__file__).parent.parent / "docs/reference/clients.md").read_text(encoding="utf-8")
 
 
 def table(title):
@@ -68,7 +68,7 @@ def test_the_example_runs(tmp_path):
 def test_the_settings_of_stores():
     pages = {"s3": "s3", "adls": "azure", "gcs": "gcs"}
     for prefix, page in pages.items():
-        text = (Path(__file__).parent.parent / f"docs/stores/{page}.md").read_text("utf-8")
+        text = (Path(__file__).parent.parent / f"docs/guide/stores/{page}.md").read_text("utf-8")
         rows = [line.split("|")[1] for line in text.splitlines() if line.startswith(f"| `{prefix}.")]
         named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
         assert named == {name for name in SETTINGS if name.startswith(f"{prefix}.")}

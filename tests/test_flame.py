@@ -1,4 +1,4 @@
-"""The flame graph of docs/speed.md is drawn from what was seen."""
+"""The flame graph of benchmarks/journal/speed.md is drawn from what was seen."""
 
 from __future__ import annotations
 

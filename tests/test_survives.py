@@ -1,4 +1,4 @@
-"""docs/survives.md names a test in each line of its tables, and each of them exists."""
+"""docs/quality/survives.md names a test in each line of its tables, and each of them exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs/survives.md").read_text("utf-8")
+PAGE = (ROOT / "docs/quality/survives.md").read_text("utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| what happens")]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 

@@ -28,7 +28,7 @@ LEVELS: dict[str, Levels] = {"lz4": Levels(1, 17, 3), "zstd": Levels(-131_072, 2
 
 Kafka's defaults, 9 and 3, would say something else here. Its lz4 at 9 is the fast compressor: ours at 9 takes
 five times as long as at 3 and saves 8 % more. zstd at 3 saves no more than at 1 in batches of megabytes; 8 is the
-lowest level that is worth its time. docs/speed.md has the measurements.
+lowest level that is worth its time. benchmarks/journal/speed.md has the measurements.
 """
 
 

@@ -1,1 +1,1 @@
-"""What keeps a log quick and small. Nothing of it is needed for correctness (docs/maintenance.md)."""
+"""What keeps a log quick and small. Nothing of it is needed for correctness (docs/guide/maintenance.md)."""

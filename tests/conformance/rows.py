@@ -1,4 +1,4 @@
-"""The rows of docs/conformance.md. A row is carried by tests, or says why it cannot apply.
+"""The rows of docs/quality/conformance.md. A row is carried by tests, or says why it cannot apply.
 
 A test carries a row by its marker: ``@pytest.mark.conformance("TransactionsTest.testBasicTransactions")``.
 Rows of Kafka are named by class and method of apache/kafka (trunk; where trunk has dropped a method, the

@@ -436,7 +436,7 @@ def test_another_run_between_any_two_operations(worlds, recipe):
 
 @pytest.mark.parametrize("recipe", RECIPES[:2])
 def test_two_runs_at_once_double_where_nothing_fences(world, recipe):
-    """A limit that docs/delivery.md states."""
+    """A limit that docs/guide/delivery.md states."""
     seen = itertools.count()
 
     def overtaken(record):

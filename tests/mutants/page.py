@@ -1,4 +1,4 @@
-"""The table of `docs/mutants.md`: written, and read back so that part of it can be made anew."""
+"""The table of `tests/mutants/results.md`: written, and read back so that part of it can be made anew."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.mutants.mutants import Mutant
 
 __all__ = ["PAGE", "Row", "read_page", "write_page"]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "mutants.md"
+PAGE = Path(__file__).resolve().parents[2] / "tests" / "mutants" / "results.md"
 
 _SURVIVES = "**nothing**"
 _HEAD = """\

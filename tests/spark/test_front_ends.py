@@ -10,7 +10,7 @@ import pytest
 
 from spark_eos.spark.start import prepare_thread, start_query
 
-DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "spark.md"
 
 
 def in_thread(work):
@@ -95,7 +95,7 @@ def sql(spark, bench):
 
 
 def test_statements_of_the_docs(sql, spark, bench):
-    """docs/spark.md, SQL: each of its statements, in order."""
+    """docs/reference/spark.md, SQL: each of its statements, in order."""
     blocks = re.findall(r"^```sql\n(.*?)^```", DOCS.read_text(), re.DOTALL | re.MULTILINE)
     statements = [text.strip() for block in blocks for text in re.sub(r" *-- .*", "", block).split(";")]
     spark.range(3).write.format("eoslog").mode("append").save(bench.url, topic="ids")

@@ -21,7 +21,7 @@ from spark_eos.log.log import Log
 from spark_eos.spark.schema import topic_schema, typed_schema
 from spark_eos.spark.types import check_types, same_types
 
-PAGE = Path(__file__).parents[2] / "docs" / "types.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
 _POINT = "X'0101000000000000000000F03F0000000000000040'"
 KEPT = {
     "boolean": "true",

@@ -1,4 +1,4 @@
-"""docs/spark-facts.md: what the tests of this folder say of Spark. ``python tests/spark_facts/page.py`` writes it."""
+"""docs/quality/spark-facts.md: what the tests of this folder say of Spark; written by ``page.py``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "spark-facts.md"
+PAGE = ROOT / "docs" / "quality" / "spark-facts.md"
 _RESTS = "Rests on it: "
 _HEAD = """# What Spark does
 
 The source and the sink rest on what Spark does and mostly does not promise. Each statement below is a test on a real
 Spark, with a source and a sink that do nothing but write down how they are called
-([`tests/spark_facts`](../tests/spark_facts)). `python tests/spark_facts/page.py` makes this page from the tests, and a
-test compares the two. With another version of Spark: `pytest tests/spark_facts`.
+([`tests/spark_facts`](../../tests/spark_facts)). `python tests/spark_facts/page.py` makes this page from the tests,
+and a test compares the two. With another version of Spark: `pytest tests/spark_facts`.
 """
 
 

@@ -405,7 +405,7 @@ def test_credentials_that_nobody_gives(monkeypatch):
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_credentials_of_the_environment(url, address, environ, sent, monkeypatch):
-    """The variables that docs/stores names are those the requests are signed with."""
+    """The variables that docs/guide/stores names are those the requests are signed with."""
     heard = []
 
     def absent(connection, _):
@@ -515,8 +515,8 @@ def test_a_log_says_so_too(real):
 
 
 def policy(place, *, without=""):
-    """The policy of docs/stores/s3.md, for this place."""
-    page = (Path(__file__).parents[2] / "docs" / "stores" / "s3.md").read_text("utf-8")
+    """The policy of docs/guide/stores/s3.md, for this place."""
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "stores" / "s3.md").read_text("utf-8")
     text = page.partition("```json")[2].partition("```")[0]
     found = json.loads(text.replace("bucket/path", f"bucket/{place}").replace('"path/*"', f'"{place}/*"'))
     for statement in found["Statement"]:

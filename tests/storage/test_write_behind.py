@@ -270,7 +270,7 @@ def test_clients_write_behind(tmp_path, writes):
 
 
 def test_tasks_do_not(tmp_path, writes):
-    """Spark's processes work while the task waits for the disk: it was slower with a thread (docs/speed.md)."""
+    """Spark's processes work while the task waits for the disk: a thread was slower (benchmarks/journal/speed.md)."""
     from spark_eos.log.data.task_io import TaskStorage
 
     log = Log.create(str(tmp_path / "log"))

@@ -20,7 +20,7 @@ WRITER = "admin"
 class AdminBase:
     """Finds the log anew for each call. Safe to share between threads.
 
-    ``config`` has the settings of an object store (docs/stores), and nothing else.
+    ``config`` has the settings of an object store (docs/guide/stores), and nothing else.
     """
 
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:

@@ -51,12 +51,13 @@ _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 class Producer(OfOneProcess):
     """Writes records. Safe to share between threads; transactions belong to the producer, not to a thread.
 
-    ``config`` has Kafka's keys (docs/clients.md). Without ``transactional.id`` records are sent in the
+    ``config`` has Kafka's keys (docs/reference/clients.md). Without ``transactional.id`` records are sent in the
     background, in order and without duplicates; with it, between `begin_transaction` and
     `commit_transaction`, and nothing is seen before the commit. Raises `ConfigError`.
 
     ``buffer.memory`` bounds the records of one topic that are held in memory; in a transaction the rest
-    waits in staged files. ``url`` may also be an open `Log`. Settings of an object store (docs/stores) are keys, too.
+    waits in staged files. ``url`` may also be an open `Log`. Settings of an object store (docs/guide/stores)
+    are keys, too.
 
     It belongs to the process that made it: a forked one gets `IllegalStateError`, and makes its own.
     """

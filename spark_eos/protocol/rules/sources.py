@@ -85,7 +85,7 @@ def changed_places(sources: Sources, last: Query, batches: Batches) -> str | Non
                 return (
                     f"{batches.now} reads topic {taken[0][0]!r} as source {name}, which until now was read as source "
                     f"{other}: the sources of the query have changed places. Put them back in their order, or give "
-                    "each a name (docs/spark.md, sources that come and go)"
+                    "each a name (docs/reference/spark.md, sources that come and go)"
                 )
     return None
 

@@ -34,7 +34,8 @@ TASK_BYTES = (16 << 20, 256 << 20)
 Small partitions share a task, and large ones are cut, at twice what Spark's own file sources cut them at
 (``spark.sql.files.maxPartitionBytes``): theirs are encoded and compressed, ours are not unless a topic asks for it, and
 a MB costs a millisecond or two. A task costs Spark and its worker 10 to 20 of the processor, and waits at its ends
-(docs/speed.md). Order is kept: tasks are in offset order, and a sink of ours commits the files of its tasks in task
+(benchmarks/journal/speed.md). Order is kept: tasks are in offset order, and a sink of ours commits the files
+of its tasks in task
 order. A cluster with more processors than the driver's machine needs ``minPartitions``.
 """
 

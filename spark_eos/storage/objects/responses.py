@@ -256,7 +256,7 @@ def _refusal(reply: Response, said: str) -> EosLogError:
         )
     if status == 403:
         return StorePermissionError(
-            f"{said}. The credentials do not allow it: docs/stores/ has the policy a log needs. Nothing was done"
+            f"{said}. The credentials do not allow it: docs/guide/stores/ has the policy a log needs. Nothing was done"
         )
     if status in {405, 501} or code in {"NotImplemented", "MethodNotAllowed"}:
         return UnsupportedStoreError(

@@ -18,7 +18,8 @@ PIECE_BYTES = 4 << 20
 """Files of this size and more go to the disk directly, in pieces of it; their rest, and smaller ones, by the cache.
 
 A fsync has to wait for the disk anyway: to copy everything into the cache first, and have it written from there, took
-eight times as much of the processor and twice as long (docs/speed.md). What is written directly is not in memory for
+eight times as much of the processor and twice as long (benchmarks/journal/speed.md). What is written
+directly is not in memory for
 the next reader; small files, those of quick micro-batches, are.
 """
 

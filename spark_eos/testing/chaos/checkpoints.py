@@ -1,6 +1,7 @@
 """Checkpoints that get lost: deleted, or put back to an older copy, behind a killed driver.
 
-What has to happen (docs/spark.md): a new checkpoint that reads from the beginning, or an old one, is refused with
+What has to happen (docs/reference/spark.md): a new checkpoint that reads from the beginning, or an old one,
+is refused with
 `CheckpointMismatchError` and nothing is written; a new checkpoint with ``startingOffsets=committed``, the same
 ``group.id`` and ``transactional.id`` goes on where the log stands.
 """
