@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUARANTEES = (ROOT / "docs/quality/guarantees.md").read_text(encoding="utf-8")
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def test_the_examples_run(tmp_path):
@@ -36,7 +38,7 @@ def test_the_examples_run(tmp_path):
 
 
 def test_the_tests_that_prove_the_guarantees_are_there():
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", README)
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", GUARANTEES)
     assert len(named) > 15
     for path, test in named:
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
@@ -45,5 +47,11 @@ def test_the_tests_that_prove_the_guarantees_are_there():
 
 
 def test_links_lead_somewhere():
-    for link in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / link).exists(), link
+    """All are absolute, as package indexes show the README, too."""
+    (repository,) = re.findall(r'^Repository = "(.+)"$', PROJECT, re.MULTILINE)
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
+    assert len(links) > 15
+    for link in links:
+        path = re.fullmatch(rf"{re.escape(repository)}/(?:blob|tree)/main/(.+)", link)
+        assert path, f"{link} is not below {repository}"
+        assert (ROOT / path[1]).exists(), link
