@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spark_eos.cli.main import main as eoslog
+from spark_eos.cli import main as eoslog
 
 _DEFAULT_FILE = Path(__file__).resolve().parent.parent / "conf" / "flights.ini"
 _OWN = ("log", "watch", "only")

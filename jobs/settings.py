@@ -15,10 +15,8 @@ from typing import Any, NamedTuple
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_eos import Admin
+from spark_eos import Admin, require_own_log, start_query
 from spark_eos.errors import EosLogError
-from spark_eos.spark.sink.query_history import require_own_log
-from spark_eos.spark.start import start_query
 
 __all__ = [
     "Setting",

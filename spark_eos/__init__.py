@@ -16,19 +16,28 @@ if TYPE_CHECKING:
     from spark_eos.clients.consumer.consumer import Consumer
     from spark_eos.clients.producer.producer import Producer
     from spark_eos.clients.records import ConsumerGroupMetadata, ConsumerRecord, RecordMetadata
+    from spark_eos.log.log import Log
     from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+    from spark_eos.spark.sink.query_history import require_own_log
+    from spark_eos.spark.start import start_query
+    from spark_eos.storage import Store, register_store
 
 __all__ = [
     "Admin",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "Log",
     "OffsetAndMetadata",
     "Producer",
     "RecordMetadata",
+    "Store",
     "TopicPartition",
     "__version__",
     "errors",
+    "register_store",
+    "require_own_log",
+    "start_query",
 ]
 
 __version__ = "0.1.0"
@@ -38,10 +47,15 @@ _HOMES = {
     "Consumer": "spark_eos.clients.consumer.consumer",
     "ConsumerGroupMetadata": "spark_eos.clients.records",
     "ConsumerRecord": "spark_eos.clients.records",
+    "Log": "spark_eos.log.log",
     "OffsetAndMetadata": "spark_eos.protocol.types",
     "Producer": "spark_eos.clients.producer.producer",
     "RecordMetadata": "spark_eos.clients.records",
+    "Store": "spark_eos.storage",
     "TopicPartition": "spark_eos.protocol.types",
+    "register_store": "spark_eos.storage",
+    "require_own_log": "spark_eos.spark.sink.query_history",
+    "start_query": "spark_eos.spark.start",
 }
 
 

@@ -17,10 +17,13 @@
 
 Names are Kafka's, with ``Error`` behind them, where Kafka has the case. Each class says what a client
 does with it in three flags, as Kafka's ``retriable()``, ``fatal()`` and ``txnRequiresAbort()`` do
-(KIP-1050): ``retriable``, ``fatal``, ``txn_requires_abort``.
+(KIP-1050): ``retriable``, ``fatal``, ``txn_requires_abort``. Where a Python user would catch `KeyError` or
+`ValueError`, the class is one of these, too.
 """
 
 from __future__ import annotations
+
+import re
 
 __all__ = [
     "AbortableError",
@@ -72,11 +75,22 @@ __all__ = [
 
 
 class EosLogError(Exception):
-    """Root of every error that spark_eos raises on purpose."""
+    """Root of every error that spark_eos raises on purpose.
 
+    ``code`` is the same in all versions, for programs and alerts: ``PRODUCER_FENCED`` for `ProducerFencedError`.
+    """
+
+    code = "EOS_LOG"
     retriable = False
     fatal = False
     txn_requires_abort = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).upper()
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # A KeyError would show the text in quotes.
 
 
 # -- Retry ------------------------------------------------------------------------------------------
@@ -195,7 +209,7 @@ class InvalidRequestError(EosLogError):
     """What was asked for cannot be; the message names the thing and the remedy."""
 
 
-class ConfigError(InvalidRequestError):
+class ConfigError(InvalidRequestError, ValueError):
     """An option is unknown, malformed or contradicts another one."""
 
 
@@ -203,7 +217,7 @@ class IllegalStateError(InvalidRequestError):
     """The call does not fit the state of the client, for instance a commit without a begin."""
 
 
-class UnknownTopicOrPartitionError(InvalidRequestError):
+class UnknownTopicOrPartitionError(InvalidRequestError, KeyError):
     """The log has no such topic, or the topic no such partition."""
 
 
@@ -211,7 +225,7 @@ class TopicExistsError(InvalidRequestError):
     """The topic is there already."""
 
 
-class InvalidRecordError(InvalidRequestError):
+class InvalidRecordError(InvalidRequestError, ValueError):
     """A row cannot be stored in its topic: a value is missing, or a partition number is not there."""
 
 
@@ -219,7 +233,7 @@ class InvalidTimestampError(InvalidRecordError):
     """A record's timestamp is further from now than its topic allows (``message.timestamp.after.max.ms``)."""
 
 
-class SchemaMismatchError(InvalidRequestError):
+class SchemaMismatchError(InvalidRequestError, ValueError):
     """Columns do not fit the topic: one is missing, unknown, or of another type."""
 
 
@@ -227,7 +241,7 @@ class InconsistentGroupProtocolError(InvalidRequestError):
     """The members of a group have no ``partition.assignment.strategy`` in common."""
 
 
-class GroupIdNotFoundError(InvalidRequestError):
+class GroupIdNotFoundError(InvalidRequestError, KeyError):
     """The log knows no such group, or no such member of it."""
 
 

@@ -14,12 +14,17 @@ PUBLIC = [
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "Log",
     "OffsetAndMetadata",
     "Producer",
     "RecordMetadata",
+    "Store",
     "TopicPartition",
     "__version__",
     "errors",
+    "register_store",
+    "require_own_log",
+    "start_query",
 ]
 
 ERRORS = {
@@ -89,6 +94,30 @@ def test_names_of_the_errors():
 
 def test_groups_of_the_errors():
     assert {name: getattr(errors, name).__base__.__name__ for name in errors.__all__} == ERRORS
+
+
+def test_codes_of_the_errors():
+    """They are for programs and alerts, and stay."""
+    assert errors.EosLogError.code == "EOS_LOG"
+    assert errors.ProducerFencedError.code == "PRODUCER_FENCED"
+    assert errors.NotALogError.code == "NOT_ALOG"
+    assert errors.UnknownTopicOrPartitionError("no topic 't'").code == "UNKNOWN_TOPIC_OR_PARTITION"
+    codes = [getattr(errors, name).code for name in errors.__all__]
+    assert len(set(codes)) == len(codes)
+
+
+def test_errors_that_python_users_catch_by_other_names():
+    assert {name for name in errors.__all__ if issubclass(getattr(errors, name), ValueError)} == {
+        "ConfigError",
+        "InvalidRecordError",
+        "InvalidTimestampError",
+        "SchemaMismatchError",
+    }
+    assert {name for name in errors.__all__ if issubclass(getattr(errors, name), KeyError)} == {
+        "GroupIdNotFoundError",
+        "UnknownTopicOrPartitionError",
+    }
+    assert str(errors.UnknownTopicOrPartitionError("no topic 't'")) == "no topic 't'"
 
 
 def test_no_error_is_left_out_of_the_list():

@@ -19,9 +19,8 @@ from functools import partial
 
 from common import Result, Transform, again, open_consumer, program, transaction, wait
 
-from spark_eos import Admin, Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from spark_eos import Admin, Consumer, ConsumerRecord, Log, OffsetAndMetadata, Producer, TopicPartition
 from spark_eos.errors import InvalidRequestError
-from spark_eos.log.log import Log
 
 TABLES = """
     CREATE TABLE IF NOT EXISTS results (key BLOB, value BLOB NOT NULL);

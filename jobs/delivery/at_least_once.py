@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from common import Transform, again, batches, open_consumer, positions, produce, program, seek_to_committed
 
-from spark_eos import Producer
-from spark_eos.log.log import Log
+from spark_eos import Log, Producer
 
 
 def run(

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from spark_eos import Admin, Consumer, ConsumerRecord, Producer, RecordMetadata, TopicPartition
+from spark_eos import Admin, Consumer, ConsumerRecord, Log, Producer, RecordMetadata, TopicPartition
 from spark_eos.errors import EosLogError, RetriableError
-from spark_eos.log.log import Log
 
 __all__ = [
     "Result",

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from common import Transform, again, batches, open_consumer, positions, produce, program, seek_to_committed
 
-from spark_eos import Consumer, ConsumerRecord, Producer, TopicPartition
+from spark_eos import Consumer, ConsumerRecord, Log, Producer, TopicPartition
 from spark_eos.errors import AbortableError
-from spark_eos.log.log import Log
 
 ABORTS = 3
 """So often records are tried; then their trouble is none that passes, such as one that is too large."""

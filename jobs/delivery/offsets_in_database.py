@@ -14,9 +14,8 @@ from contextlib import closing
 
 from common import Transform, batches, open_consumer, positions, program, transaction
 
-from spark_eos import Admin, Consumer, TopicPartition
+from spark_eos import Admin, Consumer, Log, TopicPartition
 from spark_eos.errors import FatalError
-from spark_eos.log.log import Log
 
 TABLES = """
     CREATE TABLE IF NOT EXISTS results (key BLOB, value BLOB NOT NULL);

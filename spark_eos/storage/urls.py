@@ -10,6 +10,7 @@ from spark_eos.errors import ConfigError, UnsupportedStoreError
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.objects.clients import SCHEMES, parse_location
 from spark_eos.storage.posix.store import PosixStore
+from spark_eos.storage.registry import factory_of
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
@@ -32,6 +33,7 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
     - a path (relative ones count from the current folder; never percent-decoded); a ``PathLike`` is always one
     - ``file:/path`` or ``file:///path`` (percent-decoded, as RFC 8089 says and `pathlib.Path.as_uri` writes)
     - ``memory://name``, which every caller in this process shares
+    - a URL of a store that another package brings (`spark_eos.storage.registry`)
     - a place in a bucket or container, never percent-decoded: ``s3://bucket/path`` (``s3a://`` is the same),
       ``az://container/path``, ``abfss://container@account.dfs.core.windows.net/path``, ``gs://bucket/path``
 
@@ -52,8 +54,11 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
         return _no_cloud(settings, _folder(unquote(_file_path(rest, url), errors="surrogateescape"), url))
     if scheme == "memory":
         return _no_cloud(settings, MemoryStore(_memory_name(rest, url)))
+    factory = factory_of(scheme)
+    if factory is not None:
+        return _no_cloud(settings, factory(url))
     raise UnsupportedStoreError(
-        f"{url}: this version has no store for {scheme}: URLs; use {SUPPORTED}. "
+        f"{url}: this version has no store for {scheme}: URLs, and no installed package has one; use {SUPPORTED}. "
         f"If {url!r} is meant as a folder, write it as './{url}'"
     )
 

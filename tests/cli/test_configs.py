@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.log.log import Log
 from spark_eos.storage import open_store
 from tests.log.fakes import FakeClock

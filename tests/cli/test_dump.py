@@ -6,8 +6,8 @@ import pytest
 
 from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli import dump as dump_module
+from spark_eos.cli.command import main
 from spark_eos.cli.dump import dump
-from spark_eos.cli.main import main
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import JoinGroup, SyncGroup
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spark_eos import Producer, TopicPartition
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import iso

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Producer
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 
 
 @pytest.fixture

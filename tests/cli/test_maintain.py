@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import STEPS
 from spark_eos.protocol.actions import AlterTopic

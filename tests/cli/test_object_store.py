@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.clients.config import consumer_config, producer_config, store_settings
 from spark_eos.errors import ConfigError
 from spark_eos.testing.object_server import ObjectServer, serving

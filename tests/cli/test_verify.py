@@ -8,7 +8,7 @@ import json
 import pytest
 
 from spark_eos import Producer
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.cli.verify import Progress
 from spark_eos.log import paths
 from spark_eos.log.log import Log

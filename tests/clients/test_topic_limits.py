@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.errors import CorruptRecordError, SchemaMismatchError
 from spark_eos.log import paths
 from spark_eos.log.log import Log

@@ -12,7 +12,7 @@ from itertools import count
 import pytest
 
 from spark_eos import Admin
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from spark_eos.cli.main import main
+from spark_eos.cli.command import main
 from spark_eos.testing.chaos.journal import Notes
 
 if __name__ == "__main__":

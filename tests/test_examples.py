@@ -1,0 +1,84 @@
+"""What users copy from uses what is public, and the examples of docstrings run."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import spark_eos
+
+ROOT = Path(__file__).parent.parent
+
+PUBLIC = {"spark_eos", "spark_eos.errors", "spark_eos.cli", "spark_eos.storage", "spark_eos.testing"}
+PUBLIC |= {"spark_eos.testing.store_contract", "spark_eos.testing.cloud_servers"}
+"""Modules from which examples may import; from the package itself what it exports."""
+
+INTERNAL = {"docs/testing.md"}
+"""Pages for developers of this project."""
+
+PAGES = [
+    path
+    for path in (
+        ROOT / "README.md",
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("jobs/**/*.py"),
+        *ROOT.glob("notebooks/*.py"),
+    )
+    if str(path.relative_to(ROOT)) not in INTERNAL
+]
+
+_IMPORT = re.compile(
+    r"^\s*(?:from (spark_eos[\w.]*) import ([\w, ]+)|import (spark_eos[\w.]*))", re.MULTILINE
+)
+
+
+def internals(text: str) -> list[str]:
+    """What a page imports from modules that are not public, or what a public module does not export."""
+    found = []
+    for module, names, plain in _IMPORT.findall(text):
+        if (module or plain) not in PUBLIC:
+            found.append(module or plain)
+        elif module:
+            exported = {*importlib.import_module(module).__all__, "errors"}
+            wanted = [part.split()[0] for part in names.split(",") if part.strip()]
+            found += [f"{module}.{name}" for name in wanted if name not in exported]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_import_what_is_public(page):
+    assert internals(page.read_text(encoding="utf-8")) == []
+
+
+def test_internals_are_seen():
+    assert internals("from spark_eos.log.log import Log\n  import spark_eos.spark.start\n") == [
+        "spark_eos.log.log",
+        "spark_eos.spark.start",
+    ]
+    assert internals("from spark_eos import Log, Tail") == ["spark_eos.Tail"]
+
+
+def test_the_examples_of_docstrings_run():
+    """Of all that the package exports."""
+    homes = sorted({*spark_eos._HOMES.values(), "spark_eos.storage.registry"})
+    run = 0
+    for home in homes:
+        if not re.search(
+            r"^\s*>>> ", Path(importlib.import_module(home).__file__ or "").read_text("utf-8"), re.MULTILINE
+        ):
+            continue
+        failed, tried = doctest.testmod(importlib.import_module(home))
+        assert not failed, home
+        run += tried
+    assert run >= 3
+
+
+def test_every_example_parses():
+    for page in PAGES:
+        if page.suffix == ".py":
+            ast.parse(page.read_text(encoding="utf-8"))
