@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple, get_args
 
 import pytest
 
@@ -22,10 +23,12 @@ from spark_eos.errors import (
 )
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.data import planner as planning
+from spark_eos.protocol.actions import Action, Request
 from spark_eos.protocol.rules import expiry, groups, sources
 from spark_eos.protocol.rules import producers as producing
-from spark_eos.protocol.state import Partition
+from spark_eos.protocol.state import EMPTY, Partition
 from spark_eos.testing.simulator.campaign import campaign, story
+from spark_eos.testing.simulator.reference_model import _NOT_MODELLED, ReferenceModel
 from spark_eos.testing.simulator.scenario import OTHERS, Plan, simulate
 from spark_eos.testing.simulator.shrink import shrink
 from spark_eos.testing.simulator.store import SimulatedObjectStore
@@ -300,3 +303,15 @@ def test_calm_weather_and_nobody_to_copy():
     outcome = simulate(replace(Plan.of(0), fault_profile=FaultProfile(), cast=("idempotent",), operations=60))
     assert outcome.problems == []
     assert outcome.faults == {}
+
+
+def test_the_reference_model_passes_over_no_action_that_it_does_not_know():
+    class NewAction(NamedTuple):
+        pass
+
+    model = ReferenceModel(pytest.fail)
+    request = Request(bytes(16), 1, (NewAction(),), "w")
+    with pytest.raises(NotImplementedError, match="a method for NewAction"):
+        model.enter(EMPTY, request, (None,), EMPTY, 0.0)
+    known = {kind for kind in get_args(Action) if hasattr(ReferenceModel, f"_{kind.__name__}")}
+    assert known | _NOT_MODELLED == {*get_args(Action)}

@@ -54,6 +54,10 @@ class ReferenceModel:
         self._now, self._now_ms = now, after.timestamp_ms
         for number, (action, result) in enumerate(zip(request.actions, results, strict=True)):
             write = getattr(self, f"_{type(action).__name__}", None)
+            if write is None and type(action) not in _NOT_MODELLED:
+                raise NotImplementedError(
+                    f"a method for {type(action).__name__}, or its place in _NOT_MODELLED"
+                )
             if write is not None:
                 # Members change rarely in the request that commits for them; then ``before`` says nothing.
                 alone = not any(isinstance(one, _OF_GROUPS) for one in request.actions[:number])
@@ -388,3 +392,14 @@ class ReferenceModel:
 
 
 _OF_GROUPS = (a.JoinGroup, a.SyncGroup, a.LeaveGroup)
+
+_NOT_MODELLED = {
+    a.CreateLog,
+    a.CreateTopic,
+    a.AlterTopic,
+    a.AlterLog,
+    a.RaiseStagingFloor,
+    a.ReplaceSegments,
+    a.ResetLogTime,
+}
+"""They change nothing of what the model promises: records, their visibility, and committed offsets."""
