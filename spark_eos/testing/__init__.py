@@ -7,7 +7,6 @@
   ``from spark_eos.testing.store_contract import StoreContract``.
 - `spark_eos.testing.object_server` is a small object store behind HTTP that errs on demand;
   `spark_eos.testing.cloud_servers` starts real ones (MinIO, Azurite) where they are installed.
-- `spark_eos.testing.simulator` and `spark_eos.testing.explorer` need the extra ``testing``.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ import pytest
 from spark_eos import Producer
 from spark_eos.errors import StoreFullError
 from spark_eos.log.log import Log
-from spark_eos.testing.chaos.actors import Actor, Frozen
-from spark_eos.testing.chaos.disk import SmallDisk
-from spark_eos.testing.chaos.nemesis import Nemesis, Scene
 from spark_eos.testing.processes import RUN, Process, marked
+from verification.chaos.actors import Actor, Frozen
+from verification.chaos.disk import SmallDisk
+from verification.chaos.nemesis import Nemesis, Scene
 
 PROGRAM = """
 import json, subprocess, sys, time

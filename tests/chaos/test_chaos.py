@@ -11,7 +11,7 @@ from spark_eos.testing.processes import running
 def test_a_slice(tmp_path):
     """A Spark query on a cluster and a pair of clients. Counts of kills end it, not the clock."""
     command = [
-        sys.executable, "-m", "spark_eos.testing.chaos", "--only", "copier", "group",
+        sys.executable, "-m", "verification.chaos", "--only", "copier", "group",
         "--kills", "6", "--freezes", "1", "--pause", "1",
     ]  # fmt: skip
     with running(command, tmp_path / "chaos.out", TMPDIR=str(tmp_path)) as chaos:

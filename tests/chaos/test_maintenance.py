@@ -8,9 +8,9 @@ from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.rules import sealing
-from spark_eos.testing.chaos.maintenance import done_by, last_pass
-from spark_eos.testing.chaos.readers import Watcher
 from tests.maintenance.world import append
+from verification.chaos.maintenance import done_by, last_pass
+from verification.chaos.readers import Watcher
 
 
 @pytest.fixture

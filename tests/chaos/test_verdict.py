@@ -8,13 +8,13 @@ import pytest
 
 from spark_eos import Producer, TopicPartition
 from spark_eos.log.log import Log
-from spark_eos.testing.chaos.checker import Rows, compare, holes, torn, verify_inputs
-from spark_eos.testing.chaos.final_read import Comparison
-from spark_eos.testing.chaos.journal import CONCURRENT, Notes, NotesReader, error_name
-from spark_eos.testing.chaos.readers import Visible, Watcher, consumed, final, read_topic
-from spark_eos.testing.chaos.table import Line, Struck, by_kind, total, workload_table
-from spark_eos.testing.chaos.workloads import WORKLOADS, Query, chosen
 from spark_eos.testing.history import Recorder, Send, merge
+from verification.chaos.checker import Rows, compare, holes, torn, verify_inputs
+from verification.chaos.final_read import Comparison
+from verification.chaos.journal import CONCURRENT, Notes, NotesReader, error_name
+from verification.chaos.readers import Visible, Watcher, consumed, final, read_topic
+from verification.chaos.table import Line, Struck, by_kind, total, workload_table
+from verification.chaos.workloads import WORKLOADS, Query, chosen
 
 AT = TopicPartition("plain", 0)
 

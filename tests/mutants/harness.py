@@ -58,7 +58,7 @@ FAST = (
 """Everything that is fast and starts no Spark."""
 
 SIMULATOR = (
-    *("-m", "spark_eos.testing.simulator", "--jobs", "1", "--first"),
+    *("-m", "verification.simulator", "--jobs", "1", "--first"),
     *("--seeds", "{}:{}".format(*SEEDS)),
 )
 
@@ -154,7 +154,7 @@ class Copy:
     @property
     def has_simulator(self) -> bool:
         """Whether the simulator can be called in this tree."""
-        return (self.folder / "spark_eos" / "testing" / "simulator" / "__main__.py").exists()
+        return (self.folder / "verification" / "simulator" / "__main__.py").exists()
 
     def _run(self, arguments: Sequence[str], budget_s: float) -> tuple[int | None, str]:
         """Exit status (None: it took too long) and output of a Python program in the copy."""
@@ -251,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for mutant in mutants:
             mutated((first.folder / mutant.file).read_text(encoding="utf-8"), mutant)
         if options.simulator_only and not first.has_simulator:
-            raise SystemExit("spark_eos.testing.simulator has no command line in this tree")
+            raise SystemExit("verification.simulator has no command line in this tree")
         if not options.only:
             _check_whole(first, simulator=options.simulator_only)
         copies = [first, *(first.twin(folder / str(number)) for number in range(1, options.jobs))]

@@ -19,7 +19,7 @@ from spark_eos.protocol.invariants import apply_checked
 from spark_eos.protocol.rules import Accepted, Rejected, apply, apply_entry, bounds, sealing
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile, TopicPartition
-from spark_eos.testing.requests import RandomRequests
+from verification.requests import RandomRequests
 
 LOGS = int(os.environ.get("SPARK_EOS_RANDOM_LOGS", "40"))
 SHARES = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from spark_eos.testing.simulator.spark_calls import Call
+from verification.simulator.spark_calls import Call
 
 __all__ = ["FOLDER", "calls", "difference", "kept", "lines_of", "normal", "write"]
 

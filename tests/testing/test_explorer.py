@@ -25,14 +25,14 @@ from spark_eos.maintenance.rewrite import Rewriter
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import CommitOffsets, CreateTopic, PartitionOffset
 from spark_eos.protocol.rules import appends, apply, expiry, groups, microbatch, producers, segments, sources
-from spark_eos.testing.explorer import state_fingerprint
-from spark_eos.testing.explorer.__main__ import main
-from spark_eos.testing.explorer.actor import COMMITTED, REFUSED, UNKNOWN, FrozenClock, Role
-from spark_eos.testing.explorer.actor_programs import GROUP, plain, transactional
-from spark_eos.testing.explorer.scenarios import SCENARIOS, Scenario
-from spark_eos.testing.explorer.scheduler import SharedNameError, World
-from spark_eos.testing.explorer.search import explore, replay
-from spark_eos.testing.explorer.state_fingerprint import NondeterministicActorError
+from verification.explorer import state_fingerprint
+from verification.explorer.__main__ import main
+from verification.explorer.actor import COMMITTED, REFUSED, UNKNOWN, FrozenClock, Role
+from verification.explorer.actor_programs import GROUP, plain, transactional
+from verification.explorer.scenarios import SCENARIOS, Scenario
+from verification.explorer.scheduler import SharedNameError, World
+from verification.explorer.search import explore, replay
+from verification.explorer.state_fingerprint import NondeterministicActorError
 
 
 def plant(monkeypatch, function, *changes):

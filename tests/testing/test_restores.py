@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from spark_eos.log.commit.divergence import DivergenceDetector
-from spark_eos.testing.simulator.restores import restored
+from verification.simulator.restores import restored
 
 
 @pytest.fixture(autouse=True)

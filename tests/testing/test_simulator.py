@@ -27,12 +27,12 @@ from spark_eos.protocol.actions import Action, Request
 from spark_eos.protocol.rules import expiry, groups, sources
 from spark_eos.protocol.rules import producers as producing
 from spark_eos.protocol.state import EMPTY, Partition
-from spark_eos.testing.simulator.campaign import campaign, story
-from spark_eos.testing.simulator.reference_model import _NOT_MODELLED, ReferenceModel
-from spark_eos.testing.simulator.scenario import OTHERS, Plan, simulate
-from spark_eos.testing.simulator.shrink import shrink
-from spark_eos.testing.simulator.store import SimulatedObjectStore
-from spark_eos.testing.simulator.world import FaultProfile, World
+from verification.simulator.campaign import campaign, story
+from verification.simulator.reference_model import _NOT_MODELLED, ReferenceModel
+from verification.simulator.scenario import OTHERS, Plan, simulate
+from verification.simulator.shrink import shrink
+from verification.simulator.store import SimulatedObjectStore
+from verification.simulator.world import FaultProfile, World
 
 ROOT = Path(__file__).parents[2]
 RUNS = int(os.environ.get("SPARK_EOS_SIMULATIONS", "120"))
@@ -120,7 +120,7 @@ def test_one_seed_is_one_run_in_any_process():
     """Also where strings hash otherwise: nothing in the product may depend on the order of a hash map."""
     code = (
         "import hashlib, logging; logging.disable(50)\n"
-        "from spark_eos.testing.simulator.scenario import OTHERS, Plan, simulate\n"
+        "from verification.simulator.scenario import OTHERS, Plan, simulate\n"
         "for seed in range(3):\n"
         "    print(hashlib.sha256('\\n'.join(simulate(Plan.of(seed)).trace).encode()).hexdigest())\n"
     )

@@ -8,14 +8,14 @@ from collections import defaultdict
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from spark_eos.testing.simulator import context as stages
-from spark_eos.testing.simulator import driver
-from spark_eos.testing.simulator.driver import Run
-from spark_eos.testing.simulator.scenario import Plan, simulate
-from spark_eos.testing.simulator.spark_calls import FAILED, UnknownCallError, check, transitions
-from spark_eos.testing.simulator.spark_order import AFTER
-from spark_eos.testing.simulator.world import FaultProfile
 from tests.spark_calls.recording import calls, kept
+from verification.simulator import context as stages
+from verification.simulator import driver
+from verification.simulator.driver import Run
+from verification.simulator.scenario import Plan, simulate
+from verification.simulator.spark_calls import FAILED, UnknownCallError, check, transitions
+from verification.simulator.spark_order import AFTER
+from verification.simulator.world import FaultProfile
 
 RECORDINGS = {name: lines for name, (_, lines) in kept().items()}
 

@@ -1,7 +1,0 @@
-"""Every interleaving of a few actors over the real protocol and commit loop, with misfortunes anywhere."""
-
-from __future__ import annotations
-
-from spark_eos.testing.explorer.search import Counterexample, Report, explore, replay
-
-__all__ = ["Counterexample", "Report", "explore", "replay"]
