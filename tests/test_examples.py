@@ -18,7 +18,7 @@ PUBLIC = {"spark_eos", "spark_eos.errors", "spark_eos.cli", "spark_eos.storage",
 PUBLIC |= {"spark_eos.testing.store_contract", "spark_eos.testing.cloud_servers"}
 """Modules from which examples may import; from the package itself what it exports."""
 
-INTERNAL = {"docs/testing.md"}
+INTERNAL = {"docs/quality/testing.md"}
 """Pages for developers of this project."""
 
 PAGES = [

@@ -112,8 +112,10 @@ def test_workers_freeze_what_they_have_imported_and_nobody_else_does() -> None:
 
 def test_reading_imports_no_pandas() -> None:
     code = (
-        "import sys, pyarrow as pa; from spark_eos.log.data.arrow import numbers, repeated; import numpy as np;"
-        "numbers(np.arange(3), pa.int64()); repeated('t', pa.string(), 3); repeated(0, pa.int32(), 3);"
+        "import sys, pyarrow as pa; import numpy as np;"
+        "from spark_eos.log.data.arrow import array_from_numpy, constant_array;"
+        "array_from_numpy(np.arange(3), pa.int64()); constant_array('t', pa.string(), 3);"
+        "constant_array(0, pa.int32(), 3);"
         "print('pandas' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

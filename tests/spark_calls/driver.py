@@ -46,7 +46,7 @@ def live(spark, folder, life):
         spark.conf.set(name, value)
     for number, trap in enumerate(life.get("traps", ())):
         _set_trap(folder, number, trap)
-    note(folder, fault=f"a driver starts: {life['trigger']}")
+    note(folder, deed=f"a driver starts: {life['trigger']}")
     query = None
     try:
         frame = _frame(spark, folder, life)
@@ -58,13 +58,13 @@ def live(spark, folder, life):
             if life["trigger"] in {"availableNow", "once"}:
                 assert query.awaitTermination(SECONDS), "the query does not end"
             if "stop" not in life.get("steps", ()):
-                note(folder, fault="the query goes on" if query.isActive else "the query has ended")
+                note(folder, deed="the query goes on" if query.isActive else "the query has ended")
     except PySparkException as error:
-        note(folder, fault=f"the query fails: {_kind(error)}")
+        note(folder, deed=f"the query fails: {_kind(error)}")
     finally:
         if query is not None:
             query.stop()
-            note(folder, fault="the query is stopped")
+            note(folder, deed="the query is stopped")
         for name in life.get("conf", {}):
             spark.conf.unset(name)
     for path in folder.glob("trap-*"):
@@ -147,7 +147,7 @@ def _write(folder, life, frame, mode):
         notes = str(folder)
 
         def body(batch, number):
-            note(notes, fault=f"foreachBatch is called with {batch.count()} rows of batch {number}")
+            note(notes, deed=f"foreachBatch is called with {batch.count()} rows of batch {number}")
 
         return writer.foreachBatch(body).start()
     return writer.format("recorded").option("folder", str(folder)).start()

@@ -55,7 +55,7 @@ def feed(folder, name, rows):
     fresh = path.with_suffix(".new")
     fresh.write_text(str(rows_of(folder, name) + rows))
     fresh.rename(path)
-    note(folder, fault=f"{rows} rows arrive in {name}")
+    note(folder, deed=f"{rows} rows arrive in {name}")
 
 
 def _newest(folder, kind):
@@ -183,13 +183,13 @@ class Recorded:
         if trap["do"] == "feed":
             feed(self.folder, trap["source"], trap["rows"])
         elif trap["do"] == "fail":
-            note(self.folder, fault=f"{trap['call']} of {trap['who']} fails")
+            note(self.folder, deed=f"{trap['call']} of {trap['who']} fails")
             raise Trap(trap["call"])
         elif trap["do"] == "hang":
-            note(self.folder, fault=f"{trap['call']} of {trap['who']} hangs")
+            note(self.folder, deed=f"{trap['call']} of {trap['who']} hangs")
             time.sleep(60)
         else:
-            note(self.folder, fault=f"the driver is killed {trap['moment']} {trap['call']} of {trap['who']}")
+            note(self.folder, deed=f"the driver is killed {trap['moment']} {trap['call']} of {trap['who']}")
             os.kill(int(Path(self.folder, "jvm").read_text()), signal.SIGKILL)
             time.sleep(1)
             os._exit(1)

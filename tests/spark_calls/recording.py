@@ -47,11 +47,9 @@ def _of_the_living(lines):
     """Python processes may outlive their driver by a moment: what they still do is left out."""
     found, alive = [], True
     for line in lines:
-        fault = line.get("deed", "")
-        alive = (alive or fault.startswith("a driver starts")) and not fault.startswith(
-            "the driver is killed"
-        )
-        if fault or alive:
+        deed = line.get("deed", "")
+        alive = (alive or deed.startswith("a driver starts")) and not deed.startswith("the driver is killed")
+        if deed or alive:
             found.append(line)
     return found
 
@@ -190,11 +188,11 @@ def _difference(then, now):
 def calls(lines):
     """The lines of a recording as the grammar takes them."""
     for line in lines:
-        fault = line.get("deed", "")
-        if fault in {"the query has ended", "the query goes on", "the query is stopped"} or fault.startswith(
+        deed = line.get("deed", "")
+        if deed in {"the query has ended", "the query goes on", "the query is stopped"} or deed.startswith(
             ("the query fails", "the driver is killed", "a driver starts")
         ):
-            yield Call("", "", _FATES.get(fault.partition(":")[0], "stopped"))
+            yield Call("", "", _FATES.get(deed.partition(":")[0], "stopped"))
         elif "call" in line:
             failed = "error" in line
             owner = line["who"].removeprefix("source ")

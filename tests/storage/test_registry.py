@@ -15,7 +15,7 @@ from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, UnsupportedStoreError
 from spark_eos.storage import MemoryStore, open_store, register_store, registry
 
-PAGE = (Path(__file__).parents[2] / "docs/stores/own.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/guide/stores/own.md").read_text(encoding="utf-8")
 TOY, CONTRACT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
