@@ -154,7 +154,7 @@ def test_a_page(script):
         SMALL, {"S.one": ["tests/a.py::test_x[1]", "tests/a.py::test_x[2]", "tests/b.py::test_y"]}
     )
     assert "2 rows, 1 of which cannot apply." in page
-    assert "| one | It. | [test_x](../tests/a.py)<br>[test_y](../tests/b.py) |" in page
+    assert "| one | It. | [test_x](../../tests/a.py)<br>[test_y](../../tests/b.py) |" in page
     assert "| two | Not. | cannot apply: no reason |" in page
     assert "**none**" in script.render(SMALL, {})
 
