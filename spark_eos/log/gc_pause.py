@@ -10,7 +10,7 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 __all__ = ["LARGE_BYTES", "MANY", "paused"]
 
@@ -24,13 +24,17 @@ _lock = threading.Lock()
 _waiting = 0
 _was_on = False
 
+_AS_BEFORE = nullcontext()
+"""One for all: most entries are small, and every entry asks."""
+
+
+def paused(*, when: bool) -> AbstractContextManager[None]:
+    """Collect nothing in the block, in any thread; as before if not ``when``. Blocks may overlap."""
+    return _paused() if when else _AS_BEFORE
+
 
 @contextmanager
-def paused(*, when: bool) -> Iterator[None]:
-    """Collect nothing in the block, in any thread; as before if not ``when``. Blocks may overlap."""
-    if not when:
-        yield
-        return
+def _paused() -> Iterator[None]:
     global _waiting, _was_on  # noqa: PLW0603  (there is one collector in a process)
     with _lock:
         if not _waiting:

@@ -78,6 +78,8 @@ def check(request: a.Request) -> None:
     """Raise `InvalidRequestError` for whatever no state allows."""
     if not fits(request):
         _checks(ranges=True)(request)
+    if len(request.actions) < 2:
+        return
     gone = {one.topic_id for one in request.actions if type(one) is a.DeleteTopic}
     again = [one.topic_id for one in request.actions if type(one) is a.CreateTopic and one.topic_id in gone]
     if again:
