@@ -87,7 +87,9 @@ class EosLogError(Exception):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).upper()
+        cls.code = re.sub(
+            r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__.removesuffix("Error")
+        ).upper()
 
     def __str__(self) -> str:
         return Exception.__str__(self)  # A KeyError would show the text in quotes.

@@ -100,7 +100,7 @@ def test_codes_of_the_errors():
     """They are for programs and alerts, and stay."""
     assert errors.EosLogError.code == "EOS_LOG"
     assert errors.ProducerFencedError.code == "PRODUCER_FENCED"
-    assert errors.NotALogError.code == "NOT_ALOG"
+    assert errors.NotALogError.code == "NOT_A_LOG"
     assert errors.UnknownTopicOrPartitionError("no topic 't'").code == "UNKNOWN_TOPIC_OR_PARTITION"
     codes = [getattr(errors, name).code for name in errors.__all__]
     assert len(set(codes)) == len(codes)

@@ -45,7 +45,7 @@ def _paused() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _waiting -= 1
+            _waiting = max(_waiting - 1, 0)  # In a child that was forked inside of the block it is 0 already.
             if not _waiting and _was_on:
                 gc.enable()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
-from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError
+from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError, OutcomeUnknownError
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.divergence import EVERY_S
@@ -207,8 +207,10 @@ def test_maintenance_leaves_another_history_alone(tmp_path):
     assert sorted(str(one.relative_to(url)) for one in url.rglob("*.avro")) == before
 
 
-def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypatch):
-    """It wakes in another history: what it stores then is deleted, and what the others have deleted stays so."""
+@pytest.mark.parametrize("reply", ["comes", "is lost"])
+@pytest.mark.parametrize("others", [1, 6])
+def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypatch, others, reply):
+    """It wakes in another history, which may have a snapshot of that name: only its own one is deleted."""
     url, copy = tmp_path / "log", tmp_path / "copy"
     log = Log.create(url, snapshot_interval=4)
     log.does_maintenance = False
@@ -221,18 +223,49 @@ def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypa
     def paused(name, data):
         if name.startswith(paths.SNAPSHOTS):
             put_back(url, copy)
-            Log.open(url).commit(create("n"))
+            other = Log.open(url)
+            other.does_maintenance = False
+            for at in range(others):
+                other.commit(create(f"n{at}"))
+            other.maintenance.snapshot()
+        store_it(name, data)
+        if name.startswith(paths.SNAPSHOTS) and reply == "is lost":
+            raise OutcomeUnknownError("no reply")
+
+    monkeypatch.setattr(log.store, "create", paused)
+    with pytest.raises(DivergedLogError):
+        log.maintenance.snapshot()
+    kept = [info.name for info in log.store.list(paths.SNAPSHOTS)]
+    assert kept == ([paths.snapshot(4)] if others == 6 else [])
+    other = Log.open(url)
+    assert sorted(other.state.topics) == ["a", *(f"n{at}" for at in range(others))]
+    found = []
+    verify(url, found.append)
+    assert found == []
+
+
+def test_a_snapshot_is_withdrawn_by_its_own_name(tmp_path, monkeypatch):
+    """Though the process has passed another boundary since it began to store it."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log = Log.create(url, snapshot_interval=4)
+    log.does_maintenance = False
+    log.commit(create("a"))
+    copied(url, copy)
+    for at in range(3):
+        log.commit(create(f"b{at}"))
+    store_it = log.store.create
+
+    def paused(name, data):
+        if name == paths.snapshot(4):
+            for at in range(4):
+                log.commit(create(f"c{at}"))
+            put_back(url, copy)
         store_it(name, data)
 
     monkeypatch.setattr(log.store, "create", paused)
     with pytest.raises(DivergedLogError):
         log.maintenance.snapshot()
     assert [*log.store.list(paths.SNAPSHOTS)] == []
-    other = Log.open(url)
-    assert sorted(other.state.topics) == ["a", "n"]
-    found = []
-    verify(url, found.append)
-    assert found == []
 
 
 def test_a_snapshot_of_another_history_is_not_believed(tmp_path):

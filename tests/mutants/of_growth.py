@@ -211,13 +211,29 @@ MUTANTS = (
         "            self._pieces.save(_pieces(state))\n"
         "            with paused(when=len(state.partitions) > MANY):\n"
         "                data = encode_snapshot(state)\n"
-        "            create_idempotent(self._store, paths.snapshot(state.seq), data)\n",
+        "            self._store_snapshot(paths.snapshot(state.seq), data, check)\n",
         "            with paused(when=len(state.partitions) > MANY):\n"
         "                data = encode_snapshot(state)\n"
-        "            create_idempotent(self._store, paths.snapshot(state.seq), data)\n"
+        "            self._store_snapshot(paths.snapshot(state.seq), data, check)\n"
         "            self._pieces.save(_pieces(state))\n",
         "who dies between a snapshot and its pieces leaves a log that cannot be read",
         _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "snapshot-of-others-deleted",
+        _SNAPSHOTS,
+        "                if self._store.read(name).to_pybytes() == data:\n",
+        "                if True:\n",
+        "a process that wakes in another history deletes the snapshot that is there by right",
+        ("tests/log/test_divergence.py",),
+    ),
+    Mutant(
+        "snapshot-without-a-reply-stays",
+        _SNAPSHOTS,
+        "        except OutcomeUnknownError:\n            self._confirm(name, data, check)\n",
+        "        except OutcomeUnknownError:\n",
+        "a process that wakes in another history leaves a snapshot there, if the reply was lost",
+        ("tests/log/test_divergence.py",),
     ),
     Mutant(
         "snapshot-of-an-entry-in-doubt",

@@ -55,7 +55,7 @@ _SAVES = "        self._pieces.save(_pieces(state))\n"
 _STORES = (
     "        with paused(when=len(state.partitions) > MANY):\n"
     "            data = encode_snapshot(state)\n"
-    "        create_idempotent(self._store, paths.snapshot(state.seq), data)\n"
+    "        self._store_snapshot(paths.snapshot(state.seq), data, check)\n"
 )
 
 BUGS = {

@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Callable
 
-from spark_eos.errors import DivergedLogError, EosLogError, NotALogError, ObjectNotFoundError
+from spark_eos.errors import EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.snapshots.snapshots import Snapshots
@@ -158,7 +158,7 @@ class BackgroundMaintenance:
                 self._lock.release()
 
     def _store_snapshot(self) -> None:
-        """Store the snapshot that is due, with the lock that `share` has taken: nothing else is done meanwhile."""
+        """Store the snapshot that is due, with the lock that `run_slice` has taken: nothing else is done meanwhile."""
         begun = self._clock.monotonic()
         try:
             self._make_sure()
@@ -210,18 +210,8 @@ class BackgroundMaintenance:
             return self._retirer.last(state, self._snapshots.look())
 
     def _write(self) -> bool:
-        """Store the snapshot that is missing, and delete older ones; whether this process stored it.
-
-        Its files may have been exchanged since the last look, while this process was paused: then what it has stored
-        is of another history, and is deleted. Raises `DivergedLogError`.
-        """
-        written = self._snapshots.write()
-        try:
-            self._check()
-        except DivergedLogError:
-            if written:
-                self._snapshots.withdraw()
-            raise
+        """Store the snapshot that is missing, and delete older ones; whether this process stored it."""
+        written = self._snapshots.write(self._check)
         self._snapshots.drop_old()
         return written
 

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 
-from spark_eos.errors import CorruptRecordError, EosLogError, ObjectNotFoundError
+from spark_eos.errors import (
+    CorruptRecordError,
+    DivergedLogError,
+    EosLogError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+)
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.gc_pause import LARGE_BYTES, MANY, paused
@@ -135,10 +143,12 @@ class Snapshots:
         state = self._passed
         return state.seq if state is not None and state.seq > self.stored else None
 
-    def write(self) -> bool:
-        """Store the newest boundary's pieces and snapshot, unless they are; whether this process did.
+    def write(self, check: Callable[[], None]) -> bool:
+        """Store the newest boundary's pages and snapshot, unless they are; whether this process did.
 
-        Raises what the store raises; nothing is lost then but the memory that is kept.
+        ``check`` raises `DivergedLogError` if files were exchanged, as it can happen while this process is paused: then
+        the snapshot is of another history than the log that is there, and is deleted. Raises what the store raises;
+        nothing is lost then but the memory that is kept.
         """
         with self._lock:
             state = self._passed
@@ -149,18 +159,29 @@ class Snapshots:
             self._pieces.save(_pieces(state))
             with paused(when=len(state.partitions) > MANY):
                 data = encode_snapshot(state)
-            create_idempotent(self._store, paths.snapshot(state.seq), data)
+            self._store_snapshot(paths.snapshot(state.seq), data, check)
             self.stored = max(self.stored, state.seq)
             forget(_pieces(state))
         return True
 
-    def withdraw(self) -> None:
-        """Delete the snapshot that `write` has stored last: it is of another history than the log that is there now."""
-        assert self._passed is not None
-        _LOG.warning(
-            "the snapshot behind entry %d is of a history that is gone: it is deleted", self._passed.seq
-        )
-        self._store.delete(paths.snapshot(self._passed.seq))
+    def _store_snapshot(self, name: str, data: bytes, check: Callable[[], None]) -> None:
+        try:
+            create_idempotent(self._store, name, data)
+        except OutcomeUnknownError:
+            self._confirm(name, data, check)
+            raise
+        self._confirm(name, data, check)
+
+    def _confirm(self, name: str, data: bytes, check: Callable[[], None]) -> None:
+        """Delete the snapshot of this process if it is not of the log that is there. One of the same name may be."""
+        try:
+            check()
+        except DivergedLogError:
+            with suppress(ObjectNotFoundError):
+                if self._store.read(name).to_pybytes() == data:
+                    _LOG.warning("%s is of a history that is gone: it is deleted", name)
+                    self._store.delete(name)
+            raise
 
     def drop_old(self) -> int:
         """Delete all snapshots but the newest `KEPT`; how many there were."""
@@ -175,10 +196,17 @@ class Snapshots:
 
     def _forget(self, state: State) -> None:
         """Drop what another process has stored. It is measured first, to be found again: that may take long."""
-        if self._takes_long(state):
-            in_background(lambda: forget(_pieces(state)))
-        else:
+        if not self._takes_long(state):
             forget(_pieces(state))
+            return
+
+        def work() -> None:
+            try:
+                forget(_pieces(state))
+            except Exception:  # noqa: BLE001  (no caller waits for this thread)
+                _LOG.exception("rows behind entry %d stay in memory", state.seq)
+
+        in_background(work)
 
 
 def _pieces(state: State) -> list[IndexPage]:
