@@ -122,7 +122,7 @@ def test_old_snapshots_that_are_left_over_go(log):
     """Who stored the newest one died before it dropped the others."""
     for number in range(4):
         append(log, *range(5 * number, 5 * number + 5))
-        log.maintenance._snapshots.write()
+        log.maintenance._snapshots.write(lambda: None)
     assert len(listed(log, paths.SNAPSHOTS)) == 4
     maintained(log, only=["snapshot"])
     assert listed(log, paths.SNAPSHOTS) == [paths.snapshot(15), paths.snapshot(20)]
