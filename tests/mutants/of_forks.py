@@ -9,6 +9,7 @@ __all__ = ["MUTANTS"]
 _CLIENTS, _LOG = ("tests/clients/test_forks.py",), ("tests/log/test_forks.py",)
 _STORAGE, _IMPORTS = ("tests/storage/test_forks.py",), ("tests/test_imports.py",)
 _PRODUCER, _CONSUMER = "spark_eos/clients/producer/producer.py", "spark_eos/clients/consumer/consumer.py"
+_CONSUMER_BASE = "spark_eos/clients/consumer/base.py"
 _FORKS, _COMMIT, _PARTS = (
     "spark_eos/storage/forks.py",
     "spark_eos/log/commit/loop.py",
@@ -43,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-goes-on-with-the-consumer",
-        _CONSUMER,
+        _CONSUMER_BASE,
         "        self._check_process(call)\n        if self._closed:",
         "        if self._closed:",
         "a forked process reads and commits as the member of a group that its parent is",

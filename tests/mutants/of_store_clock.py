@@ -103,9 +103,9 @@ MUTANTS = (
     ),
     Mutant(
         "first-poll-only-looks",
-        "spark_eos/clients/consumer/consumer.py",
+        "spark_eos/clients/consumer/base.py",
         "        self._next_expire_overdue = -math.inf",
-        "        self._next_expire_overdue = self._log.clock.monotonic() + _EXPIRE_EVERY_S",
+        "        self._next_expire_overdue = self._log.clock.monotonic() + 1.0",
         "a consumer that polls once ends nothing",
         _OF_CALLS,
     ),

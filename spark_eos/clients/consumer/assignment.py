@@ -1,0 +1,218 @@
+"""Which partitions a consumer reads: subscribed to with its group, or assigned by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeAlias
+
+from spark_eos.clients.consumer.base import ConsumerBase
+from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
+from spark_eos.clients.consumer.partition_state import PartitionState
+from spark_eos.clients.consumer.subscriptions import Listener, Subscription
+from spark_eos.errors import IllegalStateError, InvalidRequestError
+from spark_eos.log.data.planner import partition_of
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["ConsumerAssignment"]
+
+OnPartitions: TypeAlias = Callable[[Any, list[TopicPartition]], object]
+"""A function of the consumer and the partitions."""
+
+
+class ConsumerAssignment(ConsumerBase):
+    """The calls that choose partitions."""
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | re.Pattern[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: object = None,
+        on_assign: OnPartitions | None = None,
+        on_revoke: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        """Share topics with the other members of ``group.id``. Replaces the previous subscription.
+
+        The next `poll` joins the group. ``poll``, `unsubscribe` and ``close`` call the listener. Without topics and
+        pattern, this call is `unsubscribe`.
+
+        Parameters
+        ----------
+        topics
+            Names of topics, which need not exist yet. A compiled pattern, or text that starts with ``^``, stands
+            for all topics whose whole name it matches, including topics created later.
+        pattern
+            One more pattern.
+        listener
+            An object with any of the methods ``on_partitions_assigned(partitions)``,
+            ``on_partitions_revoked(partitions)`` and ``on_partitions_lost(partitions)``: Kafka's
+            ConsumerRebalanceListener. Without the last one, lost partitions are reported as revoked.
+        on_assign, on_revoke, on_lost
+            Functions of the consumer and the list of partitions, as in confluent-kafka. Not together with
+            ``listener``.
+
+        Raises
+        ------
+        ConfigError
+            ``group.id`` is not set.
+        IllegalStateError
+            Partitions were assigned by `assign`, the consumer is closed, or a listener made this call.
+        InvalidRequestError
+            A pattern is not a regular expression, a name is empty, or both a listener and functions are given.
+
+        Examples
+        --------
+        >>> from spark_eos import Admin, Consumer
+        >>> Admin("memory://subscribe").create_topic("orders", partitions=2)
+        >>> with Consumer("memory://subscribe", {"group.id": "billing"}) as consumer:
+        ...     consumer.subscribe(["orders"])
+        ...     records = consumer.poll()
+        ...     sorted(str(at) for at in consumer.assignment())
+        ['orders-0', 'orders-1']
+
+        Notes
+        -----
+        The rebalance protocol: docs/design/0004-groups-and-expiry.md; KIP-429 (cooperative), KIP-345 (static members).
+        """
+        self._need_group("subscribe")
+        self._check_not_telling("subscribe")
+        calls = (on_assign, on_revoke, on_lost)
+        heard = Listener(*(None if call is None else partial(call, self) for call in calls))
+        if listener is not None:
+            if any(calls):
+                raise InvalidRequestError("give subscribe a listener or functions, not both")
+            heard = Listener.of(listener)
+        wanted = Subscription(topics, pattern, heard)
+        if not wanted:
+            self.unsubscribe()
+            return
+        if self._by_hand:
+            raise IllegalStateError(
+                "this consumer assigns its partitions itself: call unsubscribe before subscribe"
+            )
+        if self._rebalance is None:
+            self._rebalance = ConsumerCoordinator(self._log, self._settings, self._offsets, self._assigned)
+        self._rebalance.subscription = wanted
+
+    def subscription(self) -> set[str]:
+        """Return the subscribed topics.
+
+        Returns
+        -------
+        set of str
+            The names; for a pattern, the topics that matched at the last `poll`. Empty without a subscription.
+        """
+        return set() if self._rebalance is None else set(self._rebalance.subscription.topics(self._log.state))
+
+    def unsubscribe(self) -> None:
+        """Leave the group and read nothing. Also ends `assign`.
+
+        ``on_partitions_revoked`` is called before. A static member (``group.instance.id``) stays in the group: its
+        partitions go to others when its session has timed out, or to its successor at once (KIP-345).
+
+        Raises
+        ------
+        IllegalStateError
+            The consumer is closed, or a listener made this call.
+        """
+        self._check_open("unsubscribe")
+        self._check_not_telling("unsubscribe")
+        try:
+            if self._rebalance is not None:
+                self._rebalance.leave()
+        finally:
+            self._rebalance = None
+            self._by_hand = False
+            self._assigned.clear()
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others, without a group's rebalancing.
+
+        Partitions that were assigned before keep their positions.
+
+        Parameters
+        ----------
+        partitions
+            The partitions to read. An empty list ends the assignment.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
+        IllegalStateError
+            The consumer has subscribed, or is closed.
+
+        Examples
+        --------
+        >>> from spark_eos import Admin, Consumer, TopicPartition
+        >>> Admin("memory://assign").create_topic("orders")
+        >>> consumer = Consumer("memory://assign")
+        >>> consumer.assign([TopicPartition("orders", 0)])
+        >>> consumer.assignment()
+        {TopicPartition(topic='orders', partition=0)}
+        """
+        self._check_open("assign")
+        if self._rebalance is not None:
+            raise IllegalStateError(
+                "this consumer subscribes, its group assigns its partitions: call unsubscribe before assign"
+            )
+        wanted = [TopicPartition(*at) for at in partitions]
+        state = self._log.follow()
+        assigned = {}
+        for at in wanted:
+            topic = self._log.topic(at.topic)
+            partition_of(state, at)
+            known = self._assigned.get(at)
+            same = known is not None and known.topic.topic_id == topic.topic_id
+            if known is None or not same:
+                known = PartitionState(self._log, at, topic, self._isolation)
+            assigned[at] = known
+        self._offsets.auto_commit(now=True)
+        self._assigned.clear()
+        self._assigned.update(assigned)
+        self._by_hand = bool(assigned)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that this consumer reads now.
+
+        Returns
+        -------
+        set of TopicPartition
+            Assigned by hand, or by the group in the last `poll`.
+        """
+        return set(self._assigned)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Leave partitions out of `poll` until `resume`. They stay assigned.
+
+        Parameters
+        ----------
+        *partitions
+            Assigned partitions.
+
+        Raises
+        ------
+        IllegalStateError
+            A partition is not assigned to this consumer, or the consumer is closed.
+        """
+        for at in partitions:
+            self._one(at).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Read paused partitions again.
+
+        Parameters
+        ----------
+        *partitions
+            Assigned partitions.
+
+        Raises
+        ------
+        IllegalStateError
+            A partition is not assigned to this consumer, or the consumer is closed.
+        """
+        for at in partitions:
+            self._one(at).paused = False

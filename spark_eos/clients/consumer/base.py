@@ -1,0 +1,72 @@
+"""What all parts of the consumer share: the log, the settings, and the assigned partitions."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from spark_eos.clients.config import check_open_log, consumer_config, store_settings
+from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
+from spark_eos.clients.consumer.fetcher import Fetcher
+from spark_eos.clients.consumer.offset_manager import OffsetManager
+from spark_eos.clients.consumer.partition_state import PartitionState
+from spark_eos.errors import ConfigError, IllegalStateError
+from spark_eos.log.data.planner import Isolation
+from spark_eos.log.log import Log
+from spark_eos.log.poll_backoff import PollBackoff
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.storage.forks import OfOneProcess
+
+__all__ = ["ConsumerBase"]
+
+
+class ConsumerBase(OfOneProcess):
+    """The state of one consumer, and the checks that each call begins with."""
+
+    _instead = "make a Consumer of its own there, or start the process by spawn"
+
+    def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
+        super().__init__()
+        self._settings = consumer_config(config)
+        if isinstance(url, Log):
+            check_open_log(config)
+        self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(config))
+        if not self._settings["auto.maintenance.enable"]:
+            self._log = self._log.without_maintenance()
+        self._isolation = Isolation(self._settings["isolation.level"])
+        self._assigned: OrderedDict[TopicPartition, PartitionState] = OrderedDict()
+        """In the order in which they take their turns."""
+        self._offsets = OffsetManager(self._log, self._settings, self._assigned)
+        self._fetcher = Fetcher(self._log, self._offsets, self._assigned)
+        self._rebalance: ConsumerCoordinator | None = None
+        self._idle = PollBackoff(self._log.store)
+        self._by_hand = False
+        self._next_expire_overdue = -math.inf  # At once: this consumer may not stay for long.
+        self._closed = False
+
+    def _one(self, at: TopicPartition) -> PartitionState:
+        self._check_open()
+        assigned = self._assigned.get(TopicPartition(*at))
+        if assigned is None:
+            raise IllegalStateError(
+                f"{TopicPartition(*at)} is not assigned to this consumer: call assign first, or subscribe and poll"
+            )
+        return assigned
+
+    def _need_group(self, call: str) -> str:
+        self._check_open(call)
+        group: str | None = self._settings["group.id"]
+        if group is None:
+            raise ConfigError(f"{call} needs the setting group.id")
+        return group
+
+    def _check_open(self, call: str = "this call") -> None:
+        self._check_process(call)
+        if self._closed:
+            raise IllegalStateError("the consumer is closed")
+
+    def _check_not_telling(self, call: str) -> None:
+        if self._rebalance is not None:
+            self._rebalance.check_not_in_listener(call)

@@ -1,0 +1,112 @@
+"""The committed offsets of a consumer's group, and the consumer's membership in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from spark_eos.clients.consumer.base import ConsumerBase
+from spark_eos.clients.records import ConsumerGroupMetadata
+from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["ConsumerOffsets"]
+
+
+class ConsumerOffsets(ConsumerBase):
+    """The calls about committed offsets. They live in the log, for each group."""
+
+    def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Look up the committed offsets of the group.
+
+        With ``isolation.level=read_committed`` this call waits for open transactions that carry offsets of the group
+        for these partitions (KIP-447).
+
+        Parameters
+        ----------
+        partitions
+            The partitions to look at. They need not be assigned.
+
+        Returns
+        -------
+        dict of TopicPartition to OffsetAndMetadata or None
+            The next offset to read; None where nothing is committed.
+
+        Raises
+        ------
+        ConfigError
+            ``group.id`` is not set.
+        UnstableOffsetCommitError
+            Such a transaction was still open after ``default.api.timeout.ms``.
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
+        IllegalStateError
+            The consumer is closed.
+        """
+        self._need_group("committed")
+        return self._offsets.committed(TopicPartition(*at) for at in partitions)
+
+    def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+        """Commit offsets for the group. Returns when they are durable.
+
+        After `subscribe` the commit is made as a member of the group.
+
+        Parameters
+        ----------
+        offsets
+            The next offset to read, by partition: the offset of the last processed record plus one. None: the
+            positions of all assigned partitions.
+
+        Raises
+        ------
+        ConfigError
+            ``group.id`` is not set.
+        CommitFailedError
+            The group was rebalanced, or has members and this consumer is not one of them. Call `poll`, and go on
+            with the partitions that are assigned then.
+        CommitOutcomeUnknownError
+            The store did not answer. Call `commit` again.
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
+        InvalidRequestError
+            An offset is negative, or its metadata is longer than 4096 bytes.
+        IllegalStateError
+            The consumer is closed.
+
+        Examples
+        --------
+        >>> from spark_eos import Consumer, Producer, TopicPartition
+        >>> with Producer("memory://commit") as producer:
+        ...     future = producer.send("orders", b"first")
+        >>> settings = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        >>> with Consumer("memory://commit", settings) as consumer:
+        ...     consumer.subscribe(["orders"])
+        ...     values = [record.value for record in consumer.poll(1000)]
+        ...     consumer.commit()
+        ...     consumer.committed([TopicPartition("orders", 0)])
+        {TopicPartition(topic='orders', partition=0): OffsetAndMetadata(offset=1, metadata='')}
+        """
+        self._need_group("commit")
+        self._offsets.commit(offsets)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the group and this consumer's membership in it.
+
+        Returns
+        -------
+        ConsumerGroupMetadata
+            For `Producer.send_offsets_to_transaction`. Ask again for each transaction: a rebalance changes it.
+
+        Raises
+        ------
+        ConfigError
+            ``group.id`` is not set.
+        IllegalStateError
+            The consumer is closed.
+
+        Notes
+        -----
+        KIP-447: a transaction whose offsets come from an older generation of the group is refused.
+        """
+        group = self._need_group("group_metadata")
+        return ConsumerGroupMetadata(group) if self._rebalance is None else self._rebalance.metadata
