@@ -24,7 +24,7 @@ def test_the_first_commit_of_a_process_loads_nothing(name, tmp_path):
 def test_what_is_loaded_late_is_heard_of(tmp_path):
     """The watch itself: a module that the commit does need is missed."""
     code = (
-        "import sys; sys.argv = ['', 'idempotent', sys.argv[1]]; import spark_eos.clients.producer.producer as module;"
+        "import sys; sys.argv = ['', 'idempotent', sys.argv[1]]; import spark_eos.clients.producer.base as module;"
         f"module.ready_for_columns = lambda: None; import runpy; runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
     )
     ran = subprocess.run(

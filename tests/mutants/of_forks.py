@@ -9,7 +9,7 @@ __all__ = ["MUTANTS"]
 _CLIENTS, _LOG = ("tests/clients/test_forks.py",), ("tests/log/test_forks.py",)
 _STORAGE, _IMPORTS = ("tests/storage/test_forks.py",), ("tests/test_imports.py",)
 _PRODUCER, _CONSUMER = "spark_eos/clients/producer/producer.py", "spark_eos/clients/consumer/consumer.py"
-_CONSUMER_BASE = "spark_eos/clients/consumer/base.py"
+_PRODUCER_BASE, _CONSUMER_BASE = "spark_eos/clients/producer/base.py", "spark_eos/clients/consumer/base.py"
 _FORKS, _COMMIT, _PARTS = (
     "spark_eos/storage/forks.py",
     "spark_eos/log/commit/loop.py",
@@ -20,7 +20,7 @@ MUTANTS = (
     # -- clients ----------------------------------------------------------------------------------------
     Mutant(
         "a-child-goes-on-with-the-producer",
-        _PRODUCER,
+        _PRODUCER_BASE,
         "        self._lock = threading.RLock()\n        self._closed = True\n",
         "        self._lock = threading.RLock()\n",
         "children of a producer send records under its id and its sequence numbers",
@@ -199,7 +199,7 @@ MUTANTS = (
     ),
     Mutant(
         "the-first-commit-loads-pandas",
-        _PRODUCER,
+        _PRODUCER_BASE,
         "        ready_for_columns()\n",
         "",
         "the first commit of a process loads pandas while it leads all others",

@@ -8,7 +8,7 @@ __all__ = ["MUTANTS"]
 
 _TRANSACTIONS, _PRODUCER = (
     "spark_eos/clients/producer/transaction_manager.py",
-    "spark_eos/clients/producer/producer.py",
+    "spark_eos/clients/producer/base.py",
 )
 _ACCUMULATOR, _LISTED = (
     "spark_eos/clients/producer/accumulator.py",

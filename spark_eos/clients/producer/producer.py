@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
-from spark_eos.clients.config import PRODUCER, check_open_log, producer_config, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
-from spark_eos.clients.producer.sender import Sender
-from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
-from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
+from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transactional import ProducerTransactions
+from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.clients.validation import as_bytes, as_timestamp, check_headers
-from spark_eos.errors import (
-    ConfigError,
-    EosLogError,
-    IllegalStateError,
-    InvalidRecordError,
-    InvalidRequestError,
-    RecordTooLargeError,
-    UnknownTopicOrPartitionError,
-)
-from spark_eos.log.clock import Retry
-from spark_eos.log.compression import chosen
-from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
-from spark_eos.log.log import Log
-from spark_eos.log.topics import key_columns
-from spark_eos.log.warmup import ready_for_columns, ready_to_commit
-from spark_eos.protocol.actions import PartitionOffset
-from spark_eos.protocol.state import Topic
-from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
-from spark_eos.storage.forks import OfOneProcess, tell_in_child
-from spark_eos.storage.urls import absolute
+from spark_eos.errors import EosLogError, InvalidRecordError, InvalidRequestError, RecordTooLargeError
 
 __all__ = ["Producer"]
 
@@ -45,57 +23,46 @@ ROW_OVERHEAD_BYTES = 64
 
 _IN_TRANSACTION = ClientState.IN_TRANSACTION
 
-_KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 
+class Producer(ProducerTransactions):
+    """Writes records to topics, each exactly once.
 
-class Producer(OfOneProcess):
-    """Writes records. Safe to share between threads; transactions belong to the producer, not to a thread.
+    Without ``transactional.id``, a background thread sends the records, in order and without duplicates. With it,
+    records are sent between `begin_transaction` and `commit_transaction`, and readers see nothing before the commit.
+    ``buffer.memory`` bounds the records of one topic in memory; in a transaction the rest waits in staged files.
 
-    ``config`` has Kafka's keys (docs/reference/clients.md). Without ``transactional.id`` records are sent in the
-    background, in order and without duplicates; with it, between `begin_transaction` and
-    `commit_transaction`, and nothing is seen before the commit. Raises `ConfigError`.
+    Safe to share between threads. A transaction belongs to the producer, not to a thread. A producer belongs to the
+    process that made it: in a forked process each call raises `IllegalStateError`.
 
-    ``buffer.memory`` bounds the records of one topic that are held in memory; in a transaction the rest
-    waits in staged files. ``url`` may also be an open `Log`. Settings of an object store (docs/guide/stores)
-    are keys, too.
+    Parameters
+    ----------
+    url
+        The log: a path, a URL (``s3://bucket/path``, ``memory://name``, …), or an open `Log`. The log is created
+        with the first record if it is missing and ``auto.create.topics.enable`` is on.
+    config
+        Kafka's settings, and those of an object store (``s3.region``, …). All are in docs/reference/clients.md.
 
-    It belongs to the process that made it: a forked one gets `IllegalStateError`, and makes its own.
+    Raises
+    ------
+    ConfigError
+        A setting is unknown, malformed, or contradicts another one.
+
+    Examples
+    --------
+    >>> from spark_eos import Producer
+    >>> with Producer("memory://producer") as producer:
+    ...     future = producer.send("orders", b"two apples", key=b"anna")
+    >>> future.result()
+    RecordMetadata(topic='orders', partition=0, offset=0, timestamp_ms=..., count=1)
+
+    See Also
+    --------
+    Consumer : reads records.
+
+    Notes
+    -----
+    Idempotence and transactions: KIP-98; docs/design/0001-protocol.md.
     """
-
-    _instead = (
-        "make a Producer of its own there (with a transactional.id of its own), or start the process by spawn"
-    )
-
-    def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
-        super().__init__()
-        ready_to_commit()
-        ready_for_columns()
-        self._settings = producer_config(config)
-        self._store_settings = store_settings(config)
-        if isinstance(url, Log):
-            check_open_log(config)
-        self._url = url if isinstance(url, Log) else absolute(url)
-        self._opened: Log | None = url if isinstance(url, Log) else None
-        self._opening = threading.Lock()
-        self._lock = threading.RLock()
-        self._closed = self._closing = False
-        self._waiting = Accumulator()
-        self._batch_bytes: int = self._settings["batch.size"]
-        self._memory_bytes: int = self._settings["buffer.memory"]
-        self._partitioners: dict[tuple[str, int], Partitioner] = {}
-        spec = self._settings["partitioner.class"]
-        self._custom = None if spec is None else load_partitioner(spec)
-        self._transactions = (
-            TransactionManager(self._log, self._settings) if self._settings["transactional.id"] else None
-        )
-        self._sender = Sender(self._log, self._drain, self._settings)
-        tell_in_child(self)
-
-    def forked(self) -> None:
-        """See `spark_eos.storage.forks.Forked`: what waits, and the transaction, are the parent's."""
-        self._opening = threading.Lock()
-        self._lock = threading.RLock()
-        self._closed = True
 
     def __enter__(self) -> Producer:
         return self
@@ -104,8 +71,6 @@ class Producer(OfOneProcess):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    # -- Records ----------------------------------------------------------------------------------------
 
     def send(
         self,
@@ -116,13 +81,48 @@ class Producer(OfOneProcess):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Future[RecordMetadata]:
-        """Add a record; where it went is known when the future is done.
+        """Add a record. Returns before it is sent; blocks only while ``buffer.memory`` is full.
 
-        Text is stored as UTF-8. Without ``partition`` Kafka's hash of the key decides, without a key the
-        records of a batch stay together. In a transaction the future is done by `commit_transaction` (or
-        `flush`), so do not wait for it before. ``timestamp_ms`` is whole milliseconds since 1970, None the
-        time of the call. Raises `UnknownTopicOrPartitionError`, `InvalidRecordError` (`InvalidTimestampError`) or
-        `IllegalStateError`; other errors come with the future.
+        Parameters
+        ----------
+        topic
+            The name of the topic, created if it is missing and ``auto.create.topics.enable`` is on.
+        value
+            The value; text is stored as UTF-8. None is a tombstone.
+        key
+            The key; text is stored as UTF-8.
+        headers
+            Pairs of a name and bytes or None.
+        partition
+            The number of the partition, from 0. None: Kafka's hash of the key decides; without a key, the records of
+            a batch stay together.
+        timestamp_ms
+            Milliseconds since 1970 (UTC). None: the time of this call.
+
+        Returns
+        -------
+        Future of RecordMetadata
+            Done when the record is durable, or when it failed; then ``result()`` raises the error. In a transaction
+            it is done by `commit_transaction` or `flush`: do not wait for it before.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
+        InvalidRecordError
+            The value, key, a header or the timestamp has the wrong type, or the topic has a schema.
+        InvalidTimestampError
+            The topic does not allow this timestamp.
+        IllegalStateError
+            No transaction has begun, or the producer is closed.
+
+        Examples
+        --------
+        >>> from spark_eos import Producer
+        >>> with Producer("memory://send") as producer:
+        ...     future = producer.send("orders", "two apples", key="anna", headers=[("trace", b"7")])
+        >>> future.result().offset
+        0
         """
         if value is not None and not isinstance(value, bytes):
             value = as_bytes(value, "value")
@@ -163,11 +163,38 @@ class Producer(OfOneProcess):
     def send_arrow(
         self, topic: str, rows: pa.Table | pa.RecordBatch, partition: int | None = None
     ) -> Future[list[RecordMetadata]]:
-        """Add all rows of a table; the future tells, for each partition, the first offset and the count.
+        """Add all rows of an Arrow table.
 
-        Columns are ``key``, ``value``, ``headers``, ``timestamp`` and ``partition``, of which only
-        ``value`` has to be there, or those of the topic's schema. A missing topic is only created for
-        Kafka's columns. Raises as `send`, and `SchemaMismatchError`.
+        Parameters
+        ----------
+        topic
+            The name of the topic. A missing topic is created only if the columns are Kafka's.
+        rows
+            Columns ``key``, ``value``, ``headers``, ``timestamp`` and ``partition``, of which only ``value`` is
+            required; or the columns of the topic's schema.
+        partition
+            The partition of all rows, from 0. None: as `send`, for each row.
+
+        Returns
+        -------
+        Future of list of RecordMetadata
+            One for each partition that got rows: the offset of the first row, and the count. Done as in `send`.
+
+        Raises
+        ------
+        SchemaMismatchError
+            The columns do not fit the topic.
+        UnknownTopicOrPartitionError, InvalidRecordError, InvalidTimestampError, IllegalStateError
+            As `send`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from spark_eos import Producer
+        >>> with Producer("memory://send-arrow") as producer:
+        ...     future = producer.send_arrow("orders", pa.table({"value": [b"one", b"two"]}))
+        >>> [(sent.offset, sent.count) for sent in future.result()]
+        [(0, 2)]
         """
         with self._lock:
             gathered = self._gathered("send")
@@ -189,11 +216,20 @@ class Producer(OfOneProcess):
         return future
 
     def flush(self) -> None:
-        """Send what waits, and wait until it is there. Errors of records are in their futures.
+        """Send the records that wait, and return when they are durable or have failed.
 
-        In a transaction this opens it for all to see: read_uncommitted reads the records, the last stable
-        offset waits for the end. Errors are raised there; after `CommitOutcomeUnknownError` the
-        transaction can only be aborted.
+        Errors of records are in their futures. In a transaction, this call appends its records and offsets to the
+        log: from then on the transaction is open there, ``read_uncommitted`` readers see its records, and the last
+        stable offset waits for its end.
+
+        Raises
+        ------
+        CommitOutcomeUnknownError
+            In a transaction: the store did not answer. Only `abort_transaction` is allowed next.
+        ProducerFencedError
+            In a transaction: a newer producer has taken over ``transactional.id``. Close this one.
+        IllegalStateError
+            This process was forked from the one that made the producer.
         """
         self._check_process("flush")
         if self._transactions is None:
@@ -203,70 +239,11 @@ class Producer(OfOneProcess):
             if self._transactions.state is ClientState.IN_TRANSACTION:
                 self._transactions.flush()
 
-    # -- Transactions -----------------------------------------------------------------------------------
-
-    def init_transactions(self) -> None:
-        """Take ``transactional.id`` over: older producers of that id are fenced, their transaction aborted.
-
-        Once, before all else; again only after a `RetriableError`.
-        """
-        with self._lock:
-            self._need("init_transactions").init()
-
-    def begin_transaction(self) -> None:
-        """Begin a transaction."""
-        with self._lock:
-            self._need("begin_transaction").begin()
-
-    def send_offsets_to_transaction(
-        self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-        group_metadata: ConsumerGroupMetadata | str,
-    ) -> None:
-        """Commit positions of a consumer group (the next offsets to read) together with the transaction.
-
-        ``group_metadata`` is `Consumer.group_metadata()` of the consumer that read the records: a member that
-        lost its partitions meanwhile is refused (KIP-447). The bare name of a group will do for one without
-        members. Raises `ProducerFencedError`, `UnknownTopicOrPartitionError`, and `CommitFailedError`: abort,
-        and go on with what the consumer is assigned now.
-        """
-        if isinstance(group_metadata, str):
-            group_metadata = ConsumerGroupMetadata(group_metadata)
-        group = group_metadata.group_id
-        if not group:
-            raise ConfigError("send_offsets_to_transaction needs the id of a consumer group")
-        with self._lock:
-            transactions = self._need("send_offsets_to_transaction")
-            transactions.check("send_offsets_to_transaction")
-            log = self._log()
-            wanted = []
-            for at, value in offsets.items():
-                topic = log.topic(at[0])
-                offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
-                place = PartitionOffset(topic.name, topic.topic_id, at[1], *offset)
-                wanted.append(place)
-            transactions.add_offsets(group, group_metadata.membership, wanted)
-
-    def commit_transaction(self) -> None:
-        """Make records and offsets visible, all at once.
-
-        Raises `CommitOutcomeUnknownError` if the store did not answer: then only `commit_transaction` may
-        be called, and commits once. Errors with ``txn_requires_abort``: call `abort_transaction`.
-        Errors with ``fatal``: close the producer.
-        """
-        with self._lock:
-            self._need("commit_transaction").commit()
-            self._log().expire_overdue()
-
-    def abort_transaction(self) -> None:
-        """Nothing of the transaction will be seen by readers of committed data."""
-        with self._lock:
-            self._need("abort_transaction").abort()
-
     def close(self) -> None:
-        """Send what waits; abort the open transaction. An outcome that is unknown stays so.
+        """Send the records that wait, abort the open transaction, and end the background thread.
 
-        Does nothing in a forked process: all of it is the parent's.
+        A commit whose outcome is unknown stays so. In a forked process this call does nothing: the records and the
+        transaction are the parent's.
         """
         if self._is_foreign:
             return
@@ -285,102 +262,6 @@ class Producer(OfOneProcess):
             self._closing = False
 
     # -- Inside -----------------------------------------------------------------------------------------
-
-    def _log(self) -> Log:
-        with self._opening:
-            if self._opened is None:
-                assert not isinstance(self._url, Log)
-                block_ms = self._settings["max.block.ms"]
-                create = self._settings["auto.create.topics.enable"]
-                if block_ms == PRODUCER["max.block.ms"].default:
-                    self._opened = Log.shared(self._url, self._store_settings, create=create)
-                else:
-                    open_ = Log.open_or_create if create else Log.open
-                    self._opened = open_(
-                        self._url, retry=Retry(deadline_s=block_ms / 1000), settings=self._store_settings
-                    )
-            if self._opened.does_maintenance and not self._settings["auto.maintenance.enable"]:
-                self._opened = self._opened.without_maintenance()
-            return self._opened
-
-    def _need(self, call: str) -> TransactionManager:
-        if self._transactions is None:
-            no_transactions(call)
-        if self._closed:
-            self._check_process(call)
-            raise IllegalStateError(f"{call}: the producer is closed")
-        return self._transactions
-
-    def _gathered(self, call: str) -> Accumulator:
-        """What records are added to, if the call is allowed now."""
-        if self._closed:
-            self._check_process(call)
-            raise IllegalStateError(f"{call}: the producer is closed")
-        if self._transactions is None:
-            return self._waiting
-        self._transactions.check(call)
-        return self._transactions.pending
-
-    def _buffer(
-        self, gathered: Accumulator, name: str, partition: int | None, columns: set[str] | None = None
-    ) -> TopicBuffer:
-        """Where records of the topic gather; the topic is created if it is missing."""
-        buffer = gathered.buffers.get(name)
-        if buffer is None:
-            buffer = TopicBuffer(
-                self._log(),
-                self._topic(name, columns),
-                self._partitioner(name),
-                compression=chosen(self._settings["compression.type"], self._settings),
-                buffer_bytes=self._settings["buffer.memory"],
-                request_bytes=self._settings["max.request.size"],
-                keep=self._transactions is None,
-                is_stuck=self._is_stuck,
-            )
-            gathered.buffers[name] = buffer
-        if partition is not None and not 0 <= partition < buffer.topic.partitions:
-            newer = self._log().follow().topics.get(name)
-            same = newer is not None and newer.topic_id == buffer.topic.topic_id
-            if newer is None or not same or not 0 <= partition < newer.partitions:
-                raise UnknownTopicOrPartitionError(
-                    f"topic {name!r} has no partition {partition}: its partitions are 0 to "
-                    f"{buffer.topic.partitions - 1}"
-                )
-            try:
-                buffer.grow(newer)
-            except EosLogError as error:
-                if self._transactions is not None:
-                    raise self._transactions.cannot_stage(error) from error
-                raise
-        return buffer
-
-    def _topic(self, name: str, columns: set[str] | None) -> Topic:
-        create = self._settings["auto.create.topics.enable"]
-        foreign = (columns or set()) - _KAFKA_COLUMNS
-        if create and foreign and name not in self._log().follow().topics:
-            raise UnknownTopicOrPartitionError(
-                f"the log {self._log().url} has no topic {name!r}, and rows with the column {min(foreign)!r} "
-                "need one with a schema: create it with Admin.create_topic(name, schema=...)"
-            )
-        return self._log().ensure_topic(name, self._settings["num.partitions"], auto_create=create)
-
-    def _partitioner(self, name: str) -> Partitioner:
-        if self._custom is not None:
-            return self._custom
-        topic = self._log().topic(name)
-        known = self._partitioners.get((topic.topic_id, len(topic.schemas)))
-        if known is None:
-            known = DefaultPartitioner(
-                Sticky(int(self._log().clock.jitter() * (1 << 16)), self._settings["batch.size"]),
-                key_columns(topic),
-                None,
-            )
-            self._partitioners[topic.topic_id, len(topic.schemas)] = known
-        return known
-
-    def _drain(self) -> None:
-        with self._lock:
-            self._sender.taken, self._waiting = self._waiting, Accumulator()
 
     def _count(self, gathered: Accumulator, size: int) -> None:
         """Some bytes are about to be added: the sender hears of the first ones, and once there is a batch.
@@ -413,10 +294,3 @@ class Producer(OfOneProcess):
         future: Future[Any] = Future()
         future.set_exception(error)
         return future
-
-    def _is_stuck(self) -> bool:
-        """Whether a future can only be done by the caller's own commit or flush, or not at all."""
-        if self._is_foreign:
-            return True
-        transactions = self._transactions
-        return transactions is not None and transactions.state is ClientState.IN_TRANSACTION

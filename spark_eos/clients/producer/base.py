@@ -1,0 +1,168 @@
+"""What all parts of the producer share: the log, the settings, and the buffers in which records gather."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+
+from spark_eos.clients.config import PRODUCER, check_open_log, producer_config, store_settings
+from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
+from spark_eos.clients.producer.sender import Sender
+from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
+from spark_eos.errors import EosLogError, IllegalStateError, UnknownTopicOrPartitionError
+from spark_eos.log.clock import Retry
+from spark_eos.log.compression import chosen
+from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
+from spark_eos.log.log import Log
+from spark_eos.log.topics import key_columns
+from spark_eos.log.warmup import ready_for_columns, ready_to_commit
+from spark_eos.protocol.state import Topic
+from spark_eos.storage.forks import OfOneProcess, tell_in_child
+from spark_eos.storage.urls import absolute
+
+__all__ = ["ProducerBase"]
+
+_KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
+
+
+class ProducerBase(OfOneProcess):
+    """The state of one producer, and what finds the buffer for a record."""
+
+    _instead = (
+        "make a Producer of its own there (with a transactional.id of its own), or start the process by spawn"
+    )
+
+    def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
+        super().__init__()
+        ready_to_commit()
+        ready_for_columns()
+        self._settings = producer_config(config)
+        self._store_settings = store_settings(config)
+        if isinstance(url, Log):
+            check_open_log(config)
+        self._url = url if isinstance(url, Log) else absolute(url)
+        self._opened: Log | None = url if isinstance(url, Log) else None
+        self._opening = threading.Lock()
+        self._lock = threading.RLock()
+        self._closed = self._closing = False
+        self._waiting = Accumulator()
+        self._batch_bytes: int = self._settings["batch.size"]
+        self._memory_bytes: int = self._settings["buffer.memory"]
+        self._partitioners: dict[tuple[str, int], Partitioner] = {}
+        spec = self._settings["partitioner.class"]
+        self._custom = None if spec is None else load_partitioner(spec)
+        self._transactions = (
+            TransactionManager(self._log, self._settings) if self._settings["transactional.id"] else None
+        )
+        self._sender = Sender(self._log, self._drain, self._settings)
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """See `spark_eos.storage.forks.Forked`: what waits, and the transaction, are the parent's."""
+        self._opening = threading.Lock()
+        self._lock = threading.RLock()
+        self._closed = True
+
+    def _log(self) -> Log:
+        with self._opening:
+            if self._opened is None:
+                assert not isinstance(self._url, Log)
+                block_ms = self._settings["max.block.ms"]
+                create = self._settings["auto.create.topics.enable"]
+                if block_ms == PRODUCER["max.block.ms"].default:
+                    self._opened = Log.shared(self._url, self._store_settings, create=create)
+                else:
+                    open_ = Log.open_or_create if create else Log.open
+                    self._opened = open_(
+                        self._url, retry=Retry(deadline_s=block_ms / 1000), settings=self._store_settings
+                    )
+            if self._opened.does_maintenance and not self._settings["auto.maintenance.enable"]:
+                self._opened = self._opened.without_maintenance()
+            return self._opened
+
+    def _need(self, call: str) -> TransactionManager:
+        if self._transactions is None:
+            no_transactions(call)
+        if self._closed:
+            self._check_process(call)
+            raise IllegalStateError(f"{call}: the producer is closed")
+        return self._transactions
+
+    def _gathered(self, call: str) -> Accumulator:
+        """What records are added to, if the call is allowed now."""
+        if self._closed:
+            self._check_process(call)
+            raise IllegalStateError(f"{call}: the producer is closed")
+        if self._transactions is None:
+            return self._waiting
+        self._transactions.check(call)
+        return self._transactions.pending
+
+    def _buffer(
+        self, gathered: Accumulator, name: str, partition: int | None, columns: set[str] | None = None
+    ) -> TopicBuffer:
+        """Where records of the topic gather; the topic is created if it is missing."""
+        buffer = gathered.buffers.get(name)
+        if buffer is None:
+            buffer = TopicBuffer(
+                self._log(),
+                self._topic(name, columns),
+                self._partitioner(name),
+                compression=chosen(self._settings["compression.type"], self._settings),
+                buffer_bytes=self._settings["buffer.memory"],
+                request_bytes=self._settings["max.request.size"],
+                keep=self._transactions is None,
+                is_stuck=self._is_stuck,
+            )
+            gathered.buffers[name] = buffer
+        if partition is not None and not 0 <= partition < buffer.topic.partitions:
+            newer = self._log().follow().topics.get(name)
+            same = newer is not None and newer.topic_id == buffer.topic.topic_id
+            if newer is None or not same or not 0 <= partition < newer.partitions:
+                raise UnknownTopicOrPartitionError(
+                    f"topic {name!r} has no partition {partition}: its partitions are 0 to "
+                    f"{buffer.topic.partitions - 1}"
+                )
+            try:
+                buffer.grow(newer)
+            except EosLogError as error:
+                if self._transactions is not None:
+                    raise self._transactions.cannot_stage(error) from error
+                raise
+        return buffer
+
+    def _topic(self, name: str, columns: set[str] | None) -> Topic:
+        create = self._settings["auto.create.topics.enable"]
+        foreign = (columns or set()) - _KAFKA_COLUMNS
+        if create and foreign and name not in self._log().follow().topics:
+            raise UnknownTopicOrPartitionError(
+                f"the log {self._log().url} has no topic {name!r}, and rows with the column {min(foreign)!r} "
+                "need one with a schema: create it with Admin.create_topic(name, schema=...)"
+            )
+        return self._log().ensure_topic(name, self._settings["num.partitions"], auto_create=create)
+
+    def _partitioner(self, name: str) -> Partitioner:
+        if self._custom is not None:
+            return self._custom
+        topic = self._log().topic(name)
+        known = self._partitioners.get((topic.topic_id, len(topic.schemas)))
+        if known is None:
+            known = DefaultPartitioner(
+                Sticky(int(self._log().clock.jitter() * (1 << 16)), self._settings["batch.size"]),
+                key_columns(topic),
+                None,
+            )
+            self._partitioners[topic.topic_id, len(topic.schemas)] = known
+        return known
+
+    def _drain(self) -> None:
+        with self._lock:
+            self._sender.taken, self._waiting = self._waiting, Accumulator()
+
+    def _is_stuck(self) -> bool:
+        """Whether a future can only be done by the caller's own commit or flush, or not at all."""
+        if self._is_foreign:
+            return True
+        transactions = self._transactions
+        return transactions is not None and transactions.state is ClientState.IN_TRANSACTION
