@@ -29,9 +29,21 @@ Header = tuple[str, "bytes | None"]
 
 
 class RecordMetadata(NamedTuple):
-    """Where records went: ``count`` of them, at ``offset`` and the following ones.
+    """Where records went.
 
-    ``offset`` is -1 if the records are in the log but their place was not learned (a reply was lost).
+    Attributes
+    ----------
+    topic
+        The name of the topic.
+    partition
+        The number of the partition, from 0.
+    offset
+        The offset of the first record; the others follow. -1: the records are in the log, but a lost reply hid their
+        offsets.
+    timestamp_ms
+        The timestamp of the first record, in milliseconds since 1970 (UTC).
+    count
+        How many records: 1 for `Producer.send`.
     """
 
     topic: str
@@ -42,9 +54,24 @@ class RecordMetadata(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as it was read. In a topic with a schema ``value`` is the row as a dict, ``key`` is None.
+    """A record as it was read.
 
-    A ``value`` of None in a Kafka-shaped topic is a tombstone.
+    Attributes
+    ----------
+    topic
+        The name of the topic.
+    partition
+        The number of the partition, from 0.
+    offset
+        The offset of the record in its partition.
+    timestamp_ms
+        Milliseconds since 1970 (UTC).
+    key
+        The key; None in a topic with a schema.
+    value
+        Bytes, or None for a tombstone; in a topic with a schema, the row as a dict.
+    headers
+        Pairs of a name and bytes or None.
     """
 
     topic: str
@@ -57,16 +84,33 @@ class ConsumerRecord(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record that is not older than a time was asked for, and its own time (ms)."""
+    """The first record at or after a time (`Consumer.offsets_for_times`).
+
+    Attributes
+    ----------
+    offset
+        The offset of the record.
+    timestamp_ms
+        Its own timestamp, in milliseconds since 1970 (UTC).
+    """
 
     offset: int
     timestamp_ms: int
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """In whose name offsets are committed: a group, and the member that read up to them (KIP-447).
+    """A consumer group, and the member of it that has read the records (KIP-447).
 
-    ``generation_id`` is the one in which the member reads; -1 and no member id: the consumer has not subscribed.
+    Attributes
+    ----------
+    group_id
+        The setting ``group.id``.
+    generation_id
+        The generation of the group in which the member reads; -1: the consumer has not subscribed.
+    member_id
+        The id that the group gave the consumer; empty: the consumer has not subscribed.
+    group_instance_id
+        The setting ``group.instance.id`` of a static member (KIP-345).
     """
 
     group_id: str

@@ -38,7 +38,15 @@ before it was written by later ones. 1: entries of the schemas 1 to 4. 2: from s
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic, by the topic's name."""
+    """A partition of a topic.
+
+    Attributes
+    ----------
+    topic
+        The name of the topic.
+    partition
+        The number of the partition, from 0.
+    """
 
     topic: str
     partition: int
@@ -48,7 +56,15 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next one to read, and up to 4096 bytes of the committer's own text."""
+    """A committed offset of a group.
+
+    Attributes
+    ----------
+    offset
+        The next offset to read.
+    metadata
+        The committer's own text, up to 4096 bytes in UTF-8.
+    """
 
     offset: int
     metadata: str = ""

@@ -28,8 +28,10 @@ def prepare_thread(session: SparkSession | None = None) -> None:
     and a thread that Python has started has none: ``start()`` and ``save()`` fail there with DATA_SOURCE_NOT_FOUND. So
     they do in a whole session if its one look-up of Python data sources failed; hence the source is registered, too.
 
-    Args:
-        session: the one to be used; by default that of the thread, or else the program's.
+    Parameters
+    ----------
+    session
+        The session to use. None: that of the thread, or else the program's.
     """
     from spark_eos.spark.datasource import EosLogDataSource
 
@@ -40,19 +42,33 @@ def prepare_thread(session: SparkSession | None = None) -> None:
 
 
 def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> StreamingQuery:
-    """Start a streaming query, from any thread, and again if Spark gave up on the Python process of a source.
+    """Start a streaming query from any thread, and start it again if Spark gave up on the Python process of a source.
 
-    Spark allows that process ten seconds to start, and has no setting for it (``PythonWorkerFactory``). Where the
-    processor is busy, most of all when several queries start at once, the query then ends with "Python worker failed
-    to connect back", before it has read anything: starting it again is always right.
+    Spark allows that process ten seconds to start, and has no setting for it (``PythonWorkerFactory``). On a busy
+    machine, most of all when several queries start at once, the query then ends with "Python worker failed to connect
+    back". It has read nothing by then, so starting it again is always right. Each failed try is logged as a warning.
 
-    Args:
-        start: starts the query: ``lambda: writer.start(url)``.
-        tries: how often at most.
+    Parameters
+    ----------
+    start
+        Starts the query. Called once for each try.
+    tries
+        The most tries.
 
-    Returns:
-        The query once its sources are there, or as it ended; why it ended is told by its ``awaitTermination``, as
-        ever. Every try in vain is logged as a warning.
+    Returns
+    -------
+    pyspark.sql.streaming.StreamingQuery
+        The query when its sources have started, or when it has ended; its ``awaitTermination`` raises why it ended.
+
+    Examples
+    --------
+    >>> from spark_eos import start_query
+    >>> rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
+    >>> writer = rows.writeStream.format("eoslog").option("checkpointLocation", folder + "/checkpoint")
+    >>> query = start_query(lambda: writer.option("topic", "numbers").start(folder + "/log"))
+    >>> query.isActive
+    True
+    >>> query.stop()
     """
     for _ in range(tries - 1):
         query = _found(start)

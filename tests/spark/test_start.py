@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from spark_eos.spark import start
 from spark_eos.spark.start import start_query
 
 COPY = Path(__file__).parent / "drivers" / "copy_topic.py"
@@ -80,3 +82,9 @@ def test_what_is_not_of_the_start_is_left_to_the_caller_and_tries_are_bounded(ot
     query = start_query(start, tries=3)
     assert query is made[0 if others else 2]
     assert not query.was_awaited
+
+
+def test_the_example_of_the_docstring_runs(spark, tmp_path):
+    done = doctest.testmod(start, extraglobs={"spark": spark, "folder": str(tmp_path)})
+    assert done.attempted > 0
+    assert done.failed == 0

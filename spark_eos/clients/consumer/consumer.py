@@ -164,9 +164,10 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
 
         Examples
         --------
+        >>> import pyarrow as pa
         >>> from spark_eos import Consumer, Producer, TopicPartition
         >>> with Producer("memory://poll-arrow") as producer:
-        ...     futures = [producer.send("orders", b"%d" % number) for number in range(3)]
+        ...     future = producer.send_arrow("orders", pa.table({"value": [b"0", b"1", b"2"]}))
         >>> consumer = Consumer("memory://poll-arrow", {"auto.offset.reset": "earliest"})
         >>> consumer.assign([TopicPartition("orders", 0)])
         >>> consumer.poll_arrow().column("value").to_pylist()

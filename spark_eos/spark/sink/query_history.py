@@ -32,9 +32,34 @@ def keeps_state(
 
 
 def require_own_log(location: str, path: str, settings: Settings = NO_SETTINGS) -> None:
-    """Raise `CheckpointMismatchError` if micro-batches of this checkpoint were committed, but not in the log ``path``.
+    """Check that a query with this checkpoint has written to this log before, or has written nothing.
 
-    The sink finds that out at its first commit, which does not come where there is nothing new to read.
+    The sink checks the same at its first commit, which does not come while there is nothing new to read. Call this
+    function before the query starts, to be warned at once.
+
+    Parameters
+    ----------
+    location
+        The ``checkpointLocation`` of the query: a folder or a URL.
+    path
+        The log: a path or a URL.
+    settings
+        Settings of an object store (``s3.region``, …), as `spark_eos.storage.Settings`.
+
+    Raises
+    ------
+    CheckpointMismatchError
+        Micro-batches of this checkpoint were committed, but not to this log. Use the log that the query wrote to, or a
+        new checkpoint.
+
+    Examples
+    --------
+    >>> from spark_eos import require_own_log
+    >>> require_own_log("/tmp/a-new-checkpoint", "memory://orders")
+
+    Notes
+    -----
+    Checkpoints and the log: docs/design/0003-spark.md.
     """
     checkpoint = Checkpoint(location, settings)
     if not checkpoint.begun():
