@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.config.isolation import Isolation
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.options import parse_source

@@ -12,7 +12,8 @@ import duckdb
 import pyarrow as pa
 from immutables import Map
 
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.config.isolation import Isolation
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.state import State

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS = {
     "errors": 0,
+    "config": 0,
     "storage": 1,
     "protocol": 2,
     "log": 3,
@@ -22,8 +23,11 @@ FLOORS = {
 }
 """The parts with a floor; each may import those of its own floor and below, but for FORBIDDEN."""
 
-FORBIDDEN = {"protocol": {"storage"}, "spark": {"storage"}}
-"""Parts below that are none of this part's business: the protocol does no I/O, Spark sees the log alone."""
+FORBIDDEN = {"errors": {"config"}, "protocol": {"storage"}, "spark": {"storage"}}
+"""Parts that are none of this part's business: the protocol does no I/O, Spark sees the log alone."""
+
+PURE_PARTS = {"config": "config is pure", "protocol": "the protocol is pure"}
+"""Parts that have no I/O, no clock and no randomness."""
 
 OUTSIDE = {"testing", "__init__", "__main__", "pyspark_eoslog"}
 """Parts without a floor: no part with one may import them. Only the shim and the testing tools, which run the
@@ -32,11 +36,13 @@ real source and sink without Spark, may import Spark's part."""
 ABOVE_SPARK = {"testing", "pyspark_eoslog"}
 
 PURE = {
-    *("__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "hashlib", "heapq"),
+    *("__future__", "abc", "bisect", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib"),
+    "heapq",
+    "urllib.parse",
     *("itertools", "io", "json", "math", "operator", "re", "struct", "types", "typing", "weakref", "zlib"),
     *("fastavro", "google_crc32c", "immutables", "numpy", "pyarrow", "typing_extensions"),
 }
-"""All that the protocol may import from outside of the package: nothing that has I/O, a clock or randomness
+"""All that a pure part may import from outside of the package: nothing that has I/O, a clock or randomness
 as its business. `open` and `print` are refused by name, of `io` and of Arrow's readers what opens files."""
 
 IMPURE_NAMES = {"open", "print", "input", "exec", "eval", "FileIO", "open_code", "OSFile", "memory_map"}
@@ -57,8 +63,8 @@ def violations(files: Mapping[str, str]) -> list[str]:
             reason = refusal(part, module)
             if reason:
                 found.append(f"{path}:{line}: imports {module}: {reason}")
-        if part == "protocol" and path not in MADE_OF_SOURCE:
-            found += [f"{path}:{line}: uses {name}: the protocol is pure" for line, name in impure_uses(tree)]
+        if part in PURE_PARTS and path not in MADE_OF_SOURCE:
+            found += [f"{path}:{line}: uses {name}: {PURE_PARTS[part]}" for line, name in impure_uses(tree)]
     return found
 
 
@@ -68,7 +74,7 @@ def refusal(part: str, module: str) -> str | None:
     if top in {"pyspark", "py4j"} and part not in {"spark", *ABOVE_SPARK}:
         return "only the Spark floor knows Spark"
     if top not in {"spark_eos", "pyspark_eoslog"}:
-        return "the protocol is pure" if part == "protocol" and top not in PURE else None
+        return PURE_PARTS.get(part) if not PURE & {top, module} else None
     return refusal_inside(part, part_of(module))
 
 
@@ -160,6 +166,8 @@ def test_every_floor_is_looked_at():
             "import os\nimport pyarrow\nfrom spark_eos.errors import StorageError",
         ),
         ("spark_eos/storage/memory.py", "from .store import Store"),
+        ("spark_eos/config/store.py", "from urllib.parse import urlsplit\nfrom spark_eos import errors"),
+        ("spark_eos/protocol/rules/settings.py", "from spark_eos.config.log import LOG"),
         (
             "spark_eos/protocol/state.py",
             "from io import BytesIO\nfrom .types import x\nfrom spark_eos import errors",
@@ -211,6 +219,9 @@ def test_what_is_allowed(path, source):
         ),
         ("spark_eos/spark/sink/sink.py", "from spark_eos import storage", "none of spark's business"),
         ("spark_eos/errors.py", "from spark_eos.storage import Store", "higher floor"),
+        ("spark_eos/errors.py", "from spark_eos.config.option import Option", "none of errors's business"),
+        ("spark_eos/config/store.py", "from spark_eos.storage.settings import Settings", "higher floor"),
+        ("spark_eos/config/consumer.py", "from ..protocol import assignors", "higher floor"),
         # The front, the testing tools and the shim are for others.
         ("spark_eos/log/commit/tail.py", "from spark_eos import Producer", "front"),
         ("spark_eos/log/commit/tail.py", "import spark_eos", "front"),
@@ -237,6 +248,9 @@ def test_what_is_allowed(path, source):
             )
         ),
         ("spark_eos/protocol/x.py", "from os import urandom", "pure"),
+        ("spark_eos/config/x.py", "import os", "config is pure"),
+        ("spark_eos/config/x.py", "import urllib.request", "config is pure"),
+        ("spark_eos/config/x.py", "open('f')", "config is pure"),
         ("spark_eos/protocol/x.py", "from io import FileIO", "pure"),
         ("spark_eos/protocol/x.py", "open('f')", "uses open"),
         ("spark_eos/protocol/x.py", "import io\nio.open('f')", "uses open"),

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Producer
-from spark_eos.clients.config import CONSUMER, PRODUCER
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
+from spark_eos.config.consumer import CONSUMER
+from spark_eos.config.producer import PRODUCER
 from spark_eos.errors import (
     ConfigError,
     IllegalStateError,

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
     CorruptRecordError,
     DivergedLogError,
@@ -26,7 +27,7 @@ from spark_eos.log.commit.loop import Committed, Committer, Propose
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.commit.timekeeping import Timekeeper
 from spark_eos.log.components import Components
-from spark_eos.log.data.planner import Fetch, Isolation
+from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, offset_for_time, read
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
 from spark_eos.log.data.writer import SegmentWriter

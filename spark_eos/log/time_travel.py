@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import NamedTuple
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
     CorruptRecordError,
     InvalidRequestError,
@@ -18,7 +19,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log import paths
-from spark_eos.log.data.planner import Fetch, Isolation, partition_of, plan
+from spark_eos.log.data.planner import Fetch, partition_of, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry

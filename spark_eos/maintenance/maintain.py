@@ -6,10 +6,10 @@ beside readers and writers.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from spark_eos.config.nearest import suggestion
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
 from spark_eos.log.commit.timekeeping import MEND, is_ahead
 from spark_eos.log.log import Log
@@ -48,9 +48,7 @@ def check_steps(chosen: Iterable[str]) -> tuple[str, ...]:
     """The steps in their order. Raises `ConfigError` for an unknown one."""
     wanted = set(chosen)
     for name in sorted(wanted - {*STEPS}):
-        near = difflib.get_close_matches(name, STEPS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(STEPS)}"
-        raise ConfigError(f"unknown step {name!r} of maintenance; {hint}")
+        raise ConfigError(f"unknown step {name!r} of maintenance; {suggestion(name, STEPS)}")
     return tuple(name for name in STEPS if name in wanted)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError
 from spark_eos.log.compression import LEVELS, chosen, level_setting
 from spark_eos.log.stores import NO_SETTINGS, Settings, settings_of, split_settings
@@ -59,7 +60,7 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     include_headers: bool = False
     include_metadata: bool = False
-    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    isolation_level: Isolation = Isolation.READ_COMMITTED
     group_id: str | None = None
     version_as_of: int | None = None
     timestamp_as_of_ms: int | None = None
@@ -142,7 +143,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
     version, moment = given.integer("versionAsOf", lowest=0), _moment(given)
     if version is not None and moment is not None:
         raise ConfigError("options versionAsOf and timestampAsOf contradict each other; keep one of them")
-    isolation = given.choice("isolation.level", ("read_committed", "read_uncommitted"))
+    isolation = given.choice("isolation.level", tuple(level.value for level in Isolation))
     return replace(
         selection,
         starting=starting,
@@ -151,7 +152,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         max_offsets_per_trigger=given.integer("maxOffsetsPerTrigger"),
         min_partitions=given.integer("minPartitions", highest=_MAX_INT32),
         max_records_per_partition=given.integer("maxRecordsPerPartition"),
-        isolation_level="read_uncommitted" if isolation == "read_uncommitted" else "read_committed",
+        isolation_level=Isolation(isolation or "read_committed"),
         group_id=group_id,
         version_as_of=version,
         timestamp_as_of_ms=moment,

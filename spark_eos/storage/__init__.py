@@ -10,7 +10,7 @@ from spark_eos.storage.object_names import PROBES
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.probe import probe
 from spark_eos.storage.registry import register_store
-from spark_eos.storage.settings import NO_SETTINGS, Settings, is_setting, split_settings
+from spark_eos.storage.settings import NO_SETTINGS, Settings, split_settings
 from spark_eos.storage.store import Data, ObjectInfo, Readable, Store, Upload
 from spark_eos.storage.urls import is_object_store, open_store, settings_of, shared_store
 
@@ -26,7 +26,6 @@ __all__ = [
     "Store",
     "Upload",
     "is_object_store",
-    "is_setting",
     "open_store",
     "probe",
     "register_store",

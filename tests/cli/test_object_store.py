@@ -6,7 +6,9 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
-from spark_eos.clients.config import consumer_config, producer_config, store_settings
+from spark_eos.clients.opening import store_settings
+from spark_eos.config.consumer import consumer_config
+from spark_eos.config.producer import producer_config
 from spark_eos.errors import ConfigError
 from spark_eos.testing.object_server import ObjectServer, serving
 
@@ -48,7 +50,7 @@ def test_commands_take_a_file_of_settings(command, config, capsys):
     [
         ("gcs.service.hosts=x", "did you mean gcs.service.host"),
         ("just words", "line 1"),
-        ("x=1", "unknown setting 'x'"),
+        ("x=1", "unknown object store setting 'x'"),
     ],
 )
 def test_files_that_are_none(text, words, tmp_path, capsys):
@@ -75,7 +77,7 @@ def test_clients_take_settings(settings):
 def test_clients_refuse_what_is_no_setting():
     with pytest.raises(ConfigError, match=r"did you mean gcs\.oauth2\.token"):
         Producer(URL, {"gcs.oauth.token": "x"})
-    with pytest.raises(ConfigError, match=r"unknown setting 'client\.id'"):
+    with pytest.raises(ConfigError, match=r"unknown object store setting 'client\.id'"):
         Admin(URL, {"client.id": "x"})
     with pytest.raises(ConfigError, match="is none of s3://bucket/log"):
         Consumer("s3://bucket/log", {"gcs.oauth2.token": "x"})

@@ -861,7 +861,7 @@ def test_values_are_bytes_or_text(url, bad):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"transactionalid": "x"}, "'transactional.id'"),
+        ({"transactionalid": "x"}, "did you mean transactional.id"),
         ({"acks": "1"}, "always all"),
         ({"acks": 0}, "always all"),
         ({"retries": 0}, "retries"),
@@ -876,7 +876,7 @@ def test_values_are_bytes_or_text(url, bad):
         ({"delivery.timeout.ms": 1, "linger.ms": 2}, "shorter than linger.ms"),
         ({"linger.ms": "soon"}, "whole number"),
         ({"linger.ms": True}, "whole number"),
-        ({"transactional.id": ""}, "not empty"),
+        ({"transactional.id": ""}, "transactional.id is empty"),
         ({"partitioner.class": "nowhere:x"}, "nowhere"),
     ],
 )

@@ -12,8 +12,8 @@ import time
 import pytest
 
 from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ProducerFencedError, UnstableOffsetCommitError
-from spark_eos.log.data.planner import Isolation
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.protocol.state import TransactionState

@@ -13,10 +13,11 @@ from unittest import mock
 from spark_eos import Consumer
 from spark_eos.clients.consumer import heartbeat
 from spark_eos.clients.producer import sender
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableError
 from spark_eos.log.clock import Retry
 from spark_eos.log.data import prefetch
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.config.isolation import Isolation
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.index import Kind

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ObjectExistsError, StoreUnavailableError
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition

@@ -9,9 +9,10 @@ import threading
 import pyarrow as pa
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import StoreUnavailableError
 from spark_eos.log import paths
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots import snapshots
 from spark_eos.log.snapshots.snapshots import newest_snapshot

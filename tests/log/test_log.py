@@ -7,6 +7,7 @@ import shutil
 import pyarrow as pa
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
     CorruptRecordError,
     LogExistsError,
@@ -17,7 +18,7 @@ from spark_eos.errors import (
     UnsupportedStoreError,
 )
 from spark_eos.log import paths
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition

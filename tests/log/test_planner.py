@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from spark_eos.log.data.planner import Isolation, end_offset, partition_of, plan
+from spark_eos.config.isolation import Isolation
+from spark_eos.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from spark_eos.log.data.planner import end_offset, partition_of, plan
 from spark_eos.protocol.actions import (
     AdvanceLogStart,
     AppendBatches,
@@ -115,9 +116,3 @@ def test_what_is_not_there_is_refused():
         plan(state, TopicPartition("t", 2), 0, 0, COMMITTED)
     with pytest.raises(UnknownTopicOrPartitionError, match="'u'"):
         plan(state, TopicPartition("u", 0), 0, 0, COMMITTED)
-
-
-def test_isolation_levels_by_name():
-    assert [Isolation.parse(level.value) for level in Isolation] == list(Isolation)
-    with pytest.raises(ConfigError, match="'serializable'"):
-        Isolation.parse("serializable")

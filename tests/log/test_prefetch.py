@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log.data import prefetch
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.log.data.planner import plan
 from spark_eos.log.data.prefetch import prefetch_batches
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     CorruptRecordError,
@@ -20,7 +21,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import InvalidRequestError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.history import Span, changes, transactions
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import as_of, earliest, entry_at_time, iso, plan_as_of, state_at, time_ms

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.log.clock import Retry
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches, EndTransaction, InitProducer
 from spark_eos.protocol.index import Index

@@ -241,7 +241,7 @@ def test_unknown_steps():
     assert check_steps(["vacuum", "snapshot", "vacuum"]) == ("snapshot", "vacuum")
     with pytest.raises(ConfigError, match="did you mean vacuum"):
         check_steps(["vacum"])
-    with pytest.raises(ConfigError, match="there are snapshot, retire"):
+    with pytest.raises(ConfigError, match="known are snapshot, retire"):
         check_steps(["everything"])
 
 

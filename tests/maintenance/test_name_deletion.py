@@ -5,11 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CommitOutcomeUnknownError, ConfigError, NotALogError
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit import tail
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.name_deletion import LEAST_S, RetiredNames

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.log.clock import Retry
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterTopic, AppendBatches, ReplaceSegments
 from spark_eos.protocol.encoding.index_pages import checksum

@@ -10,8 +10,9 @@ from random import Random
 
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, InvalidRequestError
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
     CorruptRecordError,
     EosLogError,
@@ -15,7 +16,7 @@ from spark_eos.errors import (
     StagedFileExpiredError,
     UnsupportedVersionError,
 )
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding import index_pages, snapshot_partitions, snapshot_schema
 from spark_eos.protocol.encoding.entries import encode_entry

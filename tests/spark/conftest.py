@@ -17,9 +17,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError
 from spark_eos.log import log as log_module
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.optionkeys import SPELLINGS
@@ -34,7 +35,7 @@ def spelt(options):
 
 def test_defaults_of_a_stream():
     assert stream() == SourceOptions(path="/log", subscribe=("flights",), starting=OffsetSpec("latest"))
-    assert stream().isolation_level == "read_committed"
+    assert stream().isolation_level is Isolation.READ_COMMITTED
     assert stream().fail_on_data_loss
 
 
@@ -71,7 +72,7 @@ def test_every_source_option_is_read():
         max_records_per_partition=7,
         include_headers=True,
         include_metadata=True,
-        isolation_level="read_uncommitted",
+        isolation_level=Isolation.READ_UNCOMMITTED,
         group_id="g",
     )
 

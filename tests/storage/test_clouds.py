@@ -7,12 +7,12 @@ import pickle
 
 import pytest
 
+from spark_eos.config.store import STORE
 from spark_eos.errors import ConfigError, UnsupportedStoreError
 from spark_eos.storage import NO_SETTINGS, Settings, open_store, shared_store, split_settings
 from spark_eos.storage.objects.aws_profile import read_profile
 from spark_eos.storage.objects.clients import connect, parse_location
 from spark_eos.storage.objects.store import ObjectStore
-from spark_eos.storage.settings import SETTINGS
 
 SECRET = "kept-from-everybody"
 KEYS = {"s3.access-key-id": "AKID", "s3.secret-access-key": SECRET}
@@ -162,7 +162,7 @@ def test_settings_are_values():
 
 
 def test_secrets_are_not_shown():
-    for name, setting in SETTINGS.items():
+    for name, setting in STORE.items():
         value = f"http://user:{SECRET}@proxy:1" if name.endswith("proxy-uri") else SECRET
         if setting.is_secret:
             settings = Settings({name: value})
@@ -183,7 +183,7 @@ def test_secrets_are_not_shown():
     with pytest.raises(ConfigError) as caught:
         Settings({"s3.proxy-uri": SECRET})
     assert SECRET not in str(caught.value)
-    secrets = [name for name, setting in SETTINGS.items() if setting.is_secret]
+    secrets = [name for name, setting in STORE.items() if setting.is_secret]
     assert {"s3.secret-access-key", "adls.account-key", "adls.sas-token", "gcs.oauth2.token"} <= set(secrets)
     assert all(any(word in name for word in ("secret", "token", "key", "proxy")) for name in secrets)
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     EosLogError,
@@ -31,7 +32,7 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.log.clock import Retry
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches, CreateTopic
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition

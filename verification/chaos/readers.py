@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from spark_eos import Consumer, TopicPartition
-from spark_eos.log.data.planner import Isolation, plan
+from spark_eos.config.isolation import Isolation
+from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import Partition, State
 from spark_eos.testing.history import Event, Poll, Recorder

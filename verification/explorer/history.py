@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError
 from spark_eos.log import paths
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import decode_entry

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from spark_eos.clients.consumer.consumer import Consumer
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableError
-from spark_eos.log.data.planner import Isolation, end_offset, plan
+from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log import paths
-from spark_eos.log.data.planner import Fetch, Isolation, end_offset, plan
+from spark_eos.log.data.planner import Fetch, end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol import actions as a

@@ -8,7 +8,7 @@ from typing import Any
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.records import ConsumerRecord
 from spark_eos.errors import RetriableError
-from spark_eos.log.data.planner import Isolation, end_offset, partition_of
+from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Isolation as Level
@@ -52,7 +52,7 @@ def _polls(
     for record in records:
         at = TopicPartition(record.topic, record.partition)
         found.setdefault(at, []).append((record.offset, record.value.decode()))
-    isolation = Isolation(consumer._settings["isolation.level"])  # noqa: SLF001
+    isolation = consumer._settings["isolation.level"]  # noqa: SLF001
     polls = []
     for at in sorted(consumer.assignment()):
         position = consumer._assigned[at].position  # noqa: SLF001  (to ask for it would look at the log anew)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from spark_eos.clients.config import check_open_log
+from spark_eos.clients.opening import check_open_log
 from spark_eos.log.log import Log
 from spark_eos.log.stores import Settings
 from spark_eos.protocol.actions import PartitionOffset

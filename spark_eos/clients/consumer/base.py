@@ -7,13 +7,14 @@ import os
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from spark_eos.clients.config import check_open_log, consumer_config, store_settings
 from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.fetcher import Fetcher
 from spark_eos.clients.consumer.offset_manager import OffsetManager
 from spark_eos.clients.consumer.partition_state import PartitionState
+from spark_eos.clients.opening import check_open_log, store_settings
+from spark_eos.config.consumer import consumer_config
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, IllegalStateError
-from spark_eos.log.data.planner import Isolation
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import TopicPartition
@@ -35,7 +36,7 @@ class ConsumerBase(OfOneProcess):
         self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(config))
         if not self._settings["auto.maintenance.enable"]:
             self._log = self._log.without_maintenance()
-        self._isolation = Isolation(self._settings["isolation.level"])
+        self._isolation: Isolation = self._settings["isolation.level"]
         self._assigned: OrderedDict[TopicPartition, PartitionState] = OrderedDict()
         """In the order in which they take their turns."""
         self._offsets = OffsetManager(self._log, self._settings, self._assigned)

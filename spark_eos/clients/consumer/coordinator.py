@@ -14,8 +14,8 @@ from spark_eos.clients.consumer.offset_manager import OffsetManager
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Callback, Subscription
 from spark_eos.clients.records import ConsumerGroupMetadata
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, IllegalGenerationError, IllegalStateError, UnknownMemberIdError
-from spark_eos.log.data.planner import Isolation
 from spark_eos.log.log import Log
 from spark_eos.protocol.assignors import EAGER
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
@@ -44,7 +44,7 @@ class ConsumerCoordinator:
         self.subscription = Subscription(())
         self.beats = Heartbeats(log, settings)
         self._log = log
-        self._isolation = Isolation(settings["isolation.level"])
+        self._isolation: Isolation = settings["isolation.level"]
         self._member = GroupMember(log, settings)
         self._thread: HeartbeatThread | None = None
         self._offsets = offsets

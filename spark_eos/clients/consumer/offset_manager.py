@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spark_eos.clients.config import BY_DURATION
 from spark_eos.clients.consumer.group import GroupMember
 from spark_eos.clients.consumer.partition_state import PartitionState
-from spark_eos.clients.durations import parse_duration_ms
+from spark_eos.config.consumer import OffsetReset
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
-from spark_eos.log.data.planner import Isolation, end_offset, partition_of
+from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
@@ -38,7 +38,8 @@ class OffsetManager:
         self._settings = settings
         self._assigned = assigned
         self._group: str | None = settings["group.id"]
-        self._isolation = Isolation(settings["isolation.level"])
+        self._reset: OffsetReset = settings["auto.offset.reset"]
+        self._isolation: Isolation = settings["isolation.level"]
         self._committed: dict[TopicPartition, int] = {}
         self._interval_s: float = settings["auto.commit.interval.ms"] / 1000
         self._next_commit = log.clock.monotonic() + self._interval_s
@@ -125,17 +126,16 @@ class OffsetManager:
     @property
     def resets(self) -> bool:
         """Whether ``auto.offset.reset`` says where to go on."""
-        return bool(self._settings["auto.offset.reset"] != "none")
+        return self._reset.strategy != "none"
 
     def reset_offset(self, at: TopicPartition, state: State) -> int:
         """Where ``auto.offset.reset`` puts a position: start, end, or so long ago (KIP-1106)."""
         partition = partition_of(state, at)
-        reset: str = self._settings["auto.offset.reset"]
-        if reset == "earliest":
+        if self._reset.strategy == "earliest":
             return partition.start
-        if reset.startswith(BY_DURATION):
-            ago_ms = parse_duration_ms("auto.offset.reset", reset.removeprefix(BY_DURATION))
-            found = self._log.offset_for_time(at, self._log.clock.now_ms() - ago_ms, self._isolation)
+        if self._reset.strategy == "by_duration":
+            since_ms = self._log.clock.now_ms() - self._reset.ago_ms
+            found = self._log.offset_for_time(at, since_ms, self._isolation)
             if found is not None:
                 return found[0]
         return end_offset(partition, self._isolation)

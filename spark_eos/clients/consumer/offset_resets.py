@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
-from spark_eos.clients.durations import parse_duration_ms
+from spark_eos.config.durations import parse_duration_ms
+from spark_eos.config.isolation import Isolation
+from spark_eos.config.values import NotAllowedError
 from spark_eos.errors import ConfigError, InvalidRequestError
-from spark_eos.log.data.planner import Isolation, partition_of
+from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
@@ -96,7 +98,10 @@ def offsets_at(log: Log, partitions: list[TopicPartition], time_ms: int) -> dict
 
 def _duration_ms(duration: str | timedelta) -> int:
     if isinstance(duration, str):
-        return parse_duration_ms("by_duration", duration)
+        try:
+            return parse_duration_ms(duration)
+        except NotAllowedError as error:
+            raise ConfigError(f"by_duration={duration!r}: {error}") from None
     if duration < timedelta():
         raise ConfigError(f"by_duration={duration}: a duration cannot be negative")
     return duration // timedelta(milliseconds=1)

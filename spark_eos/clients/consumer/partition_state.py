@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ObjectNotFoundError, UnknownTopicOrPartitionError
-from spark_eos.log.data.planner import Fetch, Isolation, end_offset, partition_of, plan
+from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.records import Records
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State, Topic

@@ -5,33 +5,16 @@ Control batches and, under read_committed, aborted data are left out here, at no
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple
 
-from spark_eos.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from spark_eos.config.isolation import Isolation
+from spark_eos.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import Partition, State
 from spark_eos.protocol.types import BatchRef, FileRef, TopicPartition
 
-__all__ = ["Fetch", "Isolation", "end_offset", "partition_of", "plan"]
-
-
-class Isolation(Enum):
-    """Which records are seen (Kafka's isolation.level)."""
-
-    READ_COMMITTED = "read_committed"
-    READ_UNCOMMITTED = "read_uncommitted"
-
-    @staticmethod
-    def parse(text: str) -> Isolation:
-        """The level of that name. Raises `ConfigError`."""
-        try:
-            return Isolation(text)
-        except ValueError:
-            raise ConfigError(
-                f"isolation.level must be read_committed or read_uncommitted, not {text!r}"
-            ) from None
+__all__ = ["Fetch", "end_offset", "partition_of", "plan"]
 
 
 class Fetch(NamedTuple):

@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CorruptRecordError
 from spark_eos.log.data.layout import upgrade
-from spark_eos.log.data.planner import Fetch, Isolation, end_offset, partition_of, plan
+from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.reader import read_batch
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.index import Load, in_memory

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_eos.errors import CommitOutcomeUnknownError
-from spark_eos.log.data.planner import Fetch, Isolation, plan
+from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import as_of, entry_at_time, plan_as_of
@@ -82,7 +82,7 @@ class EosLogBatchReader(DataSourceReader):
             [state.topics[name] for name in {at.topic for at in starts} if name in state.topics]
         )
         ends = ending_positions(options, shown, starts)
-        isolation = Isolation.parse(options.isolation_level)
+        isolation = options.isolation_level
         fetches: list[Fetch] = []
         for at, start in sorted(starts.items()):
             if past is None:

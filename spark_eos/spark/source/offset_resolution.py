@@ -10,7 +10,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
     UnstableOffsetCommitError,
 )
-from spark_eos.log.data.planner import Isolation, end_offset, partition_of
+from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.log import Log
 from spark_eos.protocol.rules.offsets import is_pending
 from spark_eos.protocol.state import Partition
@@ -74,7 +74,7 @@ def _start(options: SourceOptions, wanted: OffsetSpec, log: Log, at: TopicPartit
     timestamp_ms = wanted.timestamps_ms.get(at, wanted.timestamp_ms)
     if timestamp_ms is None:
         return end if default == LATEST else partition.start
-    found = log.offset_for_time(at, timestamp_ms, Isolation.parse(options.isolation_level))
+    found = log.offset_for_time(at, timestamp_ms, options.isolation_level)
     if found is not None:
         return found[0]
     if wanted.strategy == "latest":
@@ -92,14 +92,14 @@ def _end(options: SourceOptions, wanted: OffsetSpec, log: Log, at: TopicPartitio
     if wanted.kind == "timestamp":
         timestamp_ms = wanted.timestamps_ms.get(at, wanted.timestamp_ms)
         if timestamp_ms is not None:
-            found = log.offset_for_time(at, timestamp_ms, Isolation.parse(options.isolation_level))
+            found = log.offset_for_time(at, timestamp_ms, options.isolation_level)
             return end if found is None else found[0]
     return end
 
 
 def _bounds(options: SourceOptions, log: Log, at: TopicPartition) -> tuple[Partition, int]:
     partition = partition_of(log.state, at)
-    return partition, end_offset(partition, Isolation.parse(options.isolation_level))
+    return partition, end_offset(partition, options.isolation_level)
 
 
 def _resolve(options: SourceOptions, at: TopicPartition, offset: int, partition: Partition, end: int) -> int:
@@ -131,7 +131,7 @@ def _committed(options: SourceOptions, log: Log, at: TopicPartition, partition: 
     known = state.offset_of(group, at.topic, at.partition)
     if known is None or known.topic_id != state.topics[at.topic].topic_id:
         return partition.start
-    end = end_offset(partition, Isolation.parse(options.isolation_level))
+    end = end_offset(partition, options.isolation_level)
     if partition.start <= known.offset <= end or not options.fail_on_data_loss:
         return min(max(known.offset, partition.start), end)
     raise OffsetOutOfRangeError(

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_eos.errors import ConfigError, DivergedLogError, OffsetOutOfRangeError
-from spark_eos.log.data.planner import Fetch, Isolation, end_offset, plan
+from spark_eos.log.data.planner import Fetch, end_offset, plan
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
@@ -63,7 +63,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = arrow_schema(schema)
         self._shapes = ColumnCheck(options, schema)
         self._notes = PlanNotes()
-        self._isolation = Isolation.parse(options.isolation_level)
+        self._isolation = options.isolation_level
         self._bounded = False
         self._target: dict[TopicPartition, int] | None = None
         self._idle: PollBackoff | None = None

@@ -30,8 +30,6 @@ EXAMPLES = {
     "gcs": "gs://bucket/log",
 }
 
-CONNECT_TIMEOUT_S = 5.0
-REQUEST_TIMEOUT_S = 30.0
 PATIENCE_S = 60.0
 """How long the library itself tries again where that is left to it."""
 
@@ -163,10 +161,8 @@ def _retries(*, patient: bool) -> dict[str, Any]:
 
 def _client_options(prefix: str, settings: Settings, endpoint: str | None) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "connect_timeout": timedelta(
-            seconds=float(settings.get(f"{prefix}.connect-timeout", CONNECT_TIMEOUT_S))
-        ),
-        "timeout": timedelta(seconds=float(settings.get(f"{prefix}.request-timeout", REQUEST_TIMEOUT_S))),
+        "connect_timeout": timedelta(seconds=settings.seconds(f"{prefix}.connect-timeout")),
+        "timeout": timedelta(seconds=settings.seconds(f"{prefix}.request-timeout")),
         # A URL with http:// is a decision for it.
         "allow_http": (endpoint or "").lower().startswith("http://"),
     }
@@ -211,7 +207,7 @@ def _s3(library: Any, location: Location, settings: Settings) -> Made:
         or "us-east-1"
     )
     config: dict[str, Any] = {"region": region, "disable_bulk_delete": True}
-    if not settings.flag("s3.path-style-access", default=True):
+    if not settings.flag("s3.path-style-access"):
         config["virtual_hosted_style_request"] = True
         endpoint = endpoint and _with_bucket(endpoint, location.container)
     if endpoint:

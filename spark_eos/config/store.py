@@ -1,0 +1,118 @@
+"""Options of object stores: endpoints, regions, credentials, by the names that Iceberg's FileIO gave them.
+
+What is not given comes from where each cloud's own tools look for it: the environment, a profile, the machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from spark_eos.config.option import Option, Table
+from spark_eos.config.values import Boolean, Text, ValueType
+
+__all__ = ["PREFIXES", "STORE", "is_store_option", "without_store_options"]
+
+V = TypeVar("V")
+
+PREFIXES = ("s3.", "adls.", "gcs.")
+"""How the names begin: no other option of this project does."""
+
+_CLIENTS = "storage/objects/clients.py"
+_PROFILE = "storage/objects/aws_profile.py"
+
+
+class _Seconds(ValueType[float]):
+    allowed = "seconds, such as 30"
+
+    def parse(self, given: object) -> float:
+        text = str(given)
+        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
+            raise ValueError
+        return float(text)
+
+
+class _Address(ValueType[str]):
+    allowed = "an address such as https://host:port"
+
+    def parse(self, given: object) -> str:
+        parts = urlsplit(str(given))
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError
+        return str(given)
+
+
+def _text(name: str, doc: str, *, is_secret: bool = False, used_in: str = _CLIENTS) -> Option:
+    return Option(name, Text(), None, doc, used_in, "Iceberg", is_secret=is_secret)
+
+
+def _flag(name: str, doc: str, *, default: bool = False) -> Option:
+    return Option(name, Boolean(), default, doc, _CLIENTS, "Iceberg")
+
+
+def _address(name: str, doc: str, *, is_secret: bool = False) -> Option:
+    return Option(name, _Address(), None, doc, _CLIENTS, "Iceberg", is_secret=is_secret)
+
+
+def _connection(prefix: str) -> tuple[Option, ...]:
+    """What all clouds have."""
+    return (
+        _text(f"{prefix}.ca-file", "A file with certificates (PEM) to trust as well as the system's."),
+        Option(
+            f"{prefix}.connect-timeout",
+            _Seconds(),
+            5,
+            "Seconds to wait for a connection.",
+            _CLIENTS,
+            "Iceberg",
+        ),
+        _address(f"{prefix}.proxy-uri", "The proxy on the way to the store.", is_secret=True),
+        Option(
+            f"{prefix}.request-timeout",
+            _Seconds(),
+            30,
+            "Seconds for one request and its answer.",
+            _CLIENTS,
+            "Iceberg",
+        ),
+    )
+
+
+STORE = Table(
+    "object store setting",
+    _text("s3.access-key-id", "The access key (`AWS_ACCESS_KEY_ID`)."),
+    _flag("s3.anonymous", "`true`: do not sign requests."),
+    _address("s3.endpoint", "The address of a store that is not AWS (`AWS_ENDPOINT_URL`)."),
+    _flag("s3.path-style-access", "`false`: the bucket is part of the host's name.", default=True),
+    _text("s3.profile-name", "The profile of `~/.aws/config` and `~/.aws/credentials` (`AWS_PROFILE`)."),
+    _text("s3.region", "The bucket's region (`AWS_REGION`, else `us-east-1`)."),
+    _text("s3.secret-access-key", "The key's secret (`AWS_SECRET_ACCESS_KEY`).", is_secret=True),
+    _text("s3.session-token", "The token of temporary credentials (`AWS_SESSION_TOKEN`).", is_secret=True),
+    *_connection("s3"),
+    _text("adls.account-key", "The account's key (`AZURE_STORAGE_ACCOUNT_KEY`).", is_secret=True),
+    _text("adls.account-name", "The account, if the URL does not name it (`AZURE_STORAGE_ACCOUNT_NAME`)."),
+    _text("adls.client-id", "The application's id (`AZURE_CLIENT_ID`)."),
+    _text("adls.client-secret", "The application's secret (`AZURE_CLIENT_SECRET`).", is_secret=True),
+    _address("adls.endpoint", "The address of the blob service (`AZURE_STORAGE_ENDPOINT`)."),
+    _text("adls.sas-token", "A shared access signature (`AZURE_STORAGE_SAS_TOKEN`).", is_secret=True),
+    _text("adls.tenant-id", "The application's tenant (`AZURE_TENANT_ID`)."),
+    _text("adls.token", "A bearer token (`AZURE_STORAGE_TOKEN`).", is_secret=True),
+    *_connection("adls"),
+    _flag("gcs.no-auth", "`true`: send no credentials."),
+    _text("gcs.oauth2.token", "A bearer token (`GOOGLE_BEARER_TOKEN`).", is_secret=True),
+    _text("gcs.service-account-file", "The file of a service account (`GOOGLE_APPLICATION_CREDENTIALS`)."),
+    _address("gcs.service.host", "Another address of the service (`GOOGLE_BASE_URL`)."),
+    *_connection("gcs"),
+)
+
+
+def is_store_option(name: str) -> bool:
+    """Whether a name is one of a store's options, known or not."""
+    return name.lower().startswith(PREFIXES)
+
+
+def without_store_options(given: Mapping[str, V]) -> dict[str, V]:
+    """What was given for others than the store."""
+    return {name: value for name, value in given.items() if not is_store_option(str(name))}

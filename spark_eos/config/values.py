@@ -1,0 +1,164 @@
+"""Types of values: how the text of an option is read, and what is allowed."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from typing import Generic, TypeVar
+
+__all__ = [
+    "MAX_INT",
+    "MAX_LONG",
+    "Boolean",
+    "Choice",
+    "Fixed",
+    "Integer",
+    "Member",
+    "NotAllowedError",
+    "Ratio",
+    "Text",
+    "ValueType",
+    "listed",
+]
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
+"""The largest numbers of Java's types, which are limits of many of Kafka's options."""
+
+_WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
+_MOST_DIGITS = 4000
+"""Python refuses to read longer numbers."""
+
+
+class NotAllowedError(ValueError):
+    """A value is not allowed, and there is more to say than what is."""
+
+
+class ValueType(ABC, Generic[T]):
+    """What the values of an option are. ``allowed`` completes the sentence "expected ..."."""
+
+    allowed: str
+    is_verbatim = False
+    """Space around a value is part of it."""
+    may_be_empty = False
+
+    @abstractmethod
+    def parse(self, given: object) -> T:
+        """The value of what was given. Raises `ValueError` if it is not allowed."""
+
+    def show(self, value: T) -> str:
+        """A value as it would be written."""
+        return str(value)
+
+
+class Integer(ValueType[int]):
+    """A whole number, in decimal digits."""
+
+    def __init__(self, low: int, high: int | None = MAX_LONG) -> None:
+        self.low, self.high = low, high
+        bounds = f"from {low} up" if high is None or high == MAX_LONG else f"from {low} to {high}"
+        self.allowed = f"a whole number {bounds}"
+
+    def parse(self, given: object) -> int:
+        text = str(given)
+        # Not int() alone: it takes underscores, spaces and the digits of other scripts.
+        if len(text) > _MOST_DIGITS or not _WHOLE.fullmatch(text):
+            raise ValueError
+        number = int(text)
+        if number < self.low or (self.high is not None and number > self.high):
+            raise ValueError
+        return number
+
+
+class Boolean(ValueType[bool]):
+    """The word true or false, in any case of letters."""
+
+    allowed = "true or false"
+
+    def parse(self, given: object) -> bool:
+        text = str(given).lower()
+        if text not in {"true", "false"}:
+            raise ValueError
+        return text == "true"
+
+    def show(self, value: bool) -> str:
+        return str(value).lower()
+
+
+class Ratio(ValueType[float]):
+    """A number from 0 to 1."""
+
+    allowed = "a number from 0 to 1"
+
+    def parse(self, given: object) -> float:
+        number = float(str(given))
+        if not 0 <= number <= 1:
+            raise ValueError
+        return number
+
+
+class Text(ValueType[str]):
+    """Any text that is not empty."""
+
+    def __init__(
+        self, allowed: str = "text", *, is_verbatim: bool = False, may_be_empty: bool = False
+    ) -> None:
+        self.allowed, self.is_verbatim, self.may_be_empty = allowed, is_verbatim, may_be_empty
+
+    def parse(self, given: object) -> str:
+        if not isinstance(given, str):
+            raise ValueError  # noqa: TRY004  (the reader makes a `ConfigError` of it)
+        return given
+
+
+class Choice(ValueType[str]):
+    """One of some words. ``any_case``: letters of any case are taken."""
+
+    def __init__(self, *choices: str, any_case: bool = False, allowed: str | None = None) -> None:
+        self.choices, self.any_case = choices, any_case
+        self.allowed = listed(choices) if allowed is None else allowed
+
+    def parse(self, given: object) -> str:
+        text = str(given).lower() if self.any_case else str(given)
+        if text not in self.choices:
+            raise ValueError
+        return text
+
+
+class Member(ValueType[E]):
+    """A member of an enumeration whose values are lower-case words."""
+
+    def __init__(self, kind: type[E], *, any_case: bool = False) -> None:
+        self.kind, self.any_case = kind, any_case
+        self.allowed = listed([str(member.value) for member in kind])
+
+    def parse(self, given: object) -> E:
+        return self.kind(str(given).lower() if self.any_case else str(given))
+
+    def show(self, value: E) -> str:
+        return str(value.value)
+
+
+class Fixed(ValueType[T]):
+    """A single value, of an option that is there because programs for Kafka set it. ``why``: why it is fixed."""
+
+    def __init__(self, value: T, spellings: Sequence[str], why: str) -> None:
+        self.value, self.spellings = value, spellings
+        self.allowed = f"{spellings[0]}, as {why}"
+
+    def parse(self, given: object) -> T:
+        if str(given).lower() not in self.spellings:
+            raise ValueError
+        return self.value
+
+    def show(self, value: T) -> str:
+        return self.spellings[0]
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
