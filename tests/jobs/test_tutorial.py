@@ -1,7 +1,7 @@
 """The pages of the tutorial, typed in word by word: each block of code runs, and prints what the page says.
 
-A block runs unless the comment ``<!-- not run: reason -->`` stands before it. The comment ``<!-- output -->`` stands before a
-block that shows the end of what the block before it prints; ``...`` in it stands for any text.
+A block runs unless the comment ``<!-- not run: reason -->`` stands before it. The comment ``<!-- output -->`` stands
+before a block that shows the end of what the block before it prints; ``...`` in it stands for any text.
 """
 
 from __future__ import annotations
