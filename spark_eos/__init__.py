@@ -12,10 +12,28 @@ from typing import TYPE_CHECKING, Any
 from spark_eos import errors
 
 if TYPE_CHECKING:
-    from spark_eos.clients.admin import Admin
+    from spark_eos.clients.admin import (
+        Admin,
+        ClockDescription,
+        Expired,
+        GroupDescription,
+        GroupPartition,
+        HangingTransaction,
+        LogDescription,
+        MemberDescription,
+        PartitionDescription,
+        ProducerDescription,
+        TopicDescription,
+        TransactionDescription,
+    )
     from spark_eos.clients.consumer.consumer import Consumer
     from spark_eos.clients.producer.producer import Producer
-    from spark_eos.clients.records import ConsumerGroupMetadata, ConsumerRecord, RecordMetadata
+    from spark_eos.clients.records import (
+        ConsumerGroupMetadata,
+        ConsumerRecord,
+        OffsetAndTimestamp,
+        RecordMetadata,
+    )
     from spark_eos.log.log import Log
     from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
     from spark_eos.spark.sink.query_history import require_own_log
@@ -24,15 +42,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admin",
+    "ClockDescription",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "Expired",
+    "GroupDescription",
+    "GroupPartition",
+    "HangingTransaction",
     "Log",
+    "LogDescription",
+    "MemberDescription",
     "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionDescription",
     "Producer",
+    "ProducerDescription",
     "RecordMetadata",
     "Store",
+    "TopicDescription",
     "TopicPartition",
+    "TransactionDescription",
     "__version__",
     "errors",
     "register_store",
@@ -44,15 +74,27 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Admin": "spark_eos.clients.admin",
+    "ClockDescription": "spark_eos.clients.admin",
     "Consumer": "spark_eos.clients.consumer.consumer",
     "ConsumerGroupMetadata": "spark_eos.clients.records",
     "ConsumerRecord": "spark_eos.clients.records",
+    "Expired": "spark_eos.clients.admin",
+    "GroupDescription": "spark_eos.clients.admin",
+    "GroupPartition": "spark_eos.clients.admin",
+    "HangingTransaction": "spark_eos.clients.admin",
     "Log": "spark_eos.log.log",
+    "LogDescription": "spark_eos.clients.admin",
+    "MemberDescription": "spark_eos.clients.admin",
     "OffsetAndMetadata": "spark_eos.protocol.types",
+    "OffsetAndTimestamp": "spark_eos.clients.records",
+    "PartitionDescription": "spark_eos.clients.admin",
     "Producer": "spark_eos.clients.producer.producer",
+    "ProducerDescription": "spark_eos.clients.admin",
     "RecordMetadata": "spark_eos.clients.records",
     "Store": "spark_eos.storage",
+    "TopicDescription": "spark_eos.clients.admin",
     "TopicPartition": "spark_eos.protocol.types",
+    "TransactionDescription": "spark_eos.clients.admin",
     "register_store": "spark_eos.storage",
     "require_own_log": "spark_eos.spark.sink.query_history",
     "start_query": "spark_eos.spark.start",

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from spark_eos.clients.admin.groups import GroupAdmin, GroupDescription, GroupPartition, MemberDescription
-from spark_eos.clients.admin.settings import ClockDescription, Expired, LogDescription, SettingsAdmin
-from spark_eos.clients.admin.topics import PartitionDescription, TopicAdmin, TopicDescription
-from spark_eos.clients.admin.transactions import (
+from spark_eos.clients.admin.descriptions import (
+    ClockDescription,
+    Expired,
+    GroupDescription,
+    GroupPartition,
     HangingTransaction,
+    LogDescription,
+    MemberDescription,
+    PartitionDescription,
     ProducerDescription,
-    TransactionAdmin,
+    TopicDescription,
     TransactionDescription,
 )
+from spark_eos.clients.admin.fencing import FencingAdmin
+from spark_eos.clients.admin.groups import GroupAdmin
+from spark_eos.clients.admin.settings import SettingsAdmin
+from spark_eos.clients.admin.topics import TopicAdmin
+from spark_eos.clients.admin.transactions import TransactionAdmin
 
 __all__ = [
     "Admin",
@@ -30,11 +39,30 @@ __all__ = [
 ]
 
 
-class Admin(TopicAdmin, TransactionAdmin, GroupAdmin, SettingsAdmin):
-    """Looks after a log. Safe to share between threads.
+class Admin(TopicAdmin, TransactionAdmin, FencingAdmin, GroupAdmin, SettingsAdmin):
+    """Administers a log: topics, transactions, groups, and settings. Safe to share between threads.
 
-    Only `create_topic` creates a log; all else raises `NotALogError` where there is none. ``url`` may also
-    be an open `Log`.
+    Only `create_topic` creates a log; all other calls raise `NotALogError` where there is none.
+
+    Parameters
+    ----------
+    url
+        The log: a path, a URL (``s3://bucket/path``, ``memory://name``, …), or an open `Log`.
+    config
+        Settings of an object store (``s3.region``, …; docs/guide/stores), and nothing else.
+
+    Raises
+    ------
+    ConfigError
+        A setting is unknown or malformed.
+
+    Examples
+    --------
+    >>> from spark_eos import Admin
+    >>> admin = Admin("memory://admin")
+    >>> admin.create_topic("orders", partitions=2)
+    >>> admin.describe_topic("orders").partitions
+    [PartitionDescription(partition=0, start=0, end=0, lso=0), PartitionDescription(partition=1, start=0, end=0, lso=0)]
     """
 
     def __enter__(self) -> Admin:
@@ -46,4 +74,4 @@ class Admin(TopicAdmin, TransactionAdmin, GroupAdmin, SettingsAdmin):
         self.close()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: an admin client holds nothing open. For ``with`` blocks, as in Kafka."""

@@ -18,10 +18,7 @@ WRITER = "admin"
 
 
 class AdminBase:
-    """Finds the log anew for each call. Safe to share between threads.
-
-    ``config`` has the settings of an object store (docs/guide/stores), and nothing else.
-    """
+    """Looks the log up with each call. Safe to share between threads."""
 
     def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
         if isinstance(url, Log):
@@ -38,10 +35,7 @@ class AdminBase:
 def places(
     log: Log, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Mapping[TopicPartition, int]
 ) -> tuple[PartitionOffset, ...]:
-    """The offsets, with the incarnations that their topics have now.
-
-    Raises `UnknownTopicOrPartitionError` for a topic that is not there.
-    """
+    """The offsets, with the identities that their topics have now. `UnknownTopicOrPartitionError` without a topic."""
     log.follow()
     found = []
     for at, value in offsets.items():

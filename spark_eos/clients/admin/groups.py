@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from immutables import Map
 
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
+from spark_eos.clients.admin.descriptions import GroupDescription, GroupPartition, MemberDescription
 from spark_eos.clients.consumer.offset_resets import Reset, at_time, chosen_offset, offsets_at
 from spark_eos.errors import ConfigError, GroupIdNotFoundError, GroupNotEmptyError
 from spark_eos.log.data.planner import partition_of
@@ -16,79 +16,102 @@ from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, Lea
 from spark_eos.protocol.state import Group, Member, State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["GroupAdmin", "GroupDescription", "GroupPartition", "MemberDescription"]
-
-
-@dataclass(frozen=True)
-class MemberDescription:
-    """A consumer of a group: the generation it has synced to, and the partitions it reads now."""
-
-    member_id: str
-    client_id: str
-    instance_id: str | None
-    generation: int
-    topics: list[str]
-    partitions: list[TopicPartition]
-
-
-@dataclass(frozen=True)
-class GroupPartition:
-    """How far a group has come in a partition.
-
-    ``end`` is the last stable offset: how far a reader of committed records can come. ``lag`` is what is
-    left up to there; None if nothing is committed. ``member_id`` is who reads it now.
-    """
-
-    topic: str
-    partition: int
-    committed: OffsetAndMetadata | None
-    end: int
-    lag: int | None
-    member_id: str | None
-
-
-@dataclass(frozen=True)
-class GroupDescription:
-    """A consumer group. ``state`` is Kafka's: ``Empty``, ``Stable`` or ``PreparingRebalance``.
-
-    ``partitions`` are those with a committed offset or a reader.
-    """
-
-    group: str
-    state: str
-    generation: int
-    assignor: str
-    members: list[MemberDescription]
-    partitions: list[GroupPartition]
+__all__ = ["GroupAdmin"]
 
 
 class GroupAdmin(AdminBase):
     """The calls about consumer groups."""
 
     def list_groups(self) -> list[str]:
-        """The groups that have members or committed offsets, sorted."""
+        """List the groups that have members or committed offsets.
+
+        Returns
+        -------
+        list of str
+            The ids, sorted.
+        """
         return _groups(self._log().follow())
 
     def describe_group(self, group: str) -> GroupDescription:
-        """State, members, and how far it has come. Raises `GroupIdNotFoundError` for an unknown one."""
+        """Describe a group: state, members, and how far it has come.
+
+        Parameters
+        ----------
+        group
+            The id of the group.
+
+        Returns
+        -------
+        GroupDescription
+            The group as it is now.
+
+        Raises
+        ------
+        GroupIdNotFoundError
+            The log knows no such group.
+        """
         return self.describe_groups([group])[group]
 
     def describe_groups(self, groups: Iterable[str] | None = None) -> dict[str, GroupDescription]:
-        """Several groups (default: all) at one moment. Raises `GroupIdNotFoundError` for an unknown one."""
+        """Describe several groups at one moment.
+
+        Parameters
+        ----------
+        groups
+            The ids. None: all groups.
+
+        Returns
+        -------
+        dict of str to GroupDescription
+            The groups by id.
+
+        Raises
+        ------
+        GroupIdNotFoundError
+            The log knows no group of one of these ids.
+        """
         state = self._log().follow()
         names = {topic.topic_id: name for name, topic in state.topics.items()}
         chosen = _groups(state) if groups is None else list(groups)
         return {group: _described(state, names, group, _require(state, group)) for group in chosen}
 
     def list_group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group committed; empty for an unknown group, as in Kafka."""
+        """List the committed offsets of a group.
+
+        Parameters
+        ----------
+        group
+            The id of the group.
+
+        Returns
+        -------
+        dict of TopicPartition to OffsetAndMetadata
+            Empty for an unknown group, as in Kafka.
+        """
         offsets = self._log().follow().offsets.get(group)
         return {TopicPartition(*at): known.public for at, known in sorted((offsets or Map()).items())}
 
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
     ) -> None:
-        """Commit offsets in the name of a group. Raises `UnknownMemberIdError` while it has members."""
+        """Commit offsets for a group without members.
+
+        Parameters
+        ----------
+        group
+            The id of the group.
+        offsets
+            The next offset to read, by partition.
+
+        Raises
+        ------
+        ConfigError
+            The id is empty.
+        UnknownMemberIdError
+            The group has members.
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
+        """
         if not group:
             raise ConfigError("alter_group_offsets needs the id of a group")
         log = self._log()
@@ -109,17 +132,59 @@ class GroupAdmin(AdminBase):
         by_duration: str | timedelta | None = None,
         dry_run: bool = False,
     ) -> dict[TopicPartition, int]:
-        """Put a group without members elsewhere; the new offsets, which ``dry_run`` only computes (KIP-122).
+        """Move a group without members to other offsets (KIP-122). Give exactly one of the ways.
 
-        ``partitions`` are partitions or whole topics (by name); default: all that the group committed.
-        Exactly one way: ``to_earliest``; ``to_latest`` (the last stable offset); ``to_current`` (what is
-        committed, else the latest); ``to_offset``; ``shift_by`` (records forward, negative: back);
-        ``to_datetime`` (milliseconds since the epoch, or a datetime with its time zone); ``by_duration`` (a
-        timedelta or ISO-8601 text, back from now). Where there is no record as late as that, the latest.
-        Offsets out of range become the nearest one in it.
+        Offsets out of range become the nearest one in range.
 
-        Raises `GroupNotEmptyError` while the group has members, `GroupIdNotFoundError` for an unknown group
-        without ``partitions``, `ConfigError`, `InvalidRequestError`, `UnknownTopicOrPartitionError`.
+        Parameters
+        ----------
+        group
+            The id of the group.
+        partitions
+            Partitions, or names of topics for all of their partitions. None: all that the group committed.
+        to_earliest
+            To the first offset.
+        to_latest
+            To the last stable offset.
+        to_current
+            To the committed offset, else to the last stable one.
+        to_offset
+            To this offset.
+        shift_by
+            This number of offsets forward from the committed one; negative: back.
+        to_datetime
+            To the first record at or after this time: milliseconds since 1970 (UTC), or a datetime with its time zone.
+            Without such a record, to the last stable offset.
+        by_duration
+            As ``to_datetime``, this long before now: a timedelta or ISO-8601 text, such as ``PT12H``.
+        dry_run
+            Compute the offsets, and change nothing.
+
+        Returns
+        -------
+        dict of TopicPartition to int
+            The new offsets.
+
+        Raises
+        ------
+        GroupNotEmptyError
+            The group has members.
+        GroupIdNotFoundError
+            The log knows no such group, and ``partitions`` is None.
+        ConfigError
+            The id is empty, not exactly one way is given, or its value is malformed.
+        InvalidRequestError
+            ``shift_by`` is given, and nothing is committed for a partition.
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
+
+        Examples
+        --------
+        >>> from spark_eos import Admin, Producer
+        >>> with Producer("memory://reset") as producer:
+        ...     futures = [producer.send("orders", b"x") for _ in range(3)]
+        >>> Admin("memory://reset").reset_group_offsets("billing", ["orders"], to_latest=True)
+        {TopicPartition(topic='orders', partition=0): 3}
         """
         if not group:
             raise ConfigError("reset_group_offsets needs the id of a group")
@@ -164,30 +229,70 @@ class GroupAdmin(AdminBase):
         return chosen
 
     def delete_group(self, group: str) -> None:
-        """Forget a group and its offsets.
+        """Forget a group and its committed offsets.
 
-        Raises `GroupIdNotFoundError`, and `GroupNotEmptyError` while it has members.
+        Parameters
+        ----------
+        group
+            The id of the group.
+
+        Raises
+        ------
+        GroupIdNotFoundError
+            The log knows no such group.
+        GroupNotEmptyError
+            The group has members.
         """
         self._forget(group, ())
 
     def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition | str]
     ) -> list[TopicPartition]:
-        """Forget what a group committed for partitions or whole topics (by name).
+        """Forget the committed offsets of a group for some partitions.
 
-        Gives those for which it had committed anything.
+        Parameters
+        ----------
+        group
+            The id of the group.
+        partitions
+            Partitions, or names of topics for all of their partitions.
 
-        Raises `GroupIdNotFoundError`, `GroupNotEmptyError` while members subscribe to the topic,
-        `UnknownTopicOrPartitionError`.
+        Returns
+        -------
+        list of TopicPartition
+            The partitions for which the group had committed an offset.
+
+        Raises
+        ------
+        GroupIdNotFoundError
+            The log knows no such group.
+        GroupNotEmptyError
+            Members of the group subscribe to the topic.
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
         """
         wanted = _expanded(self._log().follow(), group, partitions)
         return self._forget(group, tuple((at.topic, at.partition) for at in wanted)) if wanted else []
 
     def remove_members_from_group(self, group: str, members: Iterable[str] | None = None) -> list[str]:
-        """Make members leave, named by member id or ``group.instance.id`` (KIP-345); None: all of them.
+        """Remove members from a group. A consumer that still runs joins again with its next ``poll``.
 
-        The member ids that left. A consumer that still runs joins again at its next poll. Raises
-        `GroupIdNotFoundError` for an unknown group or member.
+        Parameters
+        ----------
+        group
+            The id of the group.
+        members
+            Member ids, or values of ``group.instance.id`` (KIP-345). None: all members.
+
+        Returns
+        -------
+        list of str
+            The member ids that were removed.
+
+        Raises
+        ------
+        GroupIdNotFoundError
+            The log knows no such group or member.
         """
         log = self._log()
         named = None if members is None else list(members)

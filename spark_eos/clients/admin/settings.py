@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from spark_eos.clients.admin.base import WRITER, AdminBase
+from spark_eos.clients.admin.descriptions import ClockDescription, Expired, LogDescription
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.commit.timekeeping import is_ahead
 from spark_eos.log.settings import LOG_CONFIGS, check_log_config
@@ -23,59 +23,46 @@ from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["ClockDescription", "Expired", "LogDescription", "SettingsAdmin"]
-
-
-@dataclass(frozen=True)
-class LogDescription:
-    """A log: where it is, its identity, its number of entries, and all its settings as they are in force."""
-
-    url: str
-    log_id: str
-    entries: int
-    config: dict[str, str]
-
-
-@dataclass(frozen=True)
-class ClockDescription:
-    """Three clocks, in milliseconds since 1970: the log's time, the store's (None: it cannot tell), this machine's.
-
-    ``is_ahead``: a wrong clock has driven the log's time ahead (`Admin.mend_clock`).
-    """
-
-    log_ms: int
-    store_ms: int | None
-    machine_ms: int
-    is_ahead: bool
-
-
-@dataclass(frozen=True)
-class Expired:
-    """What was ended or forgotten.
-
-    ``transactions`` are the producer ids whose open transaction was aborted, ``producers`` those whose
-    sequence numbers went. A group without partitions in ``offsets`` had nothing left and is gone itself.
-    """
-
-    transactions: list[int] = field(default_factory=list)
-    producers: list[int] = field(default_factory=list)
-    transactional_ids: list[str] = field(default_factory=list)
-    offsets: dict[str, list[TopicPartition]] = field(default_factory=dict)
+__all__ = ["SettingsAdmin"]
 
 
 class SettingsAdmin(AdminBase):
     """The calls about the log as a whole."""
 
     def describe_log(self) -> LogDescription:
-        """Identity, length and settings of the log."""
+        """Describe the log: identity, length and settings.
+
+        Returns
+        -------
+        LogDescription
+            The log as it is now.
+        """
         log = self._log()
         state = log.follow()
         return LogDescription(log.url, state.log_id, state.seq + 1, {**LOG_CONFIGS, **state.config})
 
     def alter_log(self, config: Mapping[str, object]) -> None:
-        """Change settings of the log (`spark_eos.log.settings.LOG_CONFIGS`).
+        """Change settings of the log.
 
-        Those that are not named stay; a value of None takes one back to its default. Raises `ConfigError`.
+        Parameters
+        ----------
+        config
+            Settings to change (docs/reference/topic-settings.md); others stay. A value of None takes a setting back to
+            its default.
+
+        Raises
+        ------
+        ConfigError
+            A setting is unknown or malformed.
+
+        Examples
+        --------
+        >>> from spark_eos import Admin
+        >>> admin = Admin("memory://alter-log")
+        >>> admin.create_topic("orders")
+        >>> admin.alter_log({"offsets.retention.minutes": 1440})
+        >>> admin.describe_log().config["offsets.retention.minutes"]
+        '1440'
         """
         changes = check_log_config({key: value for key, value in config.items() if value is not None})
         check_log_config({key: LOG_CONFIGS.get(key, "") for key in config if key not in changes})
@@ -87,7 +74,13 @@ class SettingsAdmin(AdminBase):
         self._log().commit(propose, writer=WRITER)
 
     def describe_clock(self) -> ClockDescription:
-        """The log's time, the store's, and this machine's."""
+        """Compare the clocks of the log, the store and this machine.
+
+        Returns
+        -------
+        ClockDescription
+            The three times.
+        """
         log = self._log()
         state, store_ms = log.follow(), log.time.store_ms()
         now_ms = log.clock.now_ms()
@@ -99,10 +92,23 @@ class SettingsAdmin(AdminBase):
         )
 
     def mend_clock(self) -> ClockDescription:
-        """Set the log's time back to the store's, if a wrong clock has driven it ahead; how it is then.
+        """Set the log's time back to the store's, if a wrong clock has moved it ahead.
 
-        What was used since is as if it were used now, so it expires in its time. Raises `InvalidRequestError` if the
-        store cannot tell the time, or says another one than this machine's clock.
+        Ids and offsets that were used since then count as used now, so they expire at their time.
+
+        Returns
+        -------
+        ClockDescription
+            The three times afterwards.
+
+        Raises
+        ------
+        InvalidRequestError
+            The store cannot tell its time, or its time and that of this machine differ too much.
+
+        Notes
+        -----
+        Time in a log: docs/design/0004-groups-and-expiry.md.
         """
         log, before = self._log(), self.describe_clock()
         if before.store_ms is None:
@@ -124,13 +130,21 @@ class SettingsAdmin(AdminBase):
         return self.describe_clock()
 
     def expire(self, *, trust_clock: bool = False) -> Expired:
-        """Forget now what is past ``*.expiration.ms`` or ``offsets.retention.minutes``; what was forgotten.
+        """End transactions that have timed out, and forget ids and offsets that have expired.
 
-        Clients that stay open do this once an hour. Open transactions are aborted that have been open for longer than
-        their ``transaction.timeout.ms``, as the store's own clock says, or as this process has watched them.
+        Clients that stay open do this once an hour. Transactions are aborted that have been open for longer than their
+        ``transaction.timeout.ms``, by the store's clock or by the time for which this process has watched them.
 
-        In a log that was idle, nothing is older than a day past its newest entry; with ``trust_clock`` ids and offsets
-        are as old as the store's clock says.
+        Parameters
+        ----------
+        trust_clock
+            In a log that was idle, ids and offsets count as at most one day older than its newest entry. True: they are
+            as old as the store's clock says.
+
+        Returns
+        -------
+        Expired
+            What was ended or forgotten.
         """
         log = self._log()
         log.follow()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
+from spark_eos.clients.admin.descriptions import PartitionDescription, TopicDescription
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import new_id
 from spark_eos.log.data.layout import evolve_check, serialise_schema
@@ -25,32 +25,7 @@ from spark_eos.protocol.actions import Action, AdvanceLogStart, AlterTopic, Dele
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["PartitionDescription", "TopicAdmin", "TopicDescription"]
-
-
-@dataclass(frozen=True)
-class PartitionDescription:
-    """Offsets of a partition: first, behind the last, and the last stable one (exclusive)."""
-
-    partition: int
-    start: int
-    end: int
-    lso: int
-
-
-@dataclass(frozen=True)
-class TopicDescription:
-    """A topic; ``config`` has what was set for it, ``schema`` is None for Kafka-shaped topics.
-
-    ``schema_error`` says why the schema of a topic that has one cannot be read; ``schema`` is None then, too.
-    """
-
-    name: str
-    topic_id: str
-    partitions: list[PartitionDescription]
-    config: dict[str, str]
-    schema: pa.Schema | None
-    schema_error: str | None = None
+__all__ = ["TopicAdmin"]
 
 
 class TopicAdmin(AdminBase):
@@ -63,9 +38,39 @@ class TopicAdmin(AdminBase):
         config: Mapping[str, object] | None = None,
         schema: pa.Schema | None = None,
     ) -> None:
-        """A new topic, Kafka-shaped or with columns of its own.
+        """Create a topic. The log is created with it, if there is none.
 
-        Raises `TopicExistsError`, `ConfigError`, `SchemaMismatchError`, `InvalidRequestError` for a name.
+        Parameters
+        ----------
+        name
+            1 to 249 of the characters a-z, A-Z, 0-9, ``.``, ``_`` and ``-``.
+        partitions
+            The number of partitions, at least 1.
+        config
+            Kafka's settings of a topic (docs/reference/topic-settings.md).
+        schema
+            The columns of a topic with a schema. None: a Kafka-shaped topic (key, value, headers).
+
+        Raises
+        ------
+        TopicExistsError
+            The log has a topic of that name.
+        ConfigError
+            A setting is unknown or malformed.
+        SchemaMismatchError
+            A column has a name or a type that cannot be stored.
+        InvalidRequestError
+            The name or the number of partitions is not possible.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from spark_eos import Admin
+        >>> admin = Admin("memory://create-topic")
+        >>> admin.create_topic("orders", partitions=3, config={"retention.ms": 86_400_000})
+        >>> admin.create_topic("prices", schema=pa.schema({"item": pa.string(), "cents": pa.int64()}))
+        >>> admin.list_topics()
+        ['orders', 'prices']
         """
         check = new_topic(name, partitions, config, schema)  # Before a log is created for it.
         log = self._log(create=True)
@@ -79,10 +84,29 @@ class TopicAdmin(AdminBase):
         config: Mapping[str, object] | None = None,
         schema: pa.Schema | None = None,
     ) -> None:
-        """More partitions, other settings, or nullable columns more.
+        """Add partitions, change settings, or add nullable columns.
 
-        Settings that are not named stay; a value of None takes one back to its default. Raises
-        `SchemaMismatchError` for any other change of the schema.
+        Parameters
+        ----------
+        name
+            The topic.
+        partitions
+            The new number of partitions, not less than now. None: as it is.
+        config
+            Settings to change; others stay. A value of None takes a setting back to its default.
+        schema
+            All columns: those of now, in their order, and new ones that allow null. None: as they are.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The log has no such topic.
+        ConfigError
+            A setting is unknown or malformed.
+        SchemaMismatchError
+            The schema changes in any other way.
+        InvalidRequestError
+            There would be fewer partitions, or a Kafka-shaped topic would get a schema.
         """
         log = self._log()
         log.topic(name)
@@ -111,7 +135,18 @@ class TopicAdmin(AdminBase):
         log.commit(propose, writer=WRITER)
 
     def delete_topic(self, name: str) -> None:
-        """Delete the topic and the offsets that groups committed for it."""
+        """Delete a topic, its records, and the offsets that groups committed for it.
+
+        Parameters
+        ----------
+        name
+            The topic.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The log has no such topic.
+        """
         log = self._log()
         log.follow()
         log.end_overdue()  # A topic with an open transaction is not deleted.
@@ -119,11 +154,33 @@ class TopicAdmin(AdminBase):
         log.commit(lambda _state: (action,), writer=WRITER)
 
     def list_topics(self) -> list[str]:
-        """The names, sorted."""
+        """List the topics.
+
+        Returns
+        -------
+        list of str
+            The names, sorted.
+        """
         return sorted(self._log().follow().topics)
 
     def describe_topic(self, name: str) -> TopicDescription:
-        """Partitions, settings and schema. Raises `UnknownTopicOrPartitionError`."""
+        """Describe a topic: partitions with their offsets, settings and schema.
+
+        Parameters
+        ----------
+        name
+            The topic.
+
+        Returns
+        -------
+        TopicDescription
+            The topic as it is now.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The log has no such topic.
+        """
         log = self._log()
         state = log.follow()
         topic = log.topic(name)
@@ -142,7 +199,25 @@ class TopicAdmin(AdminBase):
         )
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Records below these offsets are no longer readable (-1: all stable ones). The new first offsets."""
+        """Delete the records before an offset, in each partition. Vacuum deletes their files later.
+
+        Parameters
+        ----------
+        offsets
+            The first offset to keep, by partition; -1: delete all stable records.
+
+        Returns
+        -------
+        dict of TopicPartition to int
+            The new first offset of each partition.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
+        OffsetOutOfRangeError
+            An offset lies after the last stable one.
+        """
         log = self._log()
         action = AdvanceLogStart(places(log, offsets))
         log.end_overdue()  # Only stable records can go.

@@ -1,0 +1,190 @@
+"""Fencing and aborting, for the admin client: what ``kafka-transactions.sh`` changes (KIP-664, KIP-939)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_eos.clients.admin.base import WRITER, AdminBase
+from spark_eos.clients.admin.descriptions import TransactionDescription
+from spark_eos.clients.admin.transactions import described, known_producer, topic_names
+from spark_eos.errors import InvalidRequestError
+from spark_eos.log.data.planner import partition_of
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Action, InitProducer
+from spark_eos.protocol.state import Producer, State, TransactionState
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["FencingAdmin"]
+
+_FENCE_TIMEOUT_MS = 60_000
+
+
+class FencingAdmin(AdminBase):
+    """The calls that fence producers and end their transactions."""
+
+    def fence_producers(self, transactional_ids: Iterable[str]) -> None:
+        """Fence the producers with these ids, all of them or none, and abort their open transactions.
+
+        Parameters
+        ----------
+        transactional_ids
+            Values of ``transactional.id``. Ids that the log does not know are fenced, too.
+        """
+        if not (ids := list(dict.fromkeys(transactional_ids))):
+            return
+
+        def propose(state: State) -> tuple[Action, ...]:
+            actions = []
+            unused = state.next_producer_id
+            for transactional_id in ids:
+                producer = state.producer_of(transactional_id)
+                if producer is None:
+                    actions.append(InitProducer(unused, 0, transactional_id, _FENCE_TIMEOUT_MS))
+                    unused += 1
+                else:
+                    actions.append(_fence(producer))
+            return tuple(actions)
+
+        self._log().commit(propose, writer=WRITER)
+
+    def abort_transaction(self, transactional_id: str) -> TransactionDescription:
+        """Abort the open transaction of a transactional id, and fence its producer.
+
+        If the transaction ends by itself in the meantime, this call changes nothing; it never touches a later
+        transaction.
+
+        Parameters
+        ----------
+        transactional_id
+            The setting ``transactional.id`` of the producer.
+
+        Returns
+        -------
+        TransactionDescription
+            The last transaction of the id afterwards.
+
+        Raises
+        ------
+        InvalidRequestError
+            The log knows no such id, or the id has no open transaction.
+        """
+        log = self._log()
+        producer = known_producer(log.follow(), transactional_id)
+        if producer.transaction is not TransactionState.ONGOING:
+            raise InvalidRequestError(
+                f"transactional.id {transactional_id!r} has no open transaction: the last one is "
+                f"{producer.transaction.value}"
+            )
+        return _abort(log, producer)
+
+    def abort_transaction_at(
+        self,
+        at: TopicPartition,
+        start_offset: int | None = None,
+        *,
+        producer_id: int | None = None,
+        producer_epoch: int | None = None,
+    ) -> TransactionDescription:
+        """Abort an open transaction that holds back the readers of a partition (KIP-664), and fence its producer.
+
+        Name it by its first offset there, or by producer id and epoch: `describe_producers` and
+        `find_hanging_transactions` show both.
+
+        Parameters
+        ----------
+        at
+            The partition.
+        start_offset
+            The first offset of the transaction in this partition.
+        producer_id
+            The id of its producer, together with ``producer_epoch``.
+        producer_epoch
+            The epoch of its producer.
+
+        Returns
+        -------
+        TransactionDescription
+            The last transaction of the producer afterwards.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The log has no such topic or partition.
+        InvalidRequestError
+            No open transaction is that one, or it is not named in exactly one of the two ways. Nothing was changed.
+        """
+        at = TopicPartition(*at)
+        if (start_offset is None, producer_id is None, producer_epoch is None) not in {
+            (False, True, True),
+            (True, False, False),
+        }:
+            raise InvalidRequestError(
+                f"name the transaction to abort in {at} by its start_offset, or by producer_id and producer_epoch"
+            )
+        log = self._log()
+        state = log.follow()
+        opened = partition_of(state, at).open
+        for holder, first in opened.items():
+            producer = state.producers[holder]
+            if first == start_offset or (holder, producer.epoch) == (producer_id, producer_epoch):
+                return _abort(log, producer)
+        named = (
+            f"at offset {start_offset}"
+            if start_offset is not None
+            else f"of producer {producer_id} at epoch {producer_epoch}"
+        )
+        there = ", ".join(
+            f"offset {first} (producer {holder} at epoch {state.producers[holder].epoch})"
+            for holder, first in sorted(opened.items(), key=lambda item: item[1])
+        )
+        raise InvalidRequestError(
+            f"no open transaction {named} in {at}; open there: {there or 'none'}. Nothing was changed"
+        )
+
+    def force_terminate_transaction(self, transactional_id: str) -> TransactionDescription:
+        """Fence the producer of a transactional id, and abort its transaction if one is open (KIP-939).
+
+        Parameters
+        ----------
+        transactional_id
+            The setting ``transactional.id`` of the producer.
+
+        Returns
+        -------
+        TransactionDescription
+            The last transaction of the id afterwards.
+
+        Raises
+        ------
+        InvalidRequestError
+            The log knows no such id.
+        """
+        log = self._log()
+        known_producer(log.follow(), transactional_id)
+        state = log.commit(
+            lambda state: (_fence(known_producer(state, transactional_id)),), writer=WRITER
+        ).state
+        return described(topic_names(state), known_producer(state, transactional_id))
+
+
+def _fence(producer: Producer) -> InitProducer:
+    return InitProducer(
+        producer.producer_id, producer.epoch + 1, producer.transactional_id, producer.timeout_ms
+    )
+
+
+def _abort(log: Log, seen: Producer) -> TransactionDescription:
+    """Abort the very transaction that was seen, unless it has ended since."""
+
+    def propose(state: State) -> tuple[Action, ...]:
+        producer = state.producers.get(seen.producer_id)
+        if (
+            producer is None
+            or producer.transaction is not TransactionState.ONGOING
+            or producer.number != seen.number
+        ):
+            return ()
+        return (_fence(producer),)
+
+    state = log.commit(propose, writer=WRITER).state
+    return described(topic_names(state), state.producers.get(seen.producer_id, seen))
