@@ -9,10 +9,15 @@ import os
 import random
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+from spark_eos.errors import OutcomeUnknownError, StoreUnavailableError
 
 __all__ = ["SYSTEM", "Clock", "Retry", "new_id"]
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -80,3 +85,19 @@ class Retry:
         """Seconds to wait after the failed attempt number ``attempt`` (from 0), with jitter."""
         longest = min(self.longest_s, self.first_s * 2 ** min(attempt, 30))
         return float(longest * (0.5 + clock.jitter() / 2))
+
+    def until_answered(self, read: Callable[[], T], clock: Clock) -> T:
+        """What ``read`` returns, called again while the store does not answer: a read may be repeated at will.
+
+        Raises `StoreUnavailableError` or `OutcomeUnknownError` when the deadline has passed.
+        """
+        deadline = clock.monotonic() + self.deadline_s
+        attempt = 0
+        while True:
+            try:
+                return read()
+            except (StoreUnavailableError, OutcomeUnknownError):
+                if clock.monotonic() >= deadline:
+                    raise
+            clock.sleep(self.wait_s(attempt, clock))
+            attempt += 1

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from spark_eos.errors import IllegalStateError
 from spark_eos.log.clock import Clock, Retry
+from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.commit.timekeeping import Timekeeper
@@ -44,17 +45,18 @@ class Components:
         store, clock = self.store, self.clock
         self.pieces = IndexPageStore(store)
         snapshots = Snapshots(store, self.pieces, clock)
-        self.tail = Tail(store, state, snapshots.passed, clock)
+        self.in_doubt = InDoubtRequests()
+        self.tail = Tail(store, state, snapshots.passed, clock, self.in_doubt)
         self.time = Timekeeper(store, clock)
         self.time.saw(state)
-        self.committer = Committer(store, self.tail, clock, self.retry, self.time)
+        self.committer = Committer(store, self.tail, self.in_doubt, clock, self.retry, self.time)
         self.maintenance = BackgroundMaintenance(store, snapshots, clock, self._is_same, self.tail.check)
         self.expiration_task = ExpirationTask(self.committer.commit, store, clock, self.time)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`."""
         before = self.tail
-        self._of_the_parent |= before.watched
+        self._of_the_parent |= self.in_doubt.ids
         self._make(before.state)
         self.tail.goes_on_from(before)
 

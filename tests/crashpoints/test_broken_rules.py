@@ -7,7 +7,7 @@ import pytest
 from spark_eos import Producer
 from spark_eos.clients.producer import transaction_manager
 from spark_eos.errors import CommitOutcomeUnknownError, StoreUnavailableError
-from spark_eos.log.commit.loop import Committer
+from spark_eos.log.commit.answers import Answers
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import EndTransaction
 from spark_eos.protocol.rules import producers
@@ -43,7 +43,9 @@ def test_a_sink_that_deletes_files_after_an_unknown_commit(monkeypatch):
 
 def test_a_commit_in_doubt_that_is_reported_as_refused(monkeypatch):
     monkeypatch.setattr(
-        Committer, "_unknown", lambda _self, _ticket, cause: StoreUnavailableError(str(cause))
+        Answers,
+        "unknown",
+        lambda _self, ticket, cause: setattr(ticket, "error", StoreUnavailableError(str(cause))),
     )
     assert "reply_lost (create '_log/" in finds(SCENARIOS["idempotent"], "there is no object .data/")
 

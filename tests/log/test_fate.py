@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import CommitOffsets, ExpireTransaction, InitProducer, PartitionOffset
+from spark_eos.protocol.actions import (
+    CommitOffsets,
+    ExpireTransaction,
+    InitProducer,
+    PartitionOffset,
+    Request,
+)
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.memory import MemoryStore
 from tests.log.fakes import FakeClock, create
@@ -19,15 +26,17 @@ class JumpingClock(FakeClock):
         return int((self.now + self.ahead_s) * 1000)
 
 
-def test_a_request_that_was_found_stays_found_when_it_is_watched_again():
+def test_a_request_that_was_found_stays_found_when_it_is_sent_again():
     """A thread follows the log between two tries of a request: its entry must not be looked for in vain."""
     store = MemoryStore()
     done = Log.create(store).commit(create("a"))
-    tail = Tail(store)
-    tail.watch(done.request_id)
+    in_doubt = InDoubtRequests()
+    tail = Tail(store, in_doubt=in_doubt)
+    request = Request(done.request_id, 0, ())
+    in_doubt.record_attempt([request], 1)
     tail.follow()
-    tail.watch(done.request_id)
-    found = tail.found(done.request_id)
+    in_doubt.record_attempt([request], 1)
+    found = in_doubt.found(done.request_id)
     assert found is not None
     assert found[0] == done.seq
 

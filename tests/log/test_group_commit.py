@@ -17,11 +17,11 @@ from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit import group
 from spark_eos.log.commit.in_doubt import InDoubtRequests
-from spark_eos.log.commit.tail import Tail
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic, Entry, Request
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.rules.fate import Fate
+from spark_eos.protocol.state import EMPTY
 from spark_eos.storage import PosixStore
 from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.testing import FaultyStore
@@ -445,14 +445,15 @@ def test_what_an_entry_cannot_hold_is_its_own_trouble(leader, other):
 
 
 def test_in_doubt_remember_all_that_a_request_may_be():
-    tail = Tail(PosixStore("/nowhere"))
-    in_doubt = InDoubtRequests(tail)
-    one, two = (Request(b"id", 0, create(name)(None)) for name in "xy")
-    in_doubt.record_attempt([one], 5, ())
-    in_doubt.record_attempt([two], 7, [b"id"])
-    tail._lost.add(b"id")
-    state = tail.state
-    assert in_doubt.fate(state, b"id") is Fate.UNKNOWN
-    assert not in_doubt.may_be_in(5, b"id")
-    assert in_doubt.may_be_in(7, b"id")
-    assert in_doubt._sent[b"id"].variants == (one.actions, two.actions)
+    in_doubt = InDoubtRequests()
+    one, two, three = (Request(b"id", 0, create(name)(None)) for name in "xyz")
+    in_doubt.record_submission([one], 5)
+    in_doubt.record_attempt([two], 7)
+    assert in_doubt.is_unanswered(b"id")
+    assert in_doubt.fate(EMPTY, b"id") is Fate.UNKNOWN
+    assert in_doubt._open[b"id"].variants == (one.actions, two.actions)
+    in_doubt.record_withdrawal([b"id"])
+    in_doubt.record_read(EMPTY._replace(seq=7))
+    in_doubt.record_attempt([three], 9)
+    assert not in_doubt.is_unanswered(b"id"), "slot 8 was read"
+    assert in_doubt._open[b"id"].variants == (three.actions,)

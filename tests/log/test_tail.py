@@ -8,8 +8,10 @@ import pytest
 
 from spark_eos.errors import CorruptRecordError, StoreUnavailableError, UnsupportedVersionError
 from spark_eos.log import paths
+from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Request
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -101,21 +103,22 @@ def test_a_newer_format(store, log):
         Log.open(store)
 
 
-def test_watched_requests_are_found_and_forgotten(store, log):
+def test_requests_in_doubt_are_found_and_forgotten(store, log):
     done = log.commit(create("a"))
-    tail = Tail(store)
-    tail.watch(done.request_id)
-    assert tail.is_watched(done.request_id)
-    assert tail.found(done.request_id) is None
+    in_doubt = InDoubtRequests()
+    tail = Tail(store, in_doubt=in_doubt)
+    in_doubt.record_attempt([Request(done.request_id, 0, ())], 1)
+    assert done.request_id in in_doubt
+    assert in_doubt.found(done.request_id) is None
     tail.follow()
-    found = tail.found(done.request_id)
+    found = in_doubt.found(done.request_id)
     assert found is not None
     assert found[0] == done.seq
-    tail.unwatch(done.request_id)
-    assert tail.found(done.request_id) is None
-    assert not tail.is_watched(done.request_id)
+    in_doubt.resolve(done.request_id)
+    assert in_doubt.found(done.request_id) is None
+    assert done.request_id not in in_doubt
 
 
-def test_requests_are_not_watched_after_their_outcome_is_known(log):
+def test_requests_are_not_in_doubt_after_their_outcome_is_known(log):
     log.commit(create("a"))
-    assert log._tail._watched == {}
+    assert log._committer._in_doubt.ids == frozenset()

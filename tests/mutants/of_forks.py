@@ -109,8 +109,8 @@ MUTANTS = (
     ),
     Mutant(
         "a-child-goes-on-with-the-commit",
-        _COMMIT,
-        '            self._check_process("commit")  # Before both send it, if this thread has forked meanwhile.\n',
+        "spark_eos/log/commit/slots.py",
+        "            self._check_process()  # Before both send it, if this thread has forked meanwhile.\n",
         "",
         "of a commit in which its thread forked, parent and child both say that it was theirs",
         _LOG,

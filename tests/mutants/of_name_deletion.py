@@ -41,9 +41,9 @@ MUTANTS = (
     ),
     Mutant(
         "writer-believes-its-create",
-        _COMMIT,
-        "                if not self._tail.is_covered_by_snapshot(entry.seq, draft.seen):",
-        "                if True:",
+        "spark_eos/log/commit/loop.py",
+        "        elif not self._tail.is_covered_by_snapshot(entry.seq, draft.seen):",
+        "        else:",
         "who slept takes it for a commit that it could fill a slot whose name was deleted",
         _OF_RETIRED,
     ),

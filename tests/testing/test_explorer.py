@@ -14,9 +14,11 @@ from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.producer.transaction_manager import TransactionManager
 from spark_eos.errors import ObjectExistsError, RetriableError
+from spark_eos.log.commit.answers import Answers
 from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.loop import Committer
+from spark_eos.log.commit.slots import Slots
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance, Retirer
@@ -63,48 +65,39 @@ BUGS = {
         "appenders",
         "is in the log at (",
         (
-            Committer._create,
-            (
-                "doubted = {request.request_id for request in draft.requests}\n            failure = error",
-                "doubted = set()\n            failure = error",
-            ),
+            Slots.fill,
+            ("self._in_doubt.record_lost_reply(own)\n            failure = error", "failure = error"),
         ),
     ),
     "an earlier try in doubt is forgotten": (
         "small",
         "is refused; it is entry",
         (
-            Committer._create,
-            (
-                "doubted = {one.request_id for one in own if self._may_be_in(entry.seq, one.request_id)}",
-                "doubted = set()",
-            ),
+            InDoubtRequests.record_attempt,
+            ("one.is_unanswered = one.is_submitted or one.slot == slot", "one.is_unanswered = False"),
         ),
     ),
     "a taken slot counts as success": (
         "appenders",
         "is entry 2; it is at ()",
         (
-            Committer._create,
-            (
-                "self._slot_taken(draft, entry, doubted if attempt == 0 else None)",
-                "self._succeed(draft, entry, state, since)",
-            ),
+            Slots.fill,
+            ("return TAKEN", "return since"),
         ),
     ),
     "its own entry is not recognised": (
         "appenders",
         "is in the log at (",
-        (Committer._slot_taken, ("self._resolve_found(draft.tickets)", "pass")),
+        (Answers.slot_taken, ("if self._found(ticket):", "if False:")),
     ),
     "the next slot while the first is in doubt": (
         "appenders",
         "holds entry 4, not entry 5",
         (
-            Committer._create,
+            Slots.fill,
             (
                 "failure = error\n        except StoreUnavailableError as",
-                "failure, name = error, paths.entry(entry.seq + 1)\n        except StoreUnavailableError as",
+                "failure, name = error, paths.entry(seq + 1)\n        except StoreUnavailableError as",
             ),
         ),
     ),
@@ -238,17 +231,15 @@ BUGS = {
         "threads",
         "is refused; it is entry",
         (
-            Committer._create,
-            (
-                "doubted = {request.request_id for request in draft.requests}\n            failure = error",
-                "doubted = {draft.requests[0].request_id}\n            failure = error",
-            ),
+            InDoubtRequests.record_lost_reply,
+            ("for request in requests:", "for request in requests[:1]:"),
         ),
     ),
     "only the first of a slot's requests is looked for": (
         "threads",
         "is refused; it is entry",
-        (Committer._resolve_found, ("for ticket in tickets:", "for ticket in tickets[:1]:")),
+        (Answers.settle, ("for ticket in tickets:", "for ticket in tickets[:1]:")),
+        (Answers.slot_taken, ("if self._found(ticket):", "if ticket is tickets[0] and self._found(ticket):")),
     ),
     "who waits for the turn is forgotten": (
         "threads",
@@ -274,14 +265,17 @@ BUGS = {
         "is refused; it is entry",
         (
             Committer._may_have_been_taken_along,
-            ("if any(map(self._group.is_submitted, refused)):", "if False:"),
+            ("if any(map(self._in_doubt.is_submitted, refused)):", "if False:"),
         ),
-        (Committer._reject, ("if self._group.is_submitted(ticket.request_id):", "if False:")),
+        (InDoubtRequests.fate, ("if one.is_submitted:", "if False:")),
     ),
     "the answer is no while a leader may have found the request": (
         "group-commit-at-odds",
         "is refused; it is entry",
-        (InDoubtRequests.record_withdrawal, ("slot=_UNSEEN, was_handed_over=True", "was_handed_over=True")),
+        (
+            InDoubtRequests.record_withdrawal,
+            ("one.is_submitted, one.slot = False, _NEXT_FREE", "one.is_submitted = False"),
+        ),
     ),
     "the staging floor is not looked at": (
         "floor",
@@ -329,7 +323,7 @@ BUGS = {
     "who slept believes that a retired slot was another's": (
         "retired",
         "is refused; it is entry",
-        (Tail._install_snapshot, ("self._lost.update(", "set().update(")),
+        (Tail._install_snapshot, ("self._in_doubt.record_skip()", "pass")),
     ),
     "another's new segments are replaced": (
         "rollers",

@@ -21,7 +21,7 @@ from spark_eos.errors import (
     StorageError,
     StoreUnavailableError,
 )
-from spark_eos.log.commit.loop import Committer
+from spark_eos.log.commit.answers import Answers
 from spark_eos.log.data import planner as planning
 from spark_eos.protocol.actions import Action, Request
 from spark_eos.protocol.rules import expiry, groups, sources
@@ -264,9 +264,9 @@ def test_a_campaign_says_what_it_tried():
         (producing, "require_epoch", lambda state, stamp: state.producers[stamp.producer_id], "is at"),
         (expiry, "_require_idle", lambda *_: None, "expired after"),
         (
-            Committer,
-            "_unknown",
-            lambda _self, _ticket, cause: StorageError(str(cause)),
+            Answers,
+            "unknown",
+            lambda _self, ticket, cause: setattr(ticket, "error", StorageError(str(cause))),
             "was told StorageError",
         ),
     ],

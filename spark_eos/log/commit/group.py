@@ -18,11 +18,12 @@ seen the slot filled that was free after that, it knows the outcome.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from spark_eos.errors import EosLogError
 from spark_eos.log.clock import Clock
+from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.protocol.actions import Action, Entry, Request
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
@@ -49,19 +50,21 @@ _SHORTEST_S, _LONGEST_S = 0.0005, 0.01
 class CommitGroup:
     """One process's part in group commit. For one thread at a time."""
 
-    def __init__(self, store: Store, tail: Tail, clock: Clock) -> None:
+    def __init__(self, store: Store, tail: Tail, in_doubt: InDoubtRequests, clock: Clock) -> None:
         self._store = store
         self._tail = tail
+        self._in_doubt = in_doubt
         self._clock = clock
         self._channel: GroupChannel | None = None
-        self._crowded_s = -math.inf
+        self._contended_s = -math.inf
         self._heard_s = -math.inf
         """When the leader last gave a sign that it is awake."""
         self._led = 0
         """That sign."""
         self._goes_without = False
-        self._handed_slot = 0
-        self._handed: dict[bytes, tuple[Action, ...]] = {}
+        self._mailbox: dict[bytes, tuple[Action, ...]] = {}
+        """The requests that leaders may read in the channel, by their ids."""
+        self._mailbox_slot = 0
         self._wait_s = _SHORTEST_S
         self._news_s = -math.inf
         """When something was last heard."""
@@ -84,14 +87,14 @@ class CommitGroup:
 
     @property
     def _is_contended_now(self) -> bool:
-        return self._clock.monotonic() - self._crowded_s <= CONTENTION_WINDOW_S
+        return self._clock.monotonic() - self._contended_s <= CONTENTION_WINDOW_S
 
     def note_contention(self) -> None:
         """Another process has written, or wants to."""
         now = self._clock.monotonic()
-        if now - self._crowded_s > CONTENTION_WINDOW_S:
+        if now - self._contended_s > CONTENTION_WINDOW_S:
             self._heard_s = now
-        self._crowded_s = now
+        self._contended_s = now
 
     # -- Who leads --------------------------------------------------------------------------------------
 
@@ -150,56 +153,42 @@ class CommitGroup:
         self._clock.sleep(self._wait_s)
         self._wait_s = min(self._wait_s * 1.3, _LONGEST_S)
 
-    # -- What is handed over ----------------------------------------------------------------------------
+    # -- Requests that the leader is to write -----------------------------------------------------------
 
-    @property
-    def submitted(self) -> Collection[bytes]:
-        """The requests of this process that the others may find."""
-        return self._handed
+    def submit(self, requests: Sequence[Request]) -> bool:
+        """Let the leader read ``requests``, and no others of this process; whether that was done for certain.
 
-    def is_submitted(self, request_id: bytes) -> bool:
-        """Whether the others may find a request of this process."""
-        return request_id in self._handed
-
-    def encode_submission(self, requests: Sequence[Request]) -> bytes | None:
-        """``requests`` as they are handed over, if they can be; none is in an entry that this process knows."""
-        slot = self._tail.state.seq + 1
-        try:
-            data = encode_entry(Entry(slot, tuple(requests)))
-        except EosLogError:
-            return None  # The attempt to write it down says why.
-        return slot.to_bytes(8, "big") + data if len(data) <= MAX_SUBMISSION_BYTES else None
-
-    def submit(self, offer: bytes, requests: Sequence[Request]) -> Collection[bytes] | None:
-        """Submit ``requests`` to the leader.
-
-        Returns what is not handed over any more, as it is not among them; None if that failed.
+        None of them is in an entry that this process knows. If they cannot be submitted, as they are too large or
+        cannot be encoded, nothing is recorded for them.
         """
         assert self._channel is not None
-        wanted = {request.request_id: request.actions for request in requests}
         slot = self._tail.state.seq + 1
-        if wanted == self._handed and slot - self._handed_slot < REMEMBERED // 2:
-            return ()
-        dropped = self._handed.keys() - wanted
-        # From here on others may see it, whether that fails or is interrupted.
-        self._handed = {**self._handed, **wanted}
-        if not self._channel.submit(offer):
-            return None
-        self._handed, self._handed_slot = wanted, slot
-        return dropped
+        if (data := _encoded(requests, slot)) is None:
+            return False
+        # From here on others may see them, whether that fails or is interrupted.
+        self._in_doubt.record_submission(requests, slot)
+        wanted = {request.request_id: request.actions for request in requests}
+        if wanted == self._mailbox and slot - self._mailbox_slot < REMEMBERED // 2:
+            return True
+        dropped = self._mailbox.keys() - wanted
+        self._mailbox = {**self._mailbox, **wanted}
+        if not self._channel.submit(data):
+            return False
+        self._mailbox, self._mailbox_slot = wanted, slot
+        self._in_doubt.record_withdrawal(dropped)
+        return True
 
-    def withdraw(self) -> Collection[bytes]:
-        """Withdraw this process's requests: which ones they were. None of them if that failed."""
-        if not self._handed:
-            return ()
+    def withdraw(self) -> None:
+        """Withdraw what was submitted. A leader may have read it a moment ago. It stays submitted if that fails."""
+        if not self._mailbox:
+            return
         assert self._channel is not None
-        if not self._channel.withdraw():
-            return ()
-        before, self._handed = self._handed, {}
-        return before
+        if self._channel.withdraw():
+            self._in_doubt.record_withdrawal(self._mailbox)
+            self._mailbox = {}
 
     def collect(self, state: State) -> tuple[State, list[Request]]:
-        """The requests of others that can be added to an entry whose own ones lead to ``state``."""
+        """The requests of others that can be added to an entry whose own requests lead to ``state``."""
         added: list[Request] = []
         left = MAX_SUBMISSION_BYTES
         for slot, offered, size in self._submissions():
@@ -220,9 +209,18 @@ class CommitGroup:
         return state, added
 
     def _submissions(self) -> Iterator[tuple[int, tuple[Request, ...], int]]:
-        """What others have handed over: since which slot, the requests, and their size in bytes."""
+        """What others have submitted: the slot that was free then, the requests, and their size in bytes."""
         assert self._channel is not None
         for data in self._channel.submissions():
             slot = int.from_bytes(data[:8], "big")
             with suppress(EosLogError):  # It may be half written, or by a newer version.
-                yield slot, decode_entry(data[8:], slot, "what was handed over").requests, len(data)
+                yield slot, decode_entry(data[8:], slot, "a submission").requests, len(data)
+
+
+def _encoded(requests: Sequence[Request], slot: int) -> bytes | None:
+    """A submission: the slot that is free, 8 bytes, and an entry with ``requests``; None if there can be none."""
+    try:
+        data = encode_entry(Entry(slot, tuple(requests)))
+    except EosLogError:
+        return None  # The attempt to write them into the log says why.
+    return slot.to_bytes(8, "big") + data if len(data) <= MAX_SUBMISSION_BYTES else None

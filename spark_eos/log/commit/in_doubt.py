@@ -1,107 +1,184 @@
-"""In-doubt requests: which requests of this process may be in the log, though no reply has said so, and where.
+"""In-doubt requests: those that this process has sent and has no answer to, and what became of each. One owner.
 
-A create without a reply may be in its slot and in no other. A request that was handed over to other processes
-(`spark_eos.log.commit.group`) may be in any slot until it is taken back, and once the log has been looked at after
-that, in the slot that was free then at the latest. A slot that is filled is read, and whatever it holds is found there.
+The commit loop records here what it sends, group commit what it submits, and the tail what it reads. A request is
+
+*sent* to a slot. It is *unanswered* if the store did not say whether the create was done. It may be in its slot then,
+and in no other.
+
+*submitted* to other processes (`spark_eos.log.commit.group`). It may be in any slot from its own on.
+
+*withdrawn*. A leader may have read it just before, so it may be in the slot that is free when this process reads the
+log next, and in none behind it.
+
+*found* in an entry that the tail has read. If its slot was filled and it was not found there, it never gets into the
+log. If its slot was retired before this process could read it, it is *lost*: only the state may tell what became of it
+(`spark_eos.protocol.rules.fate`).
+
+*resolved* at last: its caller has an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import NamedTuple
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from spark_eos.log.commit.tail import Tail
-from spark_eos.protocol.actions import Action, Request
+from spark_eos.protocol.actions import Action, Entry, Request
+from spark_eos.protocol.rules import Outcome
 from spark_eos.protocol.rules.fate import Fate, fate_of, is_repeatable
 from spark_eos.protocol.state import State
 
-__all__ = ["InDoubtRequests"]
+__all__ = ["Found", "InDoubtRequests"]
 
-_UNSEEN = -1
+Found = tuple[int, Outcome]
+"""The entry in which a request was found, and what the rules made of it there."""
+
+_NEXT_FREE = -1
+"""In place of a slot: the one that is free when this process reads the log next."""
 
 
-class _Sent(NamedTuple):
-    """The newest slot that a request may be in, and what it may be there: on another state it was another.
-
-    `_UNSEEN`: the slot that is free when the log is looked at next.
-    """
-
+@dataclass(slots=True)
+class _InDoubt:
     slot: int
-    variants: tuple[tuple[Action, ...], ...]
-    was_handed_over: bool = False
+    """The newest one that the request may be in, or is about to be sent to."""
+    variants: tuple[tuple[Action, ...], ...] = ()
+    """What it may be there: a proposal asks for other actions on another state."""
+    is_unanswered: bool = False
+    is_submitted: bool = False
+    was_submitted: bool = False
+    found: Found | None = None
+    is_lost: bool = False
+
+    def told_by(self, state: State) -> Fate:
+        told = {fate_of(state, actions) for actions in self.variants}
+        if Fate.UNKNOWN in told:
+            return Fate.UNKNOWN
+        return Fate.APPLIED if Fate.APPLIED in told else Fate.NOT_APPLIED
 
 
 class InDoubtRequests:
-    """The requests that the tail watches for, from when they are sent until their fate is known."""
+    """The in-doubt requests of one process, by request id. Safe to share between threads."""
 
-    def __init__(self, tail: Tail) -> None:
-        self._tail = tail
-        self._sent: dict[bytes, _Sent] = {}
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[bytes, _InDoubt] = {}
 
-    def record_attempt(self, requests: Iterable[Request], slot: int, handed_over: Collection[bytes]) -> None:
+    # -- The commit loop -----------------------------------------------------------------------------------
+
+    def record_attempt(self, requests: Iterable[Request], slot: int) -> None:
         """``requests`` are about to be sent to ``slot``, perhaps not for the first time."""
+        with self._lock:
+            for request in requests:
+                one = self._open.get(request.request_id)
+                if one is None:
+                    self._open[request.request_id] = _InDoubt(slot, (request.actions,))
+                    continue
+                if not one.is_submitted and one.slot < slot:
+                    # The slots of earlier tries were read: no earlier variant can get into the log any more.
+                    one.variants, one.was_submitted = (), False
+                one.is_unanswered = one.is_submitted or one.slot == slot
+                one.slot = slot
+                if request.actions not in one.variants:
+                    one.variants = (*one.variants, request.actions)
+
+    def record_lost_reply(self, requests: Iterable[Request]) -> None:
+        """The store did not say whether it has filled the slot to which ``requests`` were sent."""
         for request in requests:
-            one = request.request_id
-            self._tail.watch(one)
-            before = self._sent.get(one)
-            if before is None or not (one in handed_over or before.slot >= slot):
-                self._sent[one] = _Sent(slot, (request.actions,))
-            elif request.actions in before.variants:
-                self._sent[one] = before._replace(slot=slot)
-            else:
-                self._sent[one] = before._replace(slot=slot, variants=(*before.variants, request.actions))
+            self._open[request.request_id].is_unanswered = True
+
+    def record_submission(self, requests: Sequence[Request], slot: int) -> None:
+        """From here on leaders may read ``requests``. The slot that is free now is ``slot``."""
+        self.record_attempt(requests, slot)
+        for request in requests:
+            one = self._open[request.request_id]
+            one.is_submitted = one.was_submitted = True
 
     def record_withdrawal(self, request_ids: Iterable[bytes]) -> None:
-        """They were withdrawn: no leader that has not read them by now puts them into an entry."""
-        for one in request_ids:
-            if (sent := self._sent.get(one)) is not None:
-                self._sent[one] = sent._replace(slot=_UNSEEN, was_handed_over=True)
+        """Leaders that have not read these requests by now do not find them any more."""
+        for request_id in request_ids:
+            if (one := self._open.get(request_id)) is not None:
+                one.is_submitted, one.slot = False, _NEXT_FREE
 
     def record_read(self, state: State) -> None:
-        """The log was looked at, and ``state`` was its end."""
-        for one, sent in self._sent.items():
-            if sent.slot == _UNSEEN:
-                self._sent[one] = sent._replace(slot=state.seq + 1)
-
-    def is_settled_by_filling(self, request_id: bytes, state: State) -> bool:
-        """Whether it was handed over, and is either in the slot behind ``state`` or nowhere."""
-        sent = self._sent.get(request_id)
-        return sent is not None and sent.was_handed_over and sent.slot > state.seq
-
-    def may_be_in(self, slot: int, request_id: bytes) -> bool:
-        """Whether it was sent to ``slot`` before."""
-        sent = self._sent.get(request_id)
-        return sent is not None and sent.slot == slot
-
-    def is_open(self, request_id: bytes) -> bool:
-        """Whether it was sent at all, and its fate is not known."""
-        return request_id in self._sent
+        """This process has read the log to its end, which is ``state``."""
+        with self._lock:
+            for one in self._open.values():
+                if one.slot == _NEXT_FREE:
+                    one.slot = state.seq + 1
 
     def resolve(self, request_id: bytes) -> None:
-        """Its fate is known."""
-        self._tail.unwatch(request_id)
-        self._sent.pop(request_id, None)
+        """Its caller has an answer."""
+        with self._lock:
+            self._open.pop(request_id, None)
+
+    # -- The tail ------------------------------------------------------------------------------------------
+
+    def record_entry(self, entry: Entry, outcomes: Sequence[Outcome]) -> None:
+        """The tail has read an entry. It reads one only after it was created, and so after `record_attempt`."""
+        if not self._open:
+            return
+        for request, outcome in zip(entry.requests, outcomes, strict=True):
+            if (one := self._open.get(request.request_id)) is not None:
+                one.found = entry.seq, outcome
+
+    def record_skip(self) -> None:
+        """The tail goes on from a snapshot, past entries that it has not read: they may have held any request."""
+        with self._lock:
+            for one in self._open.values():
+                one.is_lost = one.is_lost or one.found is None
+
+    # -- Questions -----------------------------------------------------------------------------------------
+
+    @property
+    def ids(self) -> frozenset[bytes]:
+        """The requests without an answer."""
+        return frozenset(
+            self._open
+        )  # Without the lock: a forked child asks, where a lost thread may hold it.
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._open
+
+    def found(self, request_id: bytes) -> Found | None:
+        """The entry in which it was found; None if it was not."""
+        one = self._open.get(request_id)
+        return None if one is None else one.found
+
+    def is_submitted(self, request_id: bytes) -> bool:
+        """Whether leaders may read it now."""
+        one = self._open.get(request_id)
+        return one is not None and one.is_submitted
+
+    def is_unanswered(self, request_id: bytes) -> bool:
+        """Whether it may be in the slot to which it was sent last, whatever the store says to the newest create."""
+        one = self._open.get(request_id)
+        return one is not None and one.is_unanswered
+
+    def is_lost(self, request_id: bytes) -> bool:
+        """Whether it may be in an entry that was retired before this process could read it."""
+        one = self._open.get(request_id)
+        return one is not None and one.is_lost
+
+    def is_settled_by_filling(self, request_id: bytes, state: State) -> bool:
+        """Whether it was submitted, and is either in the slot behind ``state`` or nowhere."""
+        one = self._open.get(request_id)
+        return one is not None and one.was_submitted and one.slot > state.seq
 
     def fate(self, state: State, request_id: bytes) -> Fate:
-        """Whether an earlier try of a request is in the log, for which nothing can be done now."""
-        sent = self._sent.get(request_id)
-        if sent is None:
+        """What became of it, told by ``state``, the end of the log, which does not admit it (any more)."""
+        one = self._open.get(request_id)
+        if one is None:
             return Fate.NOT_APPLIED
-        if self._tail.is_lost(request_id):
-            return _fate(state, sent)
-        # It may still land in its slot, behind others that it depended on.
-        return Fate.UNKNOWN if sent.slot == _UNSEEN or sent.slot > state.seq else Fate.NOT_APPLIED
+        if one.is_submitted:
+            return Fate.UNKNOWN
+        if one.is_lost:
+            return one.told_by(state)
+        # It may still get into its slot, behind others that it depended on.
+        return Fate.UNKNOWN if one.slot == _NEXT_FREE or one.slot > state.seq else Fate.NOT_APPLIED
 
     def is_unresolvable(self, state: State, request_id: bytes) -> bool:
-        """Whether its slot was retired unread, nothing in ``state`` tells of it, and doing it twice would be wrong."""
-        if not self._tail.is_lost(request_id):
+        """Whether it is lost, ``state`` does not tell what became of it, and doing it twice would be wrong."""
+        one = self._open.get(request_id)
+        if one is None or not one.is_lost:
             return False
-        sent = self._sent[request_id]
-        return _fate(state, sent) is Fate.UNKNOWN and not all(map(is_repeatable, sent.variants))
-
-
-def _fate(state: State, sent: _Sent) -> Fate:
-    told = {fate_of(state, actions) for actions in sent.variants}
-    if Fate.UNKNOWN in told:
-        return Fate.UNKNOWN
-    return Fate.APPLIED if Fate.APPLIED in told else Fate.NOT_APPLIED
+        return one.told_by(state) is Fate.UNKNOWN and not all(map(is_repeatable, one.variants))

@@ -22,16 +22,17 @@ from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoun
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.divergence import DivergenceDetector
+from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.gc_pause import LARGE_BYTES, paused
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.rules import Outcome, apply_entry, is_in_history
+from spark_eos.protocol.rules import apply_entry, is_in_history
 from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["AWAY_S", "ClockReading", "Found", "Passed", "Tail"]
+__all__ = ["AWAY_S", "ClockReading", "Passed", "Tail"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,9 +44,6 @@ _FEW = 8
 
 REMEMBERED = 64
 """Of so many of the newest entries it is known which requests are in them."""
-
-Found = tuple[int, Outcome]
-"""The slot in which a request was found, and what the rules made of it there."""
 
 
 class ClockReading(NamedTuple):
@@ -64,20 +62,24 @@ class Passed(Protocol):
 class Tail:
     """Follows the chain of entries. Safe to share between threads; ``state`` is immutable.
 
-    Requests can be *watched*: when one of them turns up in an entry, `found` tells where. That is how a
-    writer whose create got no reply recognises its own entry by its body, never by the error it got.
+    What it reads is told to ``in_doubt``. That is how a writer whose create got no reply recognises its own entry by
+    its body, never by the error it got.
     """
 
     def __init__(
-        self, store: Store, state: State = EMPTY, passed: Passed | None = None, clock: Clock = SYSTEM
+        self,
+        store: Store,
+        state: State = EMPTY,
+        passed: Passed | None = None,
+        clock: Clock = SYSTEM,
+        in_doubt: InDoubtRequests | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
         self._state = state
         self._passed = passed
-        self._watched: dict[bytes, Found | None] = {}
-        self._lost: set[bytes] = set()
+        self._in_doubt = InDoubtRequests() if in_doubt is None else in_doubt
         self._recent: deque[tuple[int, tuple[bytes, ...]]] = deque(maxlen=REMEMBERED)
         """The newest entries without a gap, each with the ids of its requests."""
         self._newest_s = -math.inf
@@ -185,7 +187,7 @@ class Tail:
         """Whether a snapshot covers a slot that this process has just filled, and was last ``seen`` free long ago.
 
         It may have been filled before, retired and deleted, or others went on while the reply was on its way:
-        nothing tells. So what was watched counts as lost (`is_lost`).
+        nothing tells. So what is in doubt counts as lost (`InDoubtRequests.is_lost`).
         """
         if not self._is_long_ago(seen):
             return False
@@ -213,9 +215,7 @@ class Tail:
     def _apply(self, entry: Entry) -> None:
         with paused(when=self._is_large):
             state, outcomes = apply_entry(self._state, entry)
-        for request, outcome in zip(entry.requests, outcomes, strict=True):
-            if request.request_id in self._watched:
-                self._watched[request.request_id] = (entry.seq, outcome)
+        self._in_doubt.record_entry(entry, outcomes)
         self.applied += 1
         self._take(state, entry, created=False)
 
@@ -229,7 +229,7 @@ class Tail:
                 _LOG.exception("maintenance behind entry %d failed", state.seq)
 
     def _load_newest_snapshot(self) -> None:
-        """Over retired entries. What was watched in them is not found any more."""
+        """Go on past retired entries. What they held cannot be read any more."""
         snapshot = newest_snapshot(self._store)
         if snapshot is None or snapshot.seq <= self._state.seq:
             raise CorruptRecordError(
@@ -250,35 +250,7 @@ class Tail:
         self._state = snapshot
         self._divergence.has_landed()
         self._recent.clear()
-        self._lost.update(one for one, found in self._watched.items() if found is None)
-
-    def watch(self, request_id: bytes) -> None:
-        """Look out for a request from now on."""
-        with self._lock:
-            self._watched.setdefault(request_id, None)
-
-    @property
-    def watched(self) -> frozenset[bytes]:
-        """The requests that are being looked out for."""
-        return frozenset(self._watched)
-
-    def is_watched(self, request_id: bytes) -> bool:
-        """Whether a request is being looked out for: an earlier try of it is in doubt."""
-        return request_id in self._watched
-
-    def found(self, request_id: bytes) -> Found | None:
-        """Where a watched request was found, if it was."""
-        return self._watched.get(request_id)
-
-    def unwatch(self, request_id: bytes) -> None:
-        """Forget about a request whose outcome is known."""
-        with self._lock:
-            self._watched.pop(request_id, None)
-            self._lost.discard(request_id)
-
-    def is_lost(self, request_id: bytes) -> bool:
-        """Whether a watched request may have been in an entry that was retired before this process read it."""
-        return request_id in self._lost
+        self._in_doubt.record_skip()
 
     def _name(self, seq: int) -> str:
         return paths.entry(seq, self._state.entries_per_folder)

@@ -1,0 +1,119 @@
+"""What the caller of a commit gets: the entry that holds its request, the error of the rules, or "unknown".
+
+"No" is answered only if no earlier attempt of the request is in the log, or can still get there. "Yes" only if the
+entry outlives a power cut. Else the answer is `CommitOutcomeUnknownError`, and the request stays in doubt: the same
+call, repeated, finds its own entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, StorageError
+from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit
+from spark_eos.log.commit.in_doubt import InDoubtRequests
+from spark_eos.log.commit.slots import Slots
+from spark_eos.log.commit.tail import Tail
+from spark_eos.protocol.actions import Entry
+from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.protocol.rules import Rejected
+from spark_eos.protocol.rules.fate import Fate
+from spark_eos.protocol.state import State
+
+__all__ = ["Answers"]
+
+
+class Answers:
+    """Answers tickets, and resolves what was in doubt. For one thread at a time."""
+
+    def __init__(self, url: str, tail: Tail, in_doubt: InDoubtRequests, slots: Slots) -> None:
+        self._url = url
+        self._tail = tail
+        self._in_doubt = in_doubt
+        self._slots = slots
+
+    def settle(self, tickets: Sequence[PendingCommit]) -> bool:
+        """Answer the tickets whose earlier attempts settle it; whether there were any.
+
+        The request was found in an entry, or it is lost for good. What is lost and can be done twice is asked again:
+        the rules recognise what was done by sequence, transaction or batch number.
+        """
+        state = self._tail.state
+        for ticket in tickets:
+            if not self._found(ticket) and self._in_doubt.is_unresolvable(state, ticket.request_id):
+                self.unknown(ticket, StorageError("its entry was retired before this process had read it"))
+        return any(ticket.done for ticket in tickets)
+
+    def _found(self, ticket: PendingCommit) -> bool:
+        """Answer the ticket if its request was found in an entry."""
+        if (found := self._in_doubt.found(ticket.request_id)) is None:
+            return False
+        seq, outcome = found
+        if isinstance(outcome, Rejected):
+            ticket.error = outcome.error
+        else:
+            self._slots.ensure_durable(seq)
+            ticket.result = Committed(seq, outcome.results, self._tail.state, ticket.request_id)
+        self._in_doubt.resolve(ticket.request_id)
+        return True
+
+    def created(self, draft: EntryBuilder, seq: int, state: State) -> None:
+        """Entry ``seq`` is durable: the tickets get their answers first, whatever fails behind that."""
+        for ticket, results in zip(draft.tickets, draft.results, strict=True):
+            ticket.result = Committed(seq, results, state, ticket.request_id)
+
+    def slot_taken(self, tickets: Sequence[PendingCommit]) -> None:
+        """The slot has an entry, which was read. If it is another process's, ours can never get into it."""
+        for ticket in tickets:
+            if self._found(ticket):
+                continue
+            one = ticket.request_id
+            # Unless nothing tells any more whose it was.
+            certain = not self._in_doubt.is_unanswered(one) or not self._in_doubt.is_lost(one)
+            if certain and not self._in_doubt.is_submitted(one):
+                self._in_doubt.resolve(one)
+
+    def failed(self, tickets: Sequence[PendingCommit], error: EosLogError) -> None:
+        """The slot could not be filled."""
+        for ticket in tickets:
+            if self._in_doubt.is_unanswered(ticket.request_id):
+                self.unknown(ticket, error)
+            else:
+                ticket.error = error
+                self._in_doubt.resolve(ticket.request_id)
+
+    def rejected(self, ticket: PendingCommit, error: BaseException, state: State) -> None:
+        """The rules say no; but an earlier attempt of the request may be in the log, or get there yet."""
+        fate = self._in_doubt.fate(state, ticket.request_id)
+        if fate is Fate.UNKNOWN:
+            self.unknown(ticket, error)
+            return
+        if fate is Fate.APPLIED:
+            ticket.result = Committed(state.seq, (), state, ticket.request_id)
+        else:
+            ticket.error = error
+        self._in_doubt.resolve(ticket.request_id)
+
+    def unencodable(self, draft: EntryBuilder) -> None:
+        """No entry can hold a request of ``draft``: its own caller gets the error, the others are asked again."""
+        for ticket, request in zip(draft.tickets, draft.requests, strict=False):
+            try:
+                encode_entry(Entry(0, (request,)))
+            except EosLogError as error:
+                self.given_up(ticket, error)
+
+    def given_up(self, ticket: PendingCommit, error: BaseException) -> None:
+        """This attempt was not sent; an earlier one may have been."""
+        if ticket.request_id in self._in_doubt:
+            self.unknown(ticket, error)
+        else:
+            ticket.error = error
+
+    def unknown(self, ticket: PendingCommit, cause: BaseException) -> None:
+        """The request stays in doubt."""
+        ticket.error = CommitOutcomeUnknownError(
+            f"the store did not say whether a commit to {self._url} was written ({cause}). Repeat the same "
+            "call; staged files stay until it is known",
+            ticket.request_id,
+        )
+        ticket.error.__cause__ = cause
