@@ -9,11 +9,11 @@ from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.commit.tail import Tail
-from spark_eos.log.commit.timekeeping import Timekeeper
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.snapshots.snapshots import Snapshots
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.log.warmup import ready_to_commit
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store

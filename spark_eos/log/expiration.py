@@ -15,7 +15,7 @@ from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.loop import Committed, Propose
-from spark_eos.log.commit.timekeeping import Timekeeper
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.protocol.actions import Action, ExpireTransaction
 from spark_eos.protocol.rules import expiry
 from spark_eos.protocol.state import Producer, State

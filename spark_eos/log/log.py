@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +11,6 @@ import pyarrow as pa
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
-    CorruptRecordError,
     DivergedLogError,
     EosLogError,
     LogExistsError,
@@ -23,15 +21,16 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
+from spark_eos.log.commit.gaps import check_no_gap
 from spark_eos.log.commit.loop import Committed, Committer, Propose
 from spark_eos.log.commit.tail import Tail
-from spark_eos.log.commit.timekeeping import Timekeeper
 from spark_eos.log.components import Components
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, offset_for_time, read
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
 from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.protocol.actions import Action, CreateLog, ExpireTransaction
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -46,11 +45,6 @@ __all__ = ["Log"]
 
 _BELIEVED_S = 60.0
 """For so long a log far away is believed to be the one that was opened."""
-
-_LOOK_BEYOND = 16
-"""In a folder, so many slots behind the end are looked at: each costs a system call."""
-
-_LOG = logging.getLogger(__name__)
 
 _OLD_S = 60.0
 """After so long without staging anything, the log's end is looked for before."""
@@ -96,7 +90,7 @@ class Log:
                 f"{store.url} is not a log: it has no {paths.entry(0)}. Reading never creates a log; check the "
                 "path, or write to it first"
             )
-        _check_end(log, retry or Retry())
+        check_no_gap(store, log.state, log.follow, clock, retry or Retry())
         log.time.saw(log.state)
         return log
 
@@ -432,52 +426,6 @@ def _reopened(store: Store, clock: Clock, retry: Retry, log_id: str, does_mainte
     if log.log_id != log_id:
         raise NotALogError(f"the log that was pickled is not at {store.url} any more: another one is there")
     return log if does_maintenance else log.without_maintenance()
-
-
-def _check_end(log: Log, retry: Retry) -> None:
-    """Raise `CorruptRecordError` if entries go on behind the end: one of the chain has been removed.
-
-    No entry is put behind one that is not durable (docs/design/0002), so what lies beyond a gap tells that there was
-    one in it. Before that was so, a power cut could leave the entry next to the gap.
-    """
-    deadline, attempt = log.clock.monotonic() + retry.deadline_s, 0
-    while (beyond := _beyond(log)) is not None:
-        end, missing = log.state.seq, paths.entry(log.state.seq + 1, log.state.entries_per_folder)
-        if log.follow().seq != end:
-            continue
-        if log.clock.monotonic() >= deadline:
-            raise CorruptRecordError(
-                f"{log.url}/{missing} is missing, though {beyond} is there: it was removed, and what it held "
-                "is lost, with all behind it. Put it back from a copy; nothing was changed"
-            )
-        if not attempt:
-            _LOG.warning(
-                "%s/%s is missing, though %s is there: waiting up to %d s, as a network file system may go on for a "
-                "while not to show it",
-                *(log.url, missing, beyond, retry.deadline_s),
-            )
-        log.clock.sleep(retry.wait_s(attempt, log.clock))
-        attempt += 1
-
-
-def _beyond(log: Log) -> str | None:
-    """An entry that is there though the one behind the end is not. Only the next one is asked for by a request."""
-    end, folder = log.state.seq, log.state.entries_per_folder
-    for seq in range(end + 2, end + (_LOOK_BEYOND if log.store.is_local else 3)):
-        with suppress(ObjectNotFoundError):
-            name = paths.entry(seq, folder)
-            log.store.size(name)
-            if seq > end + 2 or not is_leftover(log.store, name, seq):
-                return name
-    return None
-
-
-def is_leftover(store: Store, name: str, seq: int) -> bool:
-    """Whether a power cut may have left entry ``seq`` behind a gap: an earlier version has written it."""
-    try:
-        return decode_entry(store.read(name), seq, name).rules < 2
-    except CorruptRecordError:
-        return False
 
 
 def _foreign(store: Store) -> str | None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from spark_eos.config.nearest import suggestion
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
-from spark_eos.log.commit.timekeeping import MEND, is_ahead
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import iso
+from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.maintenance.retention import Retention

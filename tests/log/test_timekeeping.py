@@ -12,9 +12,9 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import InvalidRequestError, StorePermissionError
 from spark_eos.log.clock import SYSTEM
-from spark_eos.log.commit.timekeeping import Timekeeper
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import entry_at_time
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.verify.verify import Verdict, verify

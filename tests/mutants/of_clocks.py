@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_TIMES, _KEEPING = "spark_eos/protocol/rules/times.py", "spark_eos/log/commit/timekeeping.py"
+_TIMES, _KEEPING = "spark_eos/protocol/rules/times.py", "spark_eos/log/timekeeping.py"
 
 _TESTS = ("tests/log/test_timekeeping.py",)
 

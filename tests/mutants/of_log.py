@@ -135,9 +135,9 @@ MUTANTS = (
     ),
     Mutant(
         "gap-next-to-the-end",
-        "spark_eos/log/log.py",
-        "    for seq in range(end + 2, end + (_LOOK_BEYOND if log.store.is_local else 3)):",
-        "    for seq in range(end + 3, end + (_LOOK_BEYOND if log.store.is_local else 3)):",
+        "spark_eos/log/commit/gaps.py",
+        "    for seq in range(end + 2, end + (_LOOK_BEYOND if store.is_local else 3)):",
+        "    for seq in range(end + 3, end + (_LOOK_BEYOND if store.is_local else 3)):",
         "a log without its last entry but one opens as if it ended there",
         ("tests/log/test_divergence.py",),
     ),
@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         "gap-not-seen",
         _LOG,
-        "        _check_end(log, retry or Retry())\n",
+        "        check_no_gap(store, log.state, log.follow, clock, retry or Retry())\n",
         "",
         "a log from whose middle an entry was removed ends there",
         ("tests/corruption/test_single_bytes.py",),

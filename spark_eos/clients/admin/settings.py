@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.clients.admin.descriptions import ClockDescription, Expired, LogDescription
 from spark_eos.errors import InvalidRequestError
-from spark_eos.log.commit.timekeeping import is_ahead
 from spark_eos.log.settings import LOG_CONFIGS, check_log_config
 from spark_eos.log.time_travel import iso
+from spark_eos.log.timekeeping import is_ahead
 from spark_eos.protocol.actions import (
     Action,
     AlterLog,

@@ -87,7 +87,7 @@ class RecordBuffer:
     def rows(self, clock_ms: int, now_ms: int, limit_ms: int) -> pa.RecordBatch:
         """The records as columns, in the order in which they were added.
 
-        The numbers are those of `spark_eos.log.commit.timekeeping.Timekeeper.stamp_records`.
+        The numbers are those of `spark_eos.log.timekeeping.Timekeeper.stamp_records`.
         """
         return pa.record_batch(
             {

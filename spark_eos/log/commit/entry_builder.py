@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spark_eos.log.commit.tail import ClockReading
-from spark_eos.log.commit.timekeeping import Stamp
 from spark_eos.log.gc_pause import MANY, paused
+from spark_eos.log.timekeeping import Stamp
 from spark_eos.protocol.actions import Action, AppendBatches, Request
 from spark_eos.protocol.rules import Rejected, apply, judged_by
 from spark_eos.protocol.state import State

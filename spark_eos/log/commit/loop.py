@@ -31,7 +31,7 @@ from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.slots import TAKEN, Slots
 from spark_eos.log.commit.tail import Tail
-from spark_eos.log.commit.timekeeping import Timekeeper
+from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.protocol.actions import Entry, Request
 from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.rules import apply, state_after

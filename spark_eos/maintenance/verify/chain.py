@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from spark_eos.errors import CorruptRecordError, DivergedLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
-from spark_eos.log.log import is_leftover
+from spark_eos.log.commit.gaps import is_leftover
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.maintenance.verify.index_pages import PieceCheck

@@ -15,8 +15,8 @@ from contextlib import suppress
 
 from spark_eos.errors import EosLogError
 from spark_eos.log import paths
-from spark_eos.log.commit.timekeeping import MEND, is_ahead
 from spark_eos.log.time_travel import iso
+from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.maintenance.verify.chain import Chain
 from spark_eos.maintenance.verify.data import DataCheck
 from spark_eos.maintenance.verify.index_pages import PieceCheck
