@@ -258,26 +258,32 @@ def test_what_was_found_before_it_was_taken_back_is_known_to_be_in(leader, other
 
 def test_what_others_can_find_is_looked_for_though_a_slot_was_lost(leader, other, start, monkeypatch):
     """It leads in the end, and loses its slot; and a leader that slept writes what it found in the one behind."""
-    outsider, found, reads = start(b"c"), [], []
+    outsider, found, looks = start(b"c"), [], []
     monkeypatch.setattr(FileGroupChannel, "leader_token", lambda _: 0)
 
     def go():
         found.extend(leader.group._channel.submissions())
         leader.group.release_lead()
 
-    def before(operation, name):
+    def before(operation, _name):
         if operation == "create" and outsider.log.state.seq == 0:
             outsider.log.commit(create("x"))
-        if operation == "read" and name == paths.entry(2, 100_000):
-            reads.append(name)
-            if len(reads) == 2:
+
+    def look(name):
+        if name == paths.entry(2, 100_000):
+            looks.append(name)
+            if len(looks) == 2:
                 taken = decode_entry(found[0][8:], 1, "offer").requests
                 other.store.inner.create(name, encode_entry(Entry(2, taken)))
+        return identity(name)
 
+    identity = other.store.inner.identity
+    other.store.inner.identity = look
     other.store.before = before
     other.waits = [go]
     other.log.commit(create("y"))
     assert writers(leader) == ["c", "b"]
+    assert len(looks) > 1
 
 
 def test_what_is_done_by_another_is_no_answer_while_ones_own_may_land(leader, other):
