@@ -16,6 +16,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import new_topic
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.rolling import Roller
+from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.protocol.encoding import index_pages, schema, snapshot_schema
 from tests import format_reader
 
@@ -135,6 +136,8 @@ def test_it_sees_what_a_consumer_sees(tmp_path):
         assert read(url, "orders", 3) == consumed(url, "orders", 3) != []
         Compactor(log).run()
         Roller(log, tail_rows=1).run()
+        while log.follow().seq % 10:
+            log.commit(lambda _: (RaiseStagingFloor(0),))
         log.maintenance.snapshot()
         producer.begin_transaction()
         producer.send("orders", b"open", key=b"k")
