@@ -15,10 +15,10 @@ from typing import TypeVar
 
 from spark_eos.log.gc_pause import paused
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
-from spark_eos.protocol.rules import Accepted, apply_entry
-from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.rules.apply import Accepted, apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile, TopicPartition
 from spark_eos.spark.sink.checkpoint import SourceRange

@@ -160,7 +160,7 @@ def segments_replaced(env):
         0,
         pieces[-1].next_offset,
         checksum(pieces),
-        (IndexRow(0, pieces[-1].next_offset, Kind.NOTHING, NO_PRODUCER, 0),),
+        (IndexRow(0, pieces[-1].next_offset, Kind.HOLE, NO_PRODUCER, 0),),
     )
     env.do(ours)
     yield partial(env.do, ours)

@@ -15,7 +15,7 @@ LONG = {
 }
 """Still too long. The list may only get shorter, and its numbers smaller."""
 
-WIDE = {"protocol/rules": 18}
+WIDE: dict[str, int] = {}
 """Still too wide, in the same way."""
 
 

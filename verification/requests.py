@@ -281,7 +281,7 @@ class RandomRequests:
             end = high if len(rows) == 7 else self._chance.choice([at + 1, high])
             stamp, count = self._stamp(state), end - at
             if self._chance.random() < 0.4:
-                rows.append(IndexRow(at, count, Kind.NOTHING, stamp, 1))
+                rows.append(IndexRow(at, count, Kind.HOLE, stamp, 1))
             else:
                 batch = BatchRef(key[1], min(count, 2**31 - 1), 0, self._chance.choice([1, 2**43]), 1, 1, 1)
                 rows.append(

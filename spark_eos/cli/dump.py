@@ -7,18 +7,10 @@ from typing import Any
 
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import earliest, replay, state_at
-from spark_eos.protocol.actions import (
-    AppendBatches,
-    CreateTopic,
-    EndTransaction,
-    ExpireTransaction,
-    InitProducer,
-    Request,
-)
+from spark_eos.protocol.actions import DECLARED, Request
 from spark_eos.protocol.index import Kind
-from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.rules.apply import Rejected, apply
 from spark_eos.protocol.state import EMPTY, PartitionKey, State
-from spark_eos.protocol.types import StagedFile
 
 __all__ = ["dump"]
 
@@ -41,12 +33,8 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
             before = state
             state, outcome = apply(before, request)
             error = outcome.error if isinstance(outcome, Rejected) else None
-            if error is None:
-                topics.update(
-                    (action.topic_id, action.name)
-                    for action in request.actions
-                    if isinstance(action, CreateTopic)
-                )
+            if state.topics is not before.topics:
+                topics.update((topic.topic_id, name) for name, topic in state.topics.items())
             if seq < first:
                 continue
             yield {
@@ -58,7 +46,7 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
                 "error": None if error is None else f"{type(error).__name__}: {error}",
             }
             for action in request.actions:
-                fields = dict(zip(action._fields, map(_plain, action), strict=True))
+                fields = DECLARED[type(action)].show(action)
                 yield {"kind": "action", "seq": seq, "action": type(action).__name__, "fields": fields}
             for key in sorted(_touched(request, before)):
                 yield from _controls(seq, topics, key, before, state)
@@ -72,18 +60,9 @@ def _touched(request: Request, before: State) -> set[PartitionKey]:
     """
     touched: set[PartitionKey] = set()
     for action in request.actions:
-        producer_id = -1
-        match action:
-            case AppendBatches(stamp, topics, files):
-                producer_id, ids = stamp.producer_id, dict(topics)
-                for file in files:
-                    topic_id = ids.get(file.topic, "")
-                    touched.update((topic_id, batch.partition) for batch in file.batches)
-            case InitProducer():
-                producer_id = action.producer_id
-            case EndTransaction() | ExpireTransaction():
-                producer_id = action.producer.producer_id
-        producer = before.producers.get(producer_id)
+        effects = DECLARED[type(action)].effects(action)
+        touched |= effects.partitions
+        producer = before.producers.get(effects.producer)
         if producer is not None:
             touched.update(producer.touched)
     return touched
@@ -110,22 +89,3 @@ def _controls(
                 "epoch": row.producer.epoch,
                 "number": row.producer.number,
             }
-
-
-def _plain(value: object) -> Any:
-    """Named tuples as dicts, bytes by their length: what JSON and people can take."""
-    if isinstance(value, bytes):
-        return f"{len(value)} bytes"
-    if isinstance(value, StagedFile):
-        return {
-            **_fields(value.file),
-            "topic": value.topic,
-            "batches": [_fields(batch) for batch in value.batches],
-        }
-    if isinstance(value, tuple):
-        return _fields(value) if hasattr(value, "_fields") else [_plain(part) for part in value]
-    return value
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {name: _plain(part) for name, part in zip(value._fields, value, strict=True)}

@@ -16,8 +16,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.timekeeping import Timekeeper
-from spark_eos.protocol.actions import Action, ExpireTransaction
-from spark_eos.protocol.rules import expiry
+from spark_eos.protocol.actions import Action, ExpireTransaction, expiry
 from spark_eos.protocol.state import Producer, State
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import Store

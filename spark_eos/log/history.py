@@ -11,16 +11,9 @@ from immutables import Map
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import earliest, replay, state_at
-from spark_eos.protocol.actions import (
-    AppendBatches,
-    CommitMicroBatch,
-    CommitOffsets,
-    EndTransaction,
-    Entry,
-    Request,
-)
+from spark_eos.protocol.actions import DECLARED, CommitMicroBatch, Entry, Request
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.rules import Accepted, apply
+from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.state import PartitionKey, State, TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 
@@ -121,15 +114,9 @@ def _ended(request: Request, before: State, after: State) -> dict[ProducerStamp,
     """The transactions that this request ended, and whether they were committed."""
     found: dict[ProducerStamp, bool] = {}
     for action in request.actions:
-        if isinstance(action, AppendBatches) and action.producer.number == NO_PRODUCER.number:
-            found[action.producer] = True
-        elif isinstance(action, EndTransaction):
-            known = before.producers.get(action.producer.producer_id)
-            again = (
-                known is not None and known.number == action.producer.number and known.transaction in _ENDED
-            )
-            if not again:
-                found[action.producer] = action.commit
+        ended = DECLARED[type(action)].effects(action).ended
+        if ended is not None and not _had_ended(before, ended[0]):
+            found[ended[0]] = ended[1]
     named = {(stamp.producer_id, stamp.number) for stamp in found}
     for producer_id in before.open_transactions:
         stamp = before.producers[producer_id].stamp
@@ -144,6 +131,17 @@ def _ended(request: Request, before: State, after: State) -> dict[ProducerStamp,
     return found
 
 
+def _had_ended(before: State, stamp: ProducerStamp) -> bool:
+    """Whether the end only repeats an earlier one. A write outside of any transaction stands for itself."""
+    known = before.producers.get(stamp.producer_id)
+    return (
+        stamp.number != NO_PRODUCER.number
+        and known is not None
+        and known.number == stamp.number
+        and known.transaction in _ENDED
+    )
+
+
 def _spans(
     request: Request, before: State, after: State, stamp: ProducerStamp, topics: dict[str, str]
 ) -> Iterator[Span]:
@@ -152,10 +150,10 @@ def _spans(
     if producer is not None and producer.number == stamp.number:
         keys.update(producer.touched)
     for action in request.actions:
-        if isinstance(action, AppendBatches) and action.producer.producer_id == stamp.producer_id:
-            ids = dict(action.topics)
-            # A topic that the same request creates and deletes is in no state.
-            keys.update((ids[file.topic], batch.partition) for file in action.files for batch in file.batches)
+        effects = DECLARED[type(action)].effects(action)
+        if effects.producer == stamp.producer_id:
+            keys |= effects.partitions
+    # A topic that the same request creates and deletes is in no state.
     keys = {key for key in keys if key[0] in topics}
     for key in sorted(keys, key=lambda key: (topics[key[0]], key[1])):
         rows = [row for row in _rows(before, after, key, stamp.producer_id) if _is_of(row, stamp)]
@@ -188,10 +186,7 @@ def _groups(
     if producer is not None and producer.number == stamp.number:
         names.update(group for group, _, _ in producer.pending)
     for action in request.actions:
-        if isinstance(action, CommitOffsets):
-            names.add(action.group)
-        elif isinstance(action, CommitMicroBatch):
-            names.update(source.group for source in action.sources if source.group is not None)
+        names |= DECLARED[type(action)].effects(action).groups
     found = {}
     for group in sorted(names):
         old = before.offsets.get(group, Map())

@@ -33,9 +33,9 @@ from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.protocol.actions import Action, CreateLog, ExpireTransaction
+from spark_eos.protocol.actions.appends import check_floor
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.index import IndexPage, PageContent
-from spark_eos.protocol.rules.appends import check_floor
 from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import StagedFile, TopicPartition
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store, probe, shared_store

@@ -25,7 +25,7 @@ from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
 from spark_eos.protocol.index import Kind
-from spark_eos.protocol.rules import apply_entry
+from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import TopicPartition
 
@@ -198,7 +198,7 @@ def _is_dense(log: Log, at: TopicPartition, start: int, end: int) -> bool:
     for row in partition_of(log.state, at).index.scan(start, log.load):
         if row.base_offset >= end:
             break
-        if row.kind is Kind.NOTHING or (row.file is not None and row.file.offsets):
+        if row.kind is Kind.HOLE or (row.file is not None and row.file.offsets):
             return False
     return True
 

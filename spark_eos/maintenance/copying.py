@@ -37,7 +37,7 @@ from spark_eos.maintenance.reachability import piece_names
 from spark_eos.maintenance.verify.verify import Finding, Summary, verify
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
-from spark_eos.protocol.rules import apply_entry
+from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
 from spark_eos.storage.probe import probe

@@ -366,4 +366,4 @@ class Rewriter:
 
 
 def _nothing(base_offset: int, next_offset: int) -> IndexRow:
-    return IndexRow(base_offset, next_offset - base_offset, Kind.NOTHING, NO_PRODUCER, -1)
+    return IndexRow(base_offset, next_offset - base_offset, Kind.HOLE, NO_PRODUCER, -1)

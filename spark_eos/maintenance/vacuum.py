@@ -28,9 +28,9 @@ from spark_eos.log.topics import TOPIC_CONFIGS, config_value
 from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
 from spark_eos.maintenance.reachability import data_files, piece_names
 from spark_eos.protocol.actions import Action, RaiseStagingFloor
+from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
-from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import State
 from spark_eos.storage import PROBES, ObjectInfo, PosixStore
 

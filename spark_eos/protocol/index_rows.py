@@ -19,14 +19,14 @@ class Kind(IntEnum):
     """What a batch is: records, or the control batch that ends a transaction (Kafka's type numbers, +1).
 
     ``ABORTED`` are records of an aborted transaction, once they are sealed: so the state need not remember which
-    transactions were aborted. ``NOTHING`` are offsets of which nothing is left.
+    transactions were aborted. ``HOLE`` are offsets of which nothing is left after compaction.
     """
 
     DATA = 0
     ABORT = 1
     COMMIT = 2
     ABORTED = 3
-    NOTHING = 4
+    HOLE = 4
 
 
 class IndexRow(NamedTuple):

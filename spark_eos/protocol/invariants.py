@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind
-from spark_eos.protocol.rules import Outcome, apply, check_history, judged_by, state_after
+from spark_eos.protocol.rules.apply import Outcome, apply, check_history, judged_by, state_after
 from spark_eos.protocol.state import Group, Partition, PartitionKey, Query, State, TransactionState
 
 __all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "check_step"]
@@ -199,7 +199,7 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
     found = {row.base_offset: _shown(new, row) for row in held}
     sealed = new.index.pieces[-1].next_offset if new.index.pieces else 0
     files = {row.file for row in old.index.tail}
-    anew = [row for row in held if row.file not in files or row.kind is Kind.NOTHING]
+    anew = [row for row in held if row.file not in files or row.kind is Kind.HOLE]
     for row in kept:
         # An open transaction may be aborted; what was aborted, or committed, stays so.
         later = found.get(row.base_offset)

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from immutables import Map
 
-from spark_eos.protocol.actions import SourceProgress
 from spark_eos.protocol.index import Index
-from spark_eos.protocol.types import RULES, OffsetAndMetadata, ProducerStamp
+from spark_eos.protocol.types import RULES, OffsetAndMetadata, ProducerStamp, SourceProgress
 
 __all__ = [
     "EMPTY",

@@ -8,13 +8,17 @@ __all__ = [
     "EARLIEST_MS",
     "LATEST_MS",
     "MAX_METADATA_BYTES",
+    "MAX_NUMBER",
     "NO_PRODUCER",
     "NO_SEQUENCE",
     "RULES",
     "BatchRef",
     "FileRef",
+    "Membership",
     "OffsetAndMetadata",
+    "PartitionOffset",
     "ProducerStamp",
+    "SourceProgress",
     "StagedFile",
     "TopicPartition",
 ]
@@ -28,6 +32,9 @@ MAX_METADATA_BYTES = 4096
 EARLIEST_MS = -62_135_596_800_000
 LATEST_MS = 253_402_300_799_999
 """The first millisecond of the year 1, the last one of the year 9999: so far Python's and Spark's calendars go."""
+
+MAX_NUMBER = 2**62
+"""The largest number that a request may carry: the sum of two such numbers still has 64 bits."""
 
 RULES = 2
 """The rules by which entries are judged that this version writes.
@@ -126,3 +133,38 @@ class StagedFile(NamedTuple):
     topic: str
     file: FileRef
     batches: tuple[BatchRef, ...]
+
+
+class PartitionOffset(NamedTuple):
+    """An offset of one partition of one incarnation of a topic."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    metadata: str = ""
+
+
+class Membership(NamedTuple):
+    """The member of a group that commits offsets, and the generation to which it has synced (KIP-447)."""
+
+    member_id: str
+    generation: int
+    instance_id: str | None = None
+
+
+class SourceProgress(NamedTuple):
+    """From where to where one source of a Spark micro-batch was read.
+
+    ``start`` and ``end`` are canonical JSON text. A ``start`` of None is unknown: the first batch of a source of
+    another format. For sources that read this very log, ``group`` is the consumer group, and the offsets are given by
+    partition as well. ``name`` is what Spark's offset log calls the source from its version 2 on (the user's name, or a
+    number); None: the source is known by its place in the plan.
+    """
+
+    start: str | None
+    end: str | None
+    group: str | None = None
+    start_offsets: tuple[PartitionOffset, ...] = ()
+    end_offsets: tuple[PartitionOffset, ...] = ()
+    name: str | None = None

@@ -9,8 +9,7 @@ from spark_eos.clients.producer import transaction_manager
 from spark_eos.errors import CommitOutcomeUnknownError, StoreUnavailableError
 from spark_eos.log.commit.answers import Answers
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import EndTransaction
-from spark_eos.protocol.rules import producers
+from spark_eos.protocol.actions import EndTransaction, producers
 from spark_eos.spark.sink import sink
 from spark_eos.spark.sink.task import collect
 from spark_eos.testing.crashpoints import CrashPointsError

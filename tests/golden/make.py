@@ -16,7 +16,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import new_topic
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.rules.sealing import PAGE_ROWS
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile

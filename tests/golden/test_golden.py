@@ -13,9 +13,11 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
+from spark_eos.protocol.encoding import schema
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
+from spark_eos.protocol.types import NO_PRODUCER, RULES, TopicPartition
 from tests.golden.make import make
 
 GOLDEN = Path(__file__).parent
@@ -145,6 +147,24 @@ def test_todays_entries_are_those_of_the_newest_golden_log(tmp_path: Path) -> No
     ours, theirs = _written(tmp_path / "log"), _written(GOLDEN / VERSIONS[-1])
     assert {*ours} == {*theirs}
     assert [name for name in sorted(ours) if ours[name] != theirs[name]] == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_entries_keep_their_values_and_bytes(version: str) -> None:
+    """An entry that is read and written again has the same values, and the same bytes if its schema is the newest."""
+    newest, _ = schema.newest()
+    count = 0
+    for name, data in _written(GOLDEN / version).items():
+        if data[:6] != b"EOSLOG":
+            continue
+        count += 1
+        seq = int(Path(name).stem)
+        entry = decode_entry(data, seq, name)
+        again = encode_entry(entry)
+        assert decode_entry(again, seq, name) == entry._replace(rules=RULES)
+        if data[8:16] == newest:
+            assert again == data, name
+    assert count > 5
 
 
 def _written(log: Path) -> dict[str, bytes]:

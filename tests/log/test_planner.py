@@ -17,7 +17,7 @@ from spark_eos.protocol.actions import (
     PartitionOffset,
     Request,
 )
-from spark_eos.protocol.rules import Accepted, apply
+from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, StagedFile, TopicPartition
 

@@ -262,7 +262,7 @@ def roll(log, keep=lambda _: True):
         new = (
             first,
             old[0]._replace(
-                base_offset=len(kept), count=end - len(kept), kind=Kind.NOTHING, file=None, batch=None
+                base_offset=len(kept), count=end - len(kept), kind=Kind.HOLE, file=None, batch=None
             ),
         )
     action = ReplaceSegments("t", topic.topic_id, 0, 0, end, checksum(pieces), new)

@@ -19,7 +19,7 @@ from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import CreateLog, CreateTopic, ExpireProducers, Request, ResetLogTime
-from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.rules.apply import Rejected, apply
 from spark_eos.protocol.state import EMPTY
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore

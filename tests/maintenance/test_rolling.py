@@ -15,9 +15,9 @@ from spark_eos.maintenance import rewrite, rolling
 from spark_eos.maintenance.rewrite import SMALL_BYTES, Form, Rewriter, read_row
 from spark_eos.maintenance.rolling import GROWTH, Roller, plan_roll, rows_after
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, PartitionOffset, RaiseStagingFloor
+from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind, Measures
 from spark_eos.protocol.invariants import check_state
-from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -186,7 +186,7 @@ def test_two_large_batches_with_a_control_batch_between(monkeypatch):
         before = everything(world.log)
         Roller(world.log).run()
         assert everything(world.log) == before
-        assert kinds(world) == [Kind.DATA, Kind.DATA, Kind.NOTHING, Kind.DATA, Kind.DATA]
+        assert kinds(world) == [Kind.DATA, Kind.DATA, Kind.HOLE, Kind.DATA, Kind.DATA]
         assert [row.count for row in world.sealed()] == [6, 1, 1, 1, 7]
 
 
@@ -288,7 +288,7 @@ def test_where_nothing_is_left(world):
     with Rewriter(world.log, world.topic, 0, pieces, Form(offsets=True)) as new:
         new.skip(pieces[-1].next_offset)
         new.commit("test")
-    assert kinds(world) == [Kind.NOTHING]
+    assert kinds(world) == [Kind.HOLE]
     assert seen(world.log, end=pieces[-1].next_offset) == []
 
 

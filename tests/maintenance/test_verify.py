@@ -38,7 +38,8 @@ from spark_eos.protocol.encoding.schema import known_schemas
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexPage, Measures
 from spark_eos.protocol.invariants import InvariantError
-from spark_eos.protocol.rules import apply_entry, sealing
+from spark_eos.protocol.rules import sealing
+from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import Partition
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore

@@ -106,7 +106,7 @@ def roll(log, topic="t", number=0, pieces=None):
         IndexRow(base, batch.count, Kind.DATA, NO_PRODUCER, batch.max_timestamp_ms, staged[0].file, batch)
     ]
     if base > first:
-        rows.insert(0, IndexRow(first, base - first, Kind.NOTHING, NO_PRODUCER, -1))
+        rows.insert(0, IndexRow(first, base - first, Kind.HOLE, NO_PRODUCER, -1))
     action = ReplaceSegments(
         topic, known.topic_id, number, first, sealed[-1].next_offset, checksum(sealed), tuple(rows)
     )

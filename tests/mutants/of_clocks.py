@@ -54,7 +54,7 @@ MUTANTS = (
     Mutant(
         "time-set-back-by-any-clock",
         _TIMES,
-        "    if isinstance(action, a.ResetLogTime) and not request.clock_checked:",
+        "    if clock is Clock.CHECKED and not request.clock_checked:",
         "    if False:",
         "a request that asked no store sets the log's time back",
         _TESTS,
@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "times-stay-ahead",
-        _TIMES,
+        "spark_eos/protocol/actions/log_time.py",
         "last_ms=min(producer.last_ms, now_ms)",
         "last_ms=producer.last_ms",
         "what was used while the log's time was ahead never expires",

@@ -7,6 +7,9 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _FATE = "spark_eos/protocol/rules/fate.py"
+_ACTIONS = "spark_eos/protocol/actions"
+_APPENDS, _PRODUCERS, _TOPICS = f"{_ACTIONS}/appends.py", f"{_ACTIONS}/producers.py", f"{_ACTIONS}/topics.py"
+_MICROBATCH = f"{_ACTIONS}/queries/microbatch.py"
 _TAIL, _COMMIT = "spark_eos/log/commit/tail.py", "spark_eos/log/commit/loop.py"
 
 _OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
@@ -56,15 +59,15 @@ MUTANTS = (
     # -- evidence ---------------------------------------------------------------------------------------
     Mutant(
         "everything-is-repeatable",
-        _FATE,
-        "    return not any(isinstance(one, AppendBatches) and one.producer == NO_PRODUCER for one in actions)",
-        "    return True",
+        _APPENDS,
+        "    is_repeatable=lambda action: action.producer != NO_PRODUCER,",
+        "    is_repeatable=lambda action: True,",
         "rows without a producer are appended again after a doubt that nothing can settle",
         _OF_SNAPSHOTS,
     ),
     Mutant(
         "later-transaction-tells",
-        _FATE,
+        _PRODUCERS,
         "    if producer is None or producer.number > stamp.number:\n        return Fate.UNKNOWN\n",
         "    if producer is None:\n        return Fate.UNKNOWN\n",
         "a transaction in doubt is told by the fate of a later one",
@@ -72,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "number-not-reached-is-unknown",
-        _FATE,
+        _PRODUCERS,
         "    if producer.number < stamp.number:\n        return Fate.NOT_APPLIED",
         "    if producer.number < stamp.number:\n        return Fate.UNKNOWN",
         "a transaction that nobody has begun yet stays in doubt for ever",
@@ -80,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "epoch-of-an-end-not-compared",
-        _FATE,
+        _PRODUCERS,
         "    if producer.epoch != stamp.epoch:\n        return Fate.UNKNOWN  # A successor",
         "    if False:\n        return Fate.UNKNOWN  # A successor",
         "a transaction in doubt is told by that of a successor, which has the same number",
@@ -88,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "epoch-of-rows-not-compared",
-        _FATE,
+        _APPENDS,
         "    if producer is None or producer.epoch != stamp.epoch:",
         "    if producer is None:",
         "rows in doubt are told by those of a successor, which have the same sequence",
@@ -96,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "open-is-committed",
-        _FATE,
+        _PRODUCERS,
         "    if producer.transaction is TransactionState.ONGOING:\n        return Fate.NOT_APPLIED\n",
         "    if producer.transaction is TransactionState.ONGOING:\n        return Fate.APPLIED\n",
         "a transaction that is still open is told as committed",
@@ -104,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "aborted-is-committed",
-        _FATE,
+        _PRODUCERS,
         "        return Fate.APPLIED\n    return Fate.NOT_APPLIED\n",
         "        return Fate.APPLIED\n    return Fate.APPLIED\n",
         "a transaction that was aborted is told as committed",
@@ -112,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         "epoch-tells-a-run",
-        _FATE,
+        _PRODUCERS,
         "    named = action.run_id is not None and action.run_id in known.runs",
         "    named = True",
         "a producer takes an epoch for its own that another has taken",
@@ -120,23 +123,23 @@ MUTANTS = (
     ),
     Mutant(
         "only-the-newest-run-is-in",
-        _FATE,
-        "action.run_id in known.runs",
-        "action.run_id == known.run_id",
+        _PRODUCERS,
+        "named = action.run_id is not None and action.run_id in known.runs",
+        "named = action.run_id is not None and action.run_id == known.run_id",
         "a run that was in, and has a successor, is told that nobody knows",
         _OF_SNAPSHOTS,
     ),
     Mutant(
         "run-not-asked-for-first",
         _FATE,
-        "            return _of_init(state, action)",
-        "            pass",
+        "declared.fate is not None and declared.fate_decides:",
+        "False:",
         "who takes over an id takes what another did with it for its own",
         _OF_SNAPSHOTS,
     ),
     Mutant(
         "epoch-not-reached-is-unknown",
-        _FATE,
+        _PRODUCERS,
         "    if known.epoch < action.epoch:\n        return Fate.NOT_APPLIED",
         "    if known.epoch < action.epoch:\n        return Fate.UNKNOWN",
         "an epoch that nobody has taken yet stays in doubt for ever",
@@ -144,33 +147,33 @@ MUTANTS = (
     ),
     Mutant(
         "batch-of-another-run",
-        _FATE,
-        "        ours = producer is not None and producer.run_id == action.run_id",
-        "        ours = True",
+        _MICROBATCH,
+        "    ours = _is_current(state.producer_of(action.transactional_id), action.run_id)",
+        "    ours = True",
         "a run takes the micro-batch for its own that another run has committed",
         _OF_SNAPSHOTS,
     ),
     Mutant(
         "batch-of-another-query",
-        _FATE,
-        "        if query is None or query.query_id != action.query_id:",
-        "        if query is None:",
+        _MICROBATCH,
+        "    if query is None or query.query_id != action.query_id:",
+        "    if query is None:",
         "a micro-batch is told by the number of another query's",
         _OF_SNAPSHOTS,
     ),
     Mutant(
         "batch-not-reached-is-unknown",
-        _FATE,
-        "        if query.batch_id < action.batch_id:\n            return Fate.NOT_APPLIED",
-        "        if query.batch_id < action.batch_id:\n            return Fate.UNKNOWN",
+        _MICROBATCH,
+        "    if query.batch_id < action.batch_id:\n        return Fate.NOT_APPLIED",
+        "    if query.batch_id < action.batch_id:\n        return Fate.UNKNOWN",
         "a micro-batch that nobody has committed yet stays in doubt for ever",
         _OF_SNAPSHOTS,
     ),
     Mutant(
         "topic-told-by-its-name",
-        _FATE,
-        "        return Fate.APPLIED if topic and topic.topic_id == action.topic_id else Fate.UNKNOWN",
-        "        return Fate.APPLIED if topic else Fate.UNKNOWN",
+        _TOPICS,
+        "    return Fate.APPLIED if topic and topic.topic_id == action.topic_id else Fate.UNKNOWN",
+        "    return Fate.APPLIED if topic else Fate.UNKNOWN",
         "who creates a topic takes another's of the same name for its own",
         _OF_SNAPSHOTS,
     ),

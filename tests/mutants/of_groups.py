@@ -6,10 +6,14 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_RULES = "spark_eos/protocol/rules"
-_EXPIRY, _GROUPS, _MICROBATCH = f"{_RULES}/expiry.py", f"{_RULES}/groups.py", f"{_RULES}/microbatch.py"
+_ACTIONS = "spark_eos/protocol/actions"
+_EXPIRY, _GROUPS, _MICROBATCH = (
+    f"{_ACTIONS}/expiry.py",
+    f"{_ACTIONS}/groups.py",
+    f"{_ACTIONS}/queries/microbatch.py",
+)
 
-_SOURCES = f"{_RULES}/sources.py"
+_SOURCES = f"{_ACTIONS}/queries/sources.py"
 
 _OF_EXPIRY = ("tests/protocol/test_expiry.py",)
 _OF_GROUPS = ("tests/protocol/test_groups.py",)
@@ -189,7 +193,7 @@ MUTANTS = (
     ),
     Mutant(
         "offsets-deleted-under-members",
-        _GROUPS,
+        f"{_ACTIONS}/offsets.py",
         "        if at[0] in read:",
         "        if at in read:",
         "offsets of a topic are deleted while members read it",
@@ -286,7 +290,7 @@ MUTANTS = (
     ),
     Mutant(
         "self-join-skips",
-        f"{_RULES}/queries.py",
+        f"{_ACTIONS}/queries/history.py",
         "if key not in found or at.offset < found[key].offset:",
         "if key not in found or at.offset > found[key].offset:",
         "a group stands at the faster of two sources, and a restart skips rows of the slower one",

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_SEALING, _SEGMENTS = "spark_eos/protocol/rules/sealing.py", "spark_eos/protocol/rules/segments.py"
+_SEALING, _SEGMENTS = "spark_eos/protocol/rules/sealing.py", "spark_eos/protocol/actions/segments.py"
 _PIECES, _INDEX = "spark_eos/protocol/encoding/index_pages.py", "spark_eos/protocol/index.py"
 _SNAPSHOT = "spark_eos/protocol/encoding/snapshots.py"
 _SNAPSHOTS, _MAINTENANCE = "spark_eos/log/snapshots/snapshots.py", "spark_eos/log/snapshots/maintenance.py"

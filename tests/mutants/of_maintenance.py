@@ -9,7 +9,7 @@ __all__ = ["MUTANTS"]
 _VACUUM, _RETENTION = "spark_eos/maintenance/vacuum.py", "spark_eos/maintenance/retention.py"
 _REWRITE, _ROLLING = "spark_eos/maintenance/rewrite.py", "spark_eos/maintenance/rolling.py"
 _COMPACTION, _CLEANER = "spark_eos/maintenance/compaction.py", "spark_eos/maintenance/cleaner.py"
-_SEGMENTS = "spark_eos/protocol/rules/segments.py"
+_SEGMENTS = "spark_eos/protocol/actions/segments.py"
 
 _OF_VACUUM = ("tests/maintenance/test_vacuum.py",)
 _OF_RETENTION = ("tests/maintenance/test_retention.py",)

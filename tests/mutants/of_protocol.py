@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_RULES = "spark_eos/protocol/rules"
-_APPENDS, _APPLY, _PRODUCERS = f"{_RULES}/appends.py", f"{_RULES}/apply.py", f"{_RULES}/producers.py"
+_ACTIONS, _RULES = "spark_eos/protocol/actions", "spark_eos/protocol/rules"
+_APPENDS, _APPLY, _PRODUCERS = f"{_ACTIONS}/appends.py", f"{_RULES}/apply.py", f"{_ACTIONS}/producers.py"
 
 _OF_APPENDS = ("tests/protocol/test_appends.py",)
 _OF_PRODUCERS = ("tests/protocol/test_producers.py",)

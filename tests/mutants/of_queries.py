@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_RULES = "spark_eos/protocol/rules"
-_MICROBATCH, _QUERIES, _SOURCES = (f"{_RULES}/{name}.py" for name in ("microbatch", "queries", "sources"))
+_ACTIONS = "spark_eos/protocol/actions/queries"
+_MICROBATCH, _QUERIES, _SOURCES = (f"{_ACTIONS}/{name}.py" for name in ("microbatch", "history", "sources"))
 _OF_QUERIES = ("tests/protocol/test_queries.py",)
 _OF_SOURCES = ("tests/protocol/test_microbatch_sources.py",)
 

@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "began-in-the-entry-before",
-        "spark_eos/protocol/rules/producers.py",
+        "spark_eos/protocol/actions/producers.py",
         "started_seq=state.seq + 1,",
         "started_seq=state.seq,",
         "a transaction is taken for as old as the entry before it",

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_RULES = "spark_eos/protocol/rules"
-_STARTS, _TOPICS, _OFFSETS = f"{_RULES}/log_start.py", f"{_RULES}/topics.py", f"{_RULES}/offsets.py"
+_ACTIONS = "spark_eos/protocol/actions"
+_STARTS, _TOPICS, _OFFSETS = f"{_ACTIONS}/log_start.py", f"{_ACTIONS}/topics.py", f"{_ACTIONS}/offsets.py"
 
 _OF_PRODUCERS = ("tests/protocol/test_producers.py",)
 _OF_TOPICS = ("tests/protocol/test_topics.py",)
@@ -56,7 +56,7 @@ MUTANTS = (
     ),
     Mutant(
         "staging-floor-falls",
-        _STARTS,
+        f"{_ACTIONS}/staging_floor.py",
         "staging_floor=max(state.staging_floor, action.seq)",
         "staging_floor=action.seq",
         "files that were deleted can be committed again",
@@ -167,7 +167,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-of-another-partition",
-        "spark_eos/protocol/rules/bounds.py",
+        f"{_ACTIONS}/segments.py",
         "row.batch.partition != action.partition",
         "False",
         "rewritten rows are read as rows of another partition than they were written for",
@@ -175,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "marks-of-aborted-transactions-stay",
-        "spark_eos/protocol/rules/log_start.py",
+        "spark_eos/protocol/actions/log_start.py",
         "trimmed(moved) if state.rules >= 2 else moved",
         "moved",
         "aborted transactions are remembered for ever though their rows are gone",

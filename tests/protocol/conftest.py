@@ -17,7 +17,7 @@ from spark_eos.protocol.actions import (
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.invariants import check_step
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import Rejected, apply_entry
+from spark_eos.protocol.rules.apply import Rejected, apply_entry
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_SEQUENCE, BatchRef, FileRef, ProducerStamp, StagedFile
 

@@ -13,7 +13,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import AlterTopic, AppendBatches, RaiseStagingFloor
-from spark_eos.protocol.rules.appends import staged_at
+from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
 
 SCHEMA = pa.schema([("a", pa.int64())]).serialize().to_pybytes()

@@ -12,8 +12,8 @@ from spark_eos.protocol.encoding.index_pages import encode_page, seal_pages, sea
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import Accepted, Rejected, apply, apply_entry, sealing
-from spark_eos.protocol.rules.apply import _RULES
+from spark_eos.protocol.rules import sealing
+from spark_eos.protocol.rules.apply import Accepted, Rejected, apply, apply_entry
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
 
@@ -172,7 +172,7 @@ def test_a_rule_that_trips_refuses(state, monkeypatch, error):
     def trip(*_):
         raise error
 
-    monkeypatch.setitem(_RULES, a.RaiseStagingFloor, trip)
+    monkeypatch.setitem(a.DECLARED, a.RaiseStagingFloor, a.DECLARED[a.RaiseStagingFloor]._replace(rule=trip))
     request = a.Request(bytes(16), 1000, (a.RaiseStagingFloor(1),))
     after, outcome = apply(state, request)
     assert after is state
@@ -186,7 +186,7 @@ def test_what_depends_on_the_machine_is_no_verdict(state, monkeypatch, error):
     def trip(*_):
         raise error
 
-    monkeypatch.setitem(_RULES, a.RaiseStagingFloor, trip)
+    monkeypatch.setitem(a.DECLARED, a.RaiseStagingFloor, a.DECLARED[a.RaiseStagingFloor]._replace(rule=trip))
     with pytest.raises(type(error)):
         apply(state, a.Request(bytes(16), 1000, (a.RaiseStagingFloor(1),)))
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from spark_eos.errors import CorruptRecordError, InvalidRequestError, UnsupportedVersionError
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.encoding.avro import fingerprint
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
-from spark_eos.protocol.encoding.schema import BATCH_COLUMNS, WRITTEN, fingerprint
+from spark_eos.protocol.encoding.schema import written
+from spark_eos.protocol.encoding.values import BATCH_COLUMNS
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
@@ -73,7 +75,7 @@ ACTIONS = (
             IndexRow(
                 0, 4, Kind.DATA, STAMP, 5, FileRef("n", 1, 0, ("a",), True), BATCHES[0]._replace(partition=3)
             ),
-            IndexRow(4, 1, Kind.NOTHING, STAMP, 2**62),
+            IndexRow(4, 1, Kind.HOLE, STAMP, 2**62),
         ),
     ),
     a.AlterLog(()),
@@ -116,7 +118,7 @@ def test_anything_with_a_buffer_is_read():
 
 
 def test_schemas_that_were_written_never_change():
-    assert [fingerprint(schema).hex() for schema in WRITTEN] == [
+    assert [fingerprint(schema).hex() for schema in written()] == [
         "907edfb76601e955",
         "9c14ef281b455dc9",
         "199551f980be081d",
@@ -124,7 +126,7 @@ def test_schemas_that_were_written_never_change():
         "f71b31a2d9927abf",
         "9af850fd4c4185fa",
     ]
-    assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(WRITTEN[-1])
+    assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS
 
 

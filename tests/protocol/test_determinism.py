@@ -11,13 +11,12 @@ from immutables import Map
 
 from spark_eos.errors import EosLogError
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later, check_step
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import Accepted, apply, apply_entry
-from spark_eos.protocol.rules.apply import _RULES
-from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.rules.apply import Accepted, apply, apply_entry
 from spark_eos.protocol.state import EMPTY, Group, Producer, Query, TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, StagedFile
 
@@ -359,7 +358,7 @@ def test_every_request_of_an_entry_is_checked(log, monkeypatch, at):
         return replace(state, staging_floor=0), None
 
     log.do(a.RaiseStagingFloor(1))
-    monkeypatch.setitem(_RULES, a.CreateTopic, lower)
+    monkeypatch.setitem(a.DECLARED, a.CreateTopic, a.DECLARED[a.CreateTopic]._replace(rule=lower))
     requests = [a.Request(bytes(16), log.now, (a.RaiseStagingFloor(1),))]
     requests.insert(at, a.Request(bytes(16), log.now, (a.CreateTopic("x", "x-id", 1),)))
     with pytest.raises(InvariantError, match="staging_floor went back"):

@@ -24,7 +24,7 @@ from spark_eos.protocol.actions import (
     LeaveGroup,
     SourceProgress,
 )
-from spark_eos.protocol.rules.expiry import due
+from spark_eos.protocol.actions.expiry import due
 from spark_eos.protocol.rules.settings import LOG_CONFIGS, setting
 from spark_eos.protocol.state import TransactionState
 

@@ -11,8 +11,7 @@ from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.encoding.schema import known_schemas
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import apply_entry, is_in_history
-from spark_eos.protocol.rules.apply import KEPT_LINEAGES
+from spark_eos.protocol.rules.apply import KEPT_LINEAGES, apply_entry, is_in_history
 from spark_eos.protocol.state import EMPTY, State
 
 

@@ -21,7 +21,7 @@ from spark_eos.protocol.actions import (
     InitProducer,
     SourceProgress,
 )
-from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_eos.errors import CheckpointMismatchError
 from spark_eos.protocol.actions import CommitOffsets, SourceProgress
-from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 
 
 def run(log, number, *sources, query="q"):

@@ -6,8 +6,8 @@ import pytest
 
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.protocol.actions import CommitOffsets, EndTransaction, Request
-from spark_eos.protocol.rules import Rejected, apply
-from spark_eos.protocol.rules.offsets import is_pending
+from spark_eos.protocol.actions.offsets import is_pending
+from spark_eos.protocol.rules.apply import Rejected, apply
 
 
 def test_offsets_of_a_group(log):

@@ -8,8 +8,8 @@ import pytest
 
 from spark_eos.errors import CheckpointMismatchError, ProducerFencedError
 from spark_eos.protocol.actions import CommitMicroBatch, CommitOffsets, ExpireTransactionalIds, SourceProgress
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.invariants import check_step
-from spark_eos.protocol.rules.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER
 
 

@@ -17,7 +17,8 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.invariants import apply_checked
-from spark_eos.protocol.rules import Accepted, Rejected, apply, apply_entry, bounds, sealing
+from spark_eos.protocol.rules import bounds, sealing
+from spark_eos.protocol.rules.apply import Accepted, Rejected, apply, apply_entry
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile, TopicPartition
 from verification.requests import RandomRequests
@@ -147,7 +148,7 @@ def test_the_quick_check_knows_every_limit(many):
 
     assert bounds.fits(request())
     for name in BatchRef._fields:
-        low, high = bounds._new_range(f"BatchRef.{name}")
+        low, high, *_ = bounds._new_bounds(f"BatchRef.{name}")
         for value, right in ((low, True), (low - 1, False), (high, True), (high + 1, False), (1.0, False)):
             assert bounds.fits(request(batch._replace(**{name: value}))) is right, (name, value)
     for value, right in ((2**43, True), (2**43 + 1, False), (True, False)):

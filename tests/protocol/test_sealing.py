@@ -19,16 +19,17 @@ from spark_eos.errors import (
 from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding import index_pages, snapshot_partitions, snapshot_schema
+from spark_eos.protocol.encoding.avro import fingerprint
 from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.encoding.index_pages import checksum, decode_page, encode_page, seal_rows
-from spark_eos.protocol.encoding.schema import fingerprint
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexRow, Kind
 from spark_eos.protocol.invariants import apply_checked, check_state
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import apply_entry, sealing
+from spark_eos.protocol.rules import sealing
+from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY
-from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, TopicPartition
+from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, StagedFile, TopicPartition
 from tests.protocol.test_determinism import requests
 
 
@@ -193,7 +194,7 @@ def test_what_was_dropped_has_to_be_loaded(tiny):
 def test_time_passes_over_pieces(tiny):
     for time in (5, 9, 7, 3, 2, 4, 6):
         batch = BatchRef(0, 1, 0, 1, 1, time, time)
-        files = (a.StagedFile("t", FileRef("0-x", 9, 0), (batch,)),)
+        files = (StagedFile("t", FileRef("0-x", 9, 0), (batch,)),)
         tiny.do(a.AppendBatches(NO_PRODUCER, (("t", "t-id"),), files))
     index = tiny.partition().index
     loaded = []
@@ -217,7 +218,7 @@ ROWS = (
     row(0, 4, records=2),
     IndexRow(4, 1, Kind.COMMIT, ProducerStamp(3, 2**40, 5), 6),
     row(5, kind=Kind.ABORTED),
-    IndexRow(6, 7, Kind.NOTHING, NO_PRODUCER, 6),
+    IndexRow(6, 7, Kind.HOLE, NO_PRODUCER, 6),
 )
 
 
@@ -399,7 +400,7 @@ def test_aborted_rows_of_the_tail_are_marked_and_remembered_until_their_end_is_s
 
 
 def test_nothing_may_be_left(sealed):
-    sealed.do(replacing(sealed, 0, 1, IndexRow(0, 12, Kind.NOTHING, NO_PRODUCER, 1)))
+    sealed.do(replacing(sealed, 0, 1, IndexRow(0, 12, Kind.HOLE, NO_PRODUCER, 1)))
     fetches = plan(sealed.state, TopicPartition("t", 0), 0, 14, Isolation.READ_UNCOMMITTED)
     assert [one.offset for one in fetches] == [12]
 

@@ -28,7 +28,7 @@ from spark_eos.protocol.actions import (
     Request,
 )
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import Accepted, apply, apply_entry
+from spark_eos.protocol.rules.apply import Accepted, apply, apply_entry
 from spark_eos.protocol.state import TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 

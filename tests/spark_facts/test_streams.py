@@ -123,7 +123,7 @@ def test_a_restart_replays_the_same_batch_and_plans_it_without_asking_for_the_la
     another run id. `partitions` comes before any `latestOffset`.
 
     Rests on it: `spark_eos/spark/source/source.py`, `spark_eos/spark/sink/sink.py`,
-    `spark_eos/protocol/rules/microbatch.py`.
+    `spark_eos/protocol/actions/queries/microbatch.py`.
     """
     first, second, _ = life.runs
     assert called(of_driver(second), "latestOffset", "partitions")[0] == "partitions"

@@ -25,8 +25,18 @@ from spark_eos.log.snapshots.maintenance import BackgroundMaintenance, Retirer
 from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.maintenance.rewrite import Rewriter
 from spark_eos.maintenance.vacuum import Vacuum
-from spark_eos.protocol.actions import CommitOffsets, CreateTopic, PartitionOffset
-from spark_eos.protocol.rules import appends, apply, expiry, groups, microbatch, producers, segments, sources
+from spark_eos.protocol.actions import (
+    CommitOffsets,
+    CreateTopic,
+    PartitionOffset,
+    appends,
+    expiry,
+    groups,
+    producers,
+    segments,
+)
+from spark_eos.protocol.actions.queries import microbatch, sources
+from spark_eos.protocol.rules.apply import apply
 from verification.explorer import state_fingerprint
 from verification.explorer.__main__ import main
 from verification.explorer.actor import COMMITTED, REFUSED, UNKNOWN, FrozenClock, Role

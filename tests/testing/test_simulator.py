@@ -23,9 +23,9 @@ from spark_eos.errors import (
 )
 from spark_eos.log.commit.answers import Answers
 from spark_eos.log.data import planner as planning
-from spark_eos.protocol.actions import Action, Request
-from spark_eos.protocol.rules import expiry, groups, sources
-from spark_eos.protocol.rules import producers as producing
+from spark_eos.protocol.actions import Action, Request, expiry, groups
+from spark_eos.protocol.actions import producers as producing
+from spark_eos.protocol.actions.queries import sources
 from spark_eos.protocol.state import EMPTY, Partition
 from verification.simulator.campaign import campaign, story
 from verification.simulator.reference_model import _NOT_MODELLED, ReferenceModel

@@ -32,8 +32,8 @@ from spark_eos.protocol.actions import (
     RaiseStagingFloor,
     SyncGroup,
 )
+from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import Member
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
 from verification.explorer.actor import (

@@ -19,7 +19,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.invariants import InvariantError, apply_checked
-from spark_eos.protocol.rules import Accepted, apply
+from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
 from verification.explorer.actor import COMMITTED, REFUSED

@@ -17,7 +17,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, PartitionOffset, SourceProgress
-from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.state import State
 from verification.explorer.actor import COMMITTED, REFUSED, UNKNOWN, Actor, Body
 from verification.explorer.actor_programs import GROUP, ID, SOURCE, TOPIC, staged

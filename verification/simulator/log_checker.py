@@ -20,7 +20,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.invariants import InvariantError, apply_checked
-from spark_eos.protocol.rules import Rejected, apply, judged_by, state_after
+from spark_eos.protocol.rules.apply import Rejected, apply, judged_by, state_after
 from spark_eos.protocol.rules.fate import is_repeatable
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import EMPTY, State

@@ -13,7 +13,7 @@ from unittest import mock
 from spark_eos.log.commit import tail
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.rules import Outcome, apply_entry
+from spark_eos.protocol.rules.apply import Outcome, apply_entry
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Data
 

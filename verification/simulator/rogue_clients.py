@@ -15,7 +15,7 @@ from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
-from spark_eos.protocol.rules import Rejected, apply, judged_by
+from spark_eos.protocol.rules.apply import Rejected, apply, judged_by
 from spark_eos.protocol.state import Member, Producer, State
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 from verification.requests import RandomRequests

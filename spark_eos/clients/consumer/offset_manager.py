@@ -15,7 +15,7 @@ from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
-from spark_eos.protocol.rules.offsets import is_pending
+from spark_eos.protocol.actions.offsets import is_pending
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 

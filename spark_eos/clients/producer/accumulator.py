@@ -27,7 +27,7 @@ from spark_eos.log.data.timestamps import TimestampBounds
 from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.log import Log
 from spark_eos.log.topics import layout_of, max_message_bytes
-from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from spark_eos.log.commit.loop import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, InitProducer
-from spark_eos.protocol.rules.producers import next_sequence
+from spark_eos.protocol.actions.producers import next_sequence
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import BatchRef, ProducerStamp, StagedFile
 

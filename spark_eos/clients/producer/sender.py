@@ -20,7 +20,7 @@ from spark_eos.errors import (
 from spark_eos.log.commit.loop import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
-from spark_eos.protocol.rules import Appended
+from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.types import StagedFile
 
 __all__ = ["Sender"]

@@ -29,9 +29,9 @@ from spark_eos.protocol.actions import (
     Membership,
     PartitionOffset,
 )
-from spark_eos.protocol.rules import Appended
-from spark_eos.protocol.rules.expiry import is_open
-from spark_eos.protocol.rules.groups import check_committer
+from spark_eos.protocol.actions.appends import Appended
+from spark_eos.protocol.actions.expiry import is_open
+from spark_eos.protocol.actions.groups import check_committer
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.forks import OfOneProcess

@@ -16,7 +16,7 @@ from spark_eos.log.commit.slots import Slots
 from spark_eos.log.commit.tail import Tail
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import encode_entry
-from spark_eos.protocol.rules import Rejected
+from spark_eos.protocol.rules.apply import Rejected
 from spark_eos.protocol.rules.fate import Fate
 from spark_eos.protocol.state import State
 

@@ -18,7 +18,7 @@ from spark_eos.log.clock import Clock
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import lineage_after
+from spark_eos.protocol.rules.apply import lineage_after
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 

@@ -10,7 +10,7 @@ from spark_eos.log.commit.tail import ClockReading
 from spark_eos.log.gc_pause import MANY, paused
 from spark_eos.log.timekeeping import Stamp
 from spark_eos.protocol.actions import Action, AppendBatches, Request
-from spark_eos.protocol.rules import Rejected, apply, judged_by
+from spark_eos.protocol.rules.apply import Rejected, apply, judged_by
 from spark_eos.protocol.state import State
 
 __all__ = ["Committed", "EntryBuilder", "PendingCommit", "Propose"]

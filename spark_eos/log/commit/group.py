@@ -27,7 +27,7 @@ from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.protocol.actions import Action, Entry, Request
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
-from spark_eos.protocol.rules import Rejected, apply
+from spark_eos.protocol.rules.apply import Rejected, apply
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 from spark_eos.storage.group_channel import GroupChannel

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spark_eos.protocol.actions import Action, Entry, Request
-from spark_eos.protocol.rules import Outcome
+from spark_eos.protocol.rules.apply import Outcome
 from spark_eos.protocol.rules.fate import Fate, fate_of, is_repeatable
 from spark_eos.protocol.state import State
 

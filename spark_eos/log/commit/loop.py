@@ -34,7 +34,7 @@ from spark_eos.log.commit.tail import Tail
 from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.protocol.actions import Entry, Request
 from spark_eos.protocol.encoding.entries import encode_entry
-from spark_eos.protocol.rules import apply, state_after
+from spark_eos.protocol.rules.apply import apply, state_after
 from spark_eos.storage import Store
 from spark_eos.storage.forks import OfOneProcess
 

@@ -27,7 +27,7 @@ from spark_eos.log.gc_pause import LARGE_BYTES, paused
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.rules import apply_entry, is_in_history
+from spark_eos.protocol.rules.apply import apply_entry, is_in_history
 from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store

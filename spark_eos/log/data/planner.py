@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from spark_eos.protocol.actions.topics import require
 from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
-from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import Partition, State
 from spark_eos.protocol.types import BatchRef, FileRef, TopicPartition
 

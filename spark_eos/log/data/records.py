@@ -17,8 +17,8 @@ from spark_eos.log.data.layout import upgrade
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.reader import read_batch
 from spark_eos.log.topics import layout_of
+from spark_eos.protocol.actions.topics import require
 from spark_eos.protocol.index import Load, in_memory
-from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Readable, Store

@@ -17,7 +17,7 @@ from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import Outcome, Rejected, apply_entry
+from spark_eos.protocol.rules.apply import Outcome, Rejected, apply_entry
 from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store

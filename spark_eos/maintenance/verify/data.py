@@ -11,8 +11,8 @@ from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.topics import layout_of
 from spark_eos.maintenance.verify.index_pages import Mentioned, PieceCheck, newest_of
 from spark_eos.maintenance.verify.report import FindingCollector, Verdict
+from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.rules.appends import staged_at
 from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.storage import Store
 

@@ -14,8 +14,9 @@ import google_crc32c
 from immutables import Map
 
 from spark_eos.errors import CorruptRecordError
+from spark_eos.protocol.encoding.avro import array, fingerprint, record
 from spark_eos.protocol.encoding.frame import Frame
-from spark_eos.protocol.encoding.schema import ROW_COLUMNS, array, file_of, fingerprint, record, rows_of
+from spark_eos.protocol.encoding.values import ROW_COLUMNS, file_of, rows_of
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind, Measures, PageContent, Rows
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 

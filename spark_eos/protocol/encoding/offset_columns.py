@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spark_eos.protocol.actions import PartitionOffset, SourceProgress
+from spark_eos.protocol.types import PartitionOffset, SourceProgress
 
 __all__ = [
     "offset_columns",
@@ -46,7 +46,7 @@ def read_runs(runs: Iterable[dict[str, Any]]) -> list[tuple[str, int]]:
 
 
 def offset_columns(offsets: Sequence[PartitionOffset]) -> dict[str, Any]:
-    """Offsets as `schema.OFFSETS`."""
+    """Offsets as `values.OFFSET_COLUMNS`."""
     runs: list[dict[str, Any]] = []
     before: tuple[str | None, str, int] = (None, "", -1)
     for topic, topic_id, partition, _, _ in offsets:
@@ -88,7 +88,7 @@ def offsets_text(offsets: Iterable[PartitionOffset]) -> str:
 
 
 def source_columns(source: SourceProgress) -> dict[str, Any]:
-    """A source as `schema.source_of`."""
+    """A source as `values.source_of`."""
     fields = {**source._asdict()}
     for name in ("start", "end"):
         offsets = fields[f"{name}_offsets"]

@@ -5,17 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from spark_eos.protocol.encoding.avro import array, fingerprint, optional, record
 from spark_eos.protocol.encoding.index_pages import PIECES
-from spark_eos.protocol.encoding.schema import (
-    OFFSETS,
-    array,
-    file_of,
-    fingerprint,
-    optional,
-    record,
-    rows_of,
-    source_of,
-)
+from spark_eos.protocol.encoding.values import OFFSET_COLUMNS, file_of, rows_of, source_of
 
 __all__ = ["WRITTEN", "schemas"]
 
@@ -170,7 +162,7 @@ def _schema(version: int) -> dict[str, Any]:
         producers=array(producer),
         offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset")))
         if version < 5
-        else array(record("GroupOffsets", group="string", offsets=OFFSETS, timestamps=longs)),
+        else array(record("GroupOffsets", group="string", offsets=OFFSET_COLUMNS, timestamps=longs)),
         groups=array(group),
         queries=array(query),
     )

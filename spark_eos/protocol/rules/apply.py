@@ -1,29 +1,18 @@
-"""Requests and entries, applied: all of a request or nothing of it."""
+"""Requests and entries are applied here: ``apply(state, request) -> (state, outcome)``, total and deterministic.
+
+All of a request is applied or nothing of it. A request that breaks a rule is rejected and changes nothing, so a faulty
+client can never poison a log. The rule of each action is in its module in `spark_eos.protocol.actions`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError, InvalidRequestError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import (
-    appends,
-    bounds,
-    expiry,
-    groups,
-    log_start,
-    microbatch,
-    offsets,
-    producers,
-    sealing,
-    segments,
-    settings,
-    times,
-    topics,
-)
+from spark_eos.protocol.rules import bounds, sealing, times
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import RULES
 
@@ -42,7 +31,7 @@ __all__ = [
 
 
 class Accepted(NamedTuple):
-    """What each action of the request came to, in order (None where there is nothing to say)."""
+    """The result of each action of the request, in their order (None: the action has no result)."""
 
     results: tuple[Any, ...]
 
@@ -62,60 +51,11 @@ KEPT_LINEAGES = 1024
 """Of so many of the newest entries: a process that was paused for longer cannot tell whether it was in this history."""
 
 
-def _create_log(state: State, action: a.CreateLog) -> tuple[State, None]:
-    if state.log_id:
-        raise InvalidRequestError(
-            f"the log {state.log_id} is there already; CreateLog belongs to entry 0 alone"
-        )
-    if not action.log_id:
-        raise InvalidRequestError("a log cannot have an empty id")
-    if action.snapshot_interval < 1 or action.entries_per_folder < 0:
-        raise InvalidRequestError(
-            f"a log cannot have a snapshot every {action.snapshot_interval} entries, or "
-            f"{action.entries_per_folder} entries in a folder"
-        )
-    return (
-        replace(
-            state,
-            log_id=action.log_id,
-            snapshot_interval=action.snapshot_interval,
-            entries_per_folder=action.entries_per_folder,
-        ),
-        None,
-    )
-
-
-_RULES: dict[type, Callable[[State, Any], tuple[State, Any]]] = {
-    a.CreateLog: _create_log,
-    a.CreateTopic: topics.create,
-    a.AlterTopic: topics.alter,
-    a.DeleteTopic: topics.delete,
-    a.InitProducer: producers.init,
-    a.EndTransaction: producers.end_transaction,
-    a.AppendBatches: appends.append,
-    a.CommitOffsets: offsets.commit,
-    a.CommitMicroBatch: microbatch.commit,
-    a.AdvanceLogStart: log_start.advance,
-    a.ReplaceSegments: segments.replace_segments,
-    a.RaiseStagingFloor: log_start.raise_staging_floor,
-    a.DeleteOffsets: groups.delete_offsets,
-    a.JoinGroup: groups.join,
-    a.SyncGroup: groups.sync,
-    a.LeaveGroup: groups.leave,
-    a.ExpireTransaction: expiry.expire_transaction,
-    a.ExpireProducers: expiry.expire_producers,
-    a.ExpireTransactionalIds: expiry.expire_transactional_ids,
-    a.ExpireOffsets: expiry.expire_offsets,
-    a.AlterLog: settings.alter,
-    a.ResetLogTime: times.reset,
-}
-
-
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
-    """The state after ``request`` and what came of it; the same state where it is rejected.
+    """The state after ``request`` and its outcome; the same state if it is rejected.
 
     Time never goes back: the request's timestamp counts as at least the one before it. Nor does it run ahead
     (`spark_eos.protocol.rules.times`).
@@ -128,7 +68,7 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
         if not state.log_id and not (request.actions and isinstance(request.actions[0], a.CreateLog)):
             raise InvalidRequestError("the first action of a log is CreateLog")
         for action in request.actions:
-            new, result = times.judge(_RULES[type(action)], state, new, request, action)
+            new, result = times.judge(state, new, request, action)
             results.append(result)
     except EosLogError as error:
         return state, Rejected(error)
@@ -174,7 +114,7 @@ def judged_by(state: State, rules: int = RULES) -> State:
 
 
 def state_after(state: State, entry: a.Entry) -> State:
-    """The state behind ``entry``, given the one that its requests led to."""
+    """The state after ``entry``, given the one that its requests led to."""
     lineage = lineage_after(state.lineage, entry) if state.rules >= 2 else b""
     lineages = (state.lineages + lineage[:_SHORT])[-KEPT_LINEAGES * _SHORT :]
     state = replace(state, seq=entry.seq, lineage=lineage, lineages=lineages)
@@ -182,7 +122,7 @@ def state_after(state: State, entry: a.Entry) -> State:
 
 
 def lineage_after(lineage: bytes, entry: a.Entry) -> bytes:
-    """The lineage behind ``entry``, given the one before it. Request ids are random, so no two histories share one."""
+    """The lineage after ``entry``, given the one before it. Request ids are random, so no two histories share one."""
     digest = blake2b(lineage, digest_size=16)
     for request in entry.requests:
         digest.update(request.request_id)

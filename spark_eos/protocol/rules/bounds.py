@@ -1,6 +1,6 @@
-"""Bounds: what a request may carry at all, whatever the state is. Checked once, before any rule looks at it.
+"""Bounds: what a request may carry in any state. They are checked once, before any rule looks at the request.
 
-An entry may be written by a program that is none of the product's clients. What is accepted stays for ever, and every
+An entry may be written by a program that is none of this package's clients. What is accepted stays for ever, and every
 process must be able to add it up, seal it, write it into a snapshot and read it. So every number has a range, every
 text a length, and every value the very type that is declared: ``1.5`` would be stored as 1, and its writer would go
 on with another state than its readers.
@@ -10,72 +10,57 @@ Batches are checked by columns: there may be many of them, and this runs for eve
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.actions.appends import check_file_name
+from spark_eos.protocol.actions.declaration import CRC, DECLARED, INT32, Bounds
 from spark_eos.protocol.rules.predicate import Limits, Predicate, predicate
-from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS, RULES, BatchRef
+from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS, MAX_NUMBER, BatchRef, FileRef
 
-__all__ = ["MAX_NUMBER", "check", "check_types", "fits"]
+__all__ = ["check", "check_types", "fits"]
 
 Check: TypeAlias = "Callable[[Any], None]"
 
-MAX_NUMBER = 2**62
-"""Sums of two such numbers still have 64 bits."""
-
-_INT32 = 2**31 - 1
-_LOW = -(2**31)
-"""Where the rules themselves say, and say better, that a number is too small."""
-_INT64 = (-(2**63), 2**63 - 1)
-_NUMBERS: dict[str, tuple[int, int]] = {
-    "batch_id": (0, MAX_NUMBER),
-    "base_sequence": (_LOW, 2**32),
-    "count": (_LOW, _INT32),
-    "crc": (0, 2**32 - 1),
-    "entries_per_folder": (_LOW, _INT32),
-    "length": (_LOW, 2**43),
-    "max_timestamp_ms": _INT64,
-    "min_timestamp_ms": _INT64,
-    "offset": (-2, MAX_NUMBER),
-    "partition": (_LOW, _INT32),
-    "partitions": (_LOW, _INT32),
-    "position": (_LOW, 2**43),
-    "replaced": (0, 2**32 - 1),
-    "rules": (1, RULES),
-    "schema_version": (_LOW, _INT32),
-    "session_timeout_ms": (_LOW, _INT32),
-    "size": (0, 2**43),
-    "snapshot_interval": (_LOW, _INT32),
-    "timeout_ms": (_LOW, _INT32),
-    "timestamp_ms": (-LATEST_MS, LATEST_MS),
+_INT64 = Bounds(-(2**63), 2**63 - 1)
+_BYTES = Bounds(INT32.least, 2**43)
+"""No store has objects of 2**43 bytes."""
+_TIME = Bounds(EARLIEST_MS, LATEST_MS)
+_TEXT = Bounds(characters=2**28, nul=True)
+_VALUES: dict[str, Bounds] = {
+    "BatchRef.base_sequence": Bounds(INT32.least, 2**32),
+    "BatchRef.count": INT32,
+    "BatchRef.crc": CRC,
+    "BatchRef.length": _BYTES,
+    "BatchRef.max_timestamp_ms": _INT64,
+    "BatchRef.min_timestamp_ms": _INT64,
+    "BatchRef.partition": INT32,
+    "BatchRef.position": _BYTES,
+    "FileRef.schema_version": INT32,
+    "FileRef.size": Bounds(0, 2**43),
+    "IndexRow.count": Bounds(1, MAX_NUMBER),
+    "IndexRow.max_timestamp_ms": _INT64,
+    "PartitionOffset.metadata": Bounds(characters=4096, nul=True),
+    "PartitionOffset.offset": Bounds(-2, MAX_NUMBER),
+    "PartitionOffset.partition": INT32,
+    "Request.actions": Bounds(items=10_000),
+    "Request.timestamp_ms": Bounds(-LATEST_MS, LATEST_MS),
+    "SourceProgress.end": _TEXT,
+    "SourceProgress.start": _TEXT,
 }
-"""By the name of the field; any other number is from -1 to `MAX_NUMBER`. No store has objects of 2**43 bytes."""
+"""Of requests, and of the values that actions share; any other field has the default of `Bounds`."""
 
-_NEW_ROWS = {"max_timestamp_ms": (EARLIEST_MS, LATEST_MS), "min_timestamp_ms": (EARLIEST_MS, LATEST_MS)}
-"""Of rows that are appended. Rows that are written anew keep the times that earlier versions took."""
-
-_ROW_COUNT = (1, MAX_NUMBER)
-"""Offsets of an index row: of what was written anew, a row may stand for many."""
-
-_NAME = 32_767
-"""Characters of a name: what Kafka's protocol has room for."""
-
-_TEXTS = {"start": 2**28, "end": 2**28, "metadata": 4096, "value": 2**20}
-_FREE = {"start", "end", "metadata", "config"}
-_MANY = 2**24
-_MOST = {"config": 1000, "actions": 10_000, "assignors": 100, "sources": 10_000}
-_TOPIC_ID = re.compile(r"(?!\.\.?$)[^/\\\x00-\x1f]{1,64}")
-_FILE_NAME = 1024
-_NUMERIC = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_NEW_BATCHES = {"BatchRef.max_timestamp_ms": _TIME, "BatchRef.min_timestamp_ms": _TIME}
+"""Of batches that are appended. Rows that are rewritten keep the times that earlier versions took."""
 
 
 def check(request: a.Request) -> None:
-    """Raise `InvalidRequestError` for whatever no state allows."""
+    """Raise `InvalidRequestError` for what no state allows."""
     if not fits(request):
         _checks(ranges=True)(request)
     if len(request.actions) < 2:
@@ -110,16 +95,26 @@ def _checks(*, ranges: bool) -> Check:
 
 @cache
 def _quick() -> Predicate:
-    one = predicate(BatchRef, Limits(_new_range, _length, _items, {}))
-    extra = {**_EXTRA, "ReplaceSegments": _check_both}
+    one = predicate(BatchRef, Limits(_new_bounds, _hints, {}))
+    extra: dict[str, list[Check]] = {"Request": [_check_request], "FileRef": [_check_file]}
+    for kind, declared in DECLARED.items():
+        extra[kind.__name__] = [one for one in (declared.check_written, declared.check) if one is not None]
     columns = {BatchRef: (one, _check_batches(ranges=True))}
-    return predicate(a.Request, Limits(_range, _length, _items, extra, columns))
+    return predicate(a.Request, Limits(_bounds, _hints, extra, columns))
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of a record's fields. Those of a request's actions are all that are declared."""
+    hints = get_type_hints(kind)
+    if kind is a.Request:
+        hints["actions"] = tuple[reduce(or_, DECLARED), ...]  # type: ignore[misc]
+    return hints
 
 
 def _of_record(kind: Any, *, ranges: bool) -> Check:
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     fields = [(name, _of(hints[name], _place(kind, name), ranges=ranges)) for name in kind._fields]
-    extras = [_LOSSLESS.get(kind.__name__), _EXTRA.get(kind.__name__) if ranges else None]
+    extras = _extras(kind, ranges=ranges)
 
     def check_record(value: Any) -> None:
         if type(value) is not kind or len(value) != len(fields):
@@ -127,10 +122,22 @@ def _of_record(kind: Any, *, ranges: bool) -> Check:
         for (_, check_field), part in zip(fields, value, strict=True):
             check_field(part)
         for extra in extras:
-            if extra is not None:
-                extra(value)
+            extra(value)
 
     return check_record
+
+
+def _extras(kind: Any, *, ranges: bool) -> list[Check]:
+    """The checks of what the types and bounds do not say."""
+    if kind is a.Request:
+        return [_check_request] if ranges else []
+    if kind is FileRef:
+        return [_check_file] if ranges else []
+    declared = DECLARED.get(kind)
+    if declared is None:
+        return []
+    checks = (declared.check_written, declared.check if ranges else None)
+    return [one for one in checks if one is not None]
 
 
 def _place(kind: Any, name: str) -> str:
@@ -150,11 +157,13 @@ def _of(kind: Any, place: str, *, ranges: bool) -> Check:
     if hasattr(kind, "_fields"):
         return _of_record(kind, ranges=ranges)
 
+    most = _bounds(place).items
+
     def check_type(value: Any) -> None:
         if type(value) is not kind:
             raise _wrong(place, value)
-        if kind is bytes and len(value) > _MANY:
-            raise InvalidRequestError(f"{place} has {len(value)} bytes; {_MANY} are possible")
+        if kind is bytes and len(value) > most:
+            raise InvalidRequestError(f"{place} has {len(value)} bytes; {most} are possible")
 
     return check_type
 
@@ -175,7 +184,7 @@ def _of_union(kinds: Iterable[Any], place: str, *, ranges: bool) -> Check:
 
 
 def _of_tuple(kinds: tuple[Any, ...], place: str, *, ranges: bool) -> Check:
-    most = _items(place)
+    most = _bounds(place).items
     if len(kinds) == 2 and kinds[1] is Ellipsis:
         check_batch = kinds[0] is BatchRef
         check_item = _check_batches(ranges=ranges) if check_batch else _of(kinds[0], place, ranges=ranges)
@@ -204,7 +213,7 @@ def _of_tuple(kinds: tuple[Any, ...], place: str, *, ranges: bool) -> Check:
 
 
 def _check_batches(*, ranges: bool) -> Check:
-    bounds = [(name, *_new_range(_place(BatchRef, name))) for name in BatchRef._fields]
+    bounds = [(name, *_new_bounds(_place(BatchRef, name))[:2]) for name in BatchRef._fields]
 
     def check_batches(batches: tuple[BatchRef, ...]) -> None:
         if not batches:
@@ -221,7 +230,7 @@ def _check_batches(*, ranges: bool) -> Check:
 
 
 def _of_number(place: str, *, ranges: bool) -> Check:
-    low, high = _range(place)
+    low, high, *_ = _bounds(place)
 
     def check_number(value: Any) -> None:
         if type(value) is not int:
@@ -233,7 +242,7 @@ def _of_number(place: str, *, ranges: bool) -> Check:
 
 
 def _of_text(place: str, *, ranges: bool) -> Check:
-    most, free = _length(place)
+    most, free = _bounds(place).characters, _bounds(place).nul
 
     def check_text(value: Any) -> None:
         if type(value) is not str:
@@ -252,26 +261,21 @@ def _of_text(place: str, *, ranges: bool) -> Check:
     return check_text
 
 
-def _field(place: str) -> str:
-    return place.partition(".")[2]
+@cache
+def _declared_bounds() -> dict[str, Bounds]:
+    return {
+        _place(kind, field.name): field.bounds
+        for kind, declared in DECLARED.items()
+        for field in declared.fields
+    }
 
 
-def _items(place: str) -> int:
-    return _MOST.get(_field(place), _MANY)
+def _bounds(place: str) -> Bounds:
+    return _VALUES.get(place) or _declared_bounds().get(place) or Bounds()
 
 
-def _length(place: str) -> tuple[int, bool]:
-    """Characters at most, and whether NUL may be one."""
-    field = _field(place)
-    return _TEXTS.get("value" if field == "config" else field, _NAME), field in _FREE
-
-
-def _range(place: str) -> tuple[int, int]:
-    return _ROW_COUNT if place == "IndexRow.count" else _NUMBERS.get(_field(place), (-1, MAX_NUMBER))
-
-
-def _new_range(place: str) -> tuple[int, int]:
-    return _NEW_ROWS.get(_field(place)) or _range(place)
+def _new_bounds(place: str) -> Bounds:
+    return _NEW_BATCHES.get(place) or _bounds(place)
 
 
 # -- What a type does not say ---------------------------------------------------------------------------
@@ -282,64 +286,8 @@ def _check_request(request: a.Request) -> None:
         raise InvalidRequestError(f"a request id has 16 bytes, not {len(request.request_id)}")
 
 
-def _check_file(file: Any) -> None:
-    _check_file_name(file.name)
-
-
-def _check_file_name(name: str) -> None:
-    """A file outside of the log, or one of its entries, is nothing that a request may name."""
-    parts = name.split("/")
-    if len(name) > _FILE_NAME or "\\" in name or parts[0] == "_log" or not {"", ".", ".."}.isdisjoint(parts):
-        raise InvalidRequestError(f"{name[:200]!r} is not the name of a data file of this log")
-
-
-def _check_staged(action: a.ReplaceSegments) -> None:
-    for name in action.staged:
-        _check_file_name(name)
-
-
-def _check_rows(action: a.ReplaceSegments) -> None:
-    """Entries and pieces name the partition once, and a file with its batch."""
-    for row in action.rows:
-        if (row.file is None) is not (row.batch is None) or (
-            row.batch is not None and row.batch.partition != action.partition
-        ):
-            raise InvalidRequestError(
-                f"the row at offset {row.base_offset} has no file, no batch, or one of another partition than "
-                f"{action.partition}"
-            )
-
-
-def _check_both(action: a.ReplaceSegments) -> None:
-    _check_rows(action)
-    _check_staged(action)
-
-
-def _check_topic(action: a.CreateTopic) -> None:
-    if not _TOPIC_ID.fullmatch(action.topic_id):
-        raise InvalidRequestError(
-            f"illegal topic id {action.topic_id[:80]!r}: 1 to 64 characters without '/', and neither '.' nor '..'"
-        )
-    _check_config(action)
-
-
-def _check_config(action: a.CreateTopic | a.AlterTopic) -> None:
-    """Maintenance reckons with these: one that is no number would stop it for every topic of the log."""
-    for name, value in action.config or ():
-        if name.endswith((".ms", ".bytes")) and not _NUMERIC.fullmatch(value):
-            raise InvalidRequestError(f"topic setting {name!r} must be a whole number, not {value[:80]!r}")
-
-
-_LOSSLESS: dict[str, Check] = {"ReplaceSegments": _check_rows}
-"""What would be lost when it is written."""
-
-_EXTRA: dict[str, Check] = {
-    "Request": _check_request,
-    "FileRef": _check_file,
-    "ReplaceSegments": _check_staged,
-    "CreateTopic": _check_topic,
-    "AlterTopic": _check_config,
-}
+def _check_file(file: FileRef) -> None:
+    check_file_name(file.name)
 
 
 def _wrong(place: str, value: object) -> InvalidRequestError:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin
+
+from spark_eos.protocol.actions.declaration import Bounds
 
 __all__ = ["Limits", "Predicate", "predicate"]
 
@@ -21,13 +23,11 @@ _FEW = 16
 class Limits(NamedTuple):
     """What values may be, by their place, ``Record.field``."""
 
-    number: Callable[[str], tuple[int, int]]
-    """The least and the largest one."""
-    text: Callable[[str], tuple[int, bool]]
-    """The most characters, and whether NUL may be among them."""
-    items: Callable[[str], int]
-    """The most items of a tuple, or bytes."""
-    extra: dict[str, Callable[[Any], Any]]
+    bounds: Callable[[str], Bounds]
+    """Of a number, a text, or the items of a tuple or of bytes."""
+    hints: Callable[[Any], dict[str, Any]]
+    """The types of a record's fields."""
+    extra: dict[str, list[Callable[[Any], Any]]]
     """More checks for the records of these names. They raise for what is wrong."""
     columns: dict[Any, tuple[Predicate, Callable[[Any], Any]]] = {}  # noqa: RUF012  (never changed)
     """For tuples of these records: a predicate for one, and a check of many, by columns, that raises."""
@@ -56,10 +56,11 @@ class _Source:
         if kind in self._records:
             return self._records[kind]
         name = self._records[kind] = f"is_{kind.__name__}"
-        hints = get_type_hints(kind)
+        hints = self._limits.hints(kind)
         tests = [self._test(hints[field], f"{kind.__name__}.{field}", field) for field in kind._fields]
-        if (extra := self._limits.extra.get(kind.__name__)) is not None:
-            tests.append(f"{self._bind(extra)}(record) is None")
+        tests += [
+            f"{self._bind(extra)}(record) is None" for extra in self._limits.extra.get(kind.__name__, ())
+        ]
         self.functions.append(
             f"def {name}(record):\n"
             f"    if type(record) is not {self._bind(kind)} or len(record) != {len(kind._fields)}:\n"
@@ -81,16 +82,16 @@ class _Source:
         if origin is tuple:
             return self._tuple(args, place, value)
         if kind is int:
-            low, high = self._limits.number(place)
+            low, high, *_ = self._limits.bounds(place)
             return f"type({value}) is int and {low} <= {value} <= {high}"
         if kind is str:
-            most, nul = self._limits.text(place)
+            most, nul = self._limits.bounds(place)[2:4]
             test = f"type({value}) is str and len({value}) <= {most} and {value}.isascii()"
             return test if nul else f"{test} and '\\0' not in {value}"
         if hasattr(kind, "_fields"):
             return f"{self.record(kind)}({value})"
         test = f"type({value}) is {self._bind(kind)}"
-        return f"{test} and len({value}) <= {self._limits.items(place)}" if kind is bytes else test
+        return f"{test} and len({value}) <= {self._limits.bounds(place).items}" if kind is bytes else test
 
     def _union(self, kinds: tuple[Any, ...], place: str, value: str) -> str:
         tests = [f"{value} is None"] if NoneType in kinds else []
@@ -107,7 +108,7 @@ class _Source:
     def _tuple(self, kinds: tuple[Any, ...], place: str, value: str) -> str:
         test = f"type({value}) is tuple"
         if len(kinds) == 2 and kinds[1] is Ellipsis:
-            test += f" and len({value}) <= {self._limits.items(place)}"
+            test += f" and len({value}) <= {self._limits.bounds(place).items}"
             if kinds[0] in self._limits.columns:
                 one, many = map(self._bind, self._limits.columns[kinds[0]])
                 few = f"len({value}) < {_FEW} and all(map({one}, {value}))"

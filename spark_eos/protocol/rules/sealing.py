@@ -12,9 +12,8 @@ from immutables import Map
 from spark_eos.protocol.encoding.index_pages import seal_pages, seal_tail
 from spark_eos.protocol.index import Index, IndexPage, Kind, Rows
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules.bounds import MAX_NUMBER
 from spark_eos.protocol.state import Partition, PartitionKey, State
-from spark_eos.protocol.types import ProducerStamp
+from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp
 
 __all__ = ["FAN_OUT", "PAGE_ROWS", "is_boundary", "ready", "seal", "sealed_to", "trimmed"]
 

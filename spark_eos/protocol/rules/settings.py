@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from immutables import Map
-
-from spark_eos.errors import InvalidRequestError
-from spark_eos.protocol.actions import AlterLog
-from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
 
-__all__ = ["LOG_CONFIGS", "alter", "is_setting", "setting"]
+__all__ = ["LOG_CONFIGS", "is_setting", "setting"]
 
 LOG_CONFIGS: dict[str, int] = {
     "entry.timestamp.after.max.ms": 3_600_000,
@@ -33,15 +28,3 @@ def is_setting(text: str) -> bool:
     """Whether ``text`` is a whole number from 1 up, as all settings are."""
     # Not int() alone: it takes signs, spaces, underscores and the digits of other scripts.
     return text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= 1
-
-
-def alter(state: State, action: AlterLog) -> tuple[State, None]:
-    """Replace all settings; what is not named has its default again."""
-    for name, value in action.config:
-        if name not in LOG_CONFIGS:
-            raise InvalidRequestError(
-                f"unknown setting of a log {name!r}; known are {', '.join(LOG_CONFIGS)}"
-            )
-        if not is_setting(value):
-            raise InvalidRequestError(f"{name} must be a whole number from 1 up, not {value!r}")
-    return replace(state, config=Map(action.config)), None

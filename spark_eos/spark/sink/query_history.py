@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_eos.errors import CheckpointMismatchError, NotALogError
 from spark_eos.log.log import Log
 from spark_eos.log.stores import NO_SETTINGS, Settings
-from spark_eos.protocol.rules.queries import record_of
+from spark_eos.protocol.actions.queries.history import record_of
 from spark_eos.spark.sink.checkpoint import Checkpoint
 
 if TYPE_CHECKING:

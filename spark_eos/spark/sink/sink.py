@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, ConfigError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, AppendBatches
-from spark_eos.protocol.rules.microbatch import MicroBatch, propose
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, StagedFile
 from spark_eos.spark.sink.checkpoint import Checkpoint, SourceRange, sources_of_batch
 from spark_eos.spark.sink.proof import require_proof

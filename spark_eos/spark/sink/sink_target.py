@@ -11,7 +11,7 @@ from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.topics import new_topic, schema_of
 from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, PartitionOffset
-from spark_eos.protocol.rules.topics import create
+from spark_eos.protocol.actions.topics import create
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.schema import arrow_schema, check_sink_schema, classify, topic_schema
 from spark_eos.spark.types import check_types

@@ -20,8 +20,7 @@ from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.log import Log
 from spark_eos.log.topics import key_columns, layout_of
-from spark_eos.protocol.rules import Appended
-from spark_eos.protocol.rules.appends import staged_at
+from spark_eos.protocol.actions.appends import Appended, staged_at
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.options import SinkOptions

@@ -18,7 +18,7 @@ from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import as_of, entry_at_time, plan_as_of
 from spark_eos.protocol.actions import Action, AppendBatches, EndTransaction, InitProducer
-from spark_eos.protocol.rules.microbatch import ONE_SHOT_TIMEOUT_MS
+from spark_eos.protocol.actions.queries.microbatch import ONE_SHOT_TIMEOUT_MS
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.sink_target import prepare, truncation

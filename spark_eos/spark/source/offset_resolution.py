@@ -12,7 +12,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.log import Log
-from spark_eos.protocol.rules.offsets import is_pending
+from spark_eos.protocol.actions.offsets import is_pending
 from spark_eos.protocol.state import Partition
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.options import SourceOptions

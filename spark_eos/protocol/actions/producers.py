@@ -1,10 +1,14 @@
-"""Producers: ids, epochs, and the beginning and end of transactions (KIP-98, KIP-360, KIP-890).
+"""Producers: ids, epochs, sequence numbers, and the end of transactions (KIP-98, KIP-360, KIP-890).
 
-Epochs are 64 bits wide and never wrap (KAFKA-19367). A transaction has its own number, which never goes
-back for a producer id, so that a late end cannot decide a later transaction (KAFKA-17754).
+An id is at one epoch at a time. `InitProducer` takes the next one, and with it every older epoch is fenced: without
+that a producer that was replaced (a zombie) would go on writing beside its successor. Epochs are 64 bits wide and never
+wrap (KAFKA-19367). A transaction has its own number, which never goes back for a producer id, so that a late end cannot
+decide a later transaction (KAFKA-17754).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from immutables import Map
 
@@ -16,7 +20,9 @@ from spark_eos.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from spark_eos.protocol.actions import EndTransaction, InitProducer
+from spark_eos.protocol.actions.declaration import INT32, Effects, Fate, Field, declare
+from spark_eos.protocol.encoding.avro import BOOLEAN, LONG, STRING, optional_of
+from spark_eos.protocol.encoding.values import STAMP
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import (
@@ -35,6 +41,8 @@ __all__ = [
     "RUNS_REMEMBERED",
     "SEQUENCE_WINDOW",
     "TRANSACTION_MAX_TIMEOUT_MS",
+    "EndTransaction",
+    "InitProducer",
     "complete",
     "end_transaction",
     "find_duplicate",
@@ -59,6 +67,20 @@ _SEQUENCES = 2**31
 _WIDTH = len(SequenceRange._fields)
 _EPOCH, _LAST = (SequenceRange._fields.index(name) - _WIDTH for name in ("epoch", "last"))
 """Where a window has these numbers of its last batch."""
+
+
+class InitProducer(NamedTuple):
+    """A producer, or a new run of one, takes its id at this epoch and fences every older epoch (KIP-98).
+
+    ``run_id`` registers a Spark query run; a run that was registered once and is no longer the current one
+    can never come back.
+    """
+
+    producer_id: int
+    epoch: int
+    transactional_id: str | None
+    timeout_ms: int
+    run_id: str | None = None
 
 
 def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
@@ -108,6 +130,92 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
     return replace(state, producers=state.producers.set(producer.producer_id, producer)), producer.stamp
 
 
+def _fate_of_init(state: State, action: InitProducer) -> Fate:
+    """Others may have taken the same epoch and number meanwhile: only a run's own name tells."""
+    known = state.producers.get(action.producer_id)
+    if known is None:
+        return Fate.UNKNOWN
+    if known.epoch < action.epoch:
+        return Fate.NOT_APPLIED
+    named = action.run_id is not None and action.run_id in known.runs
+    return Fate.APPLIED if named else Fate.UNKNOWN
+
+
+declare(
+    InitProducer,
+    number=4,
+    since=1,
+    fields=(
+        Field("producer_id", LONG),
+        Field("epoch", LONG),
+        Field("transactional_id", optional_of(STRING)),
+        Field("timeout_ms", LONG, bounds=INT32),
+        Field("run_id", optional_of(STRING)),
+    ),
+    rule=init,
+    fate=_fate_of_init,
+    fate_decides=True,
+    effects=lambda action: Effects(producer=action.producer_id),
+)
+
+
+class EndTransaction(NamedTuple):
+    """COMMIT or ABORT of exactly the transaction that ``producer`` names.
+
+    Each of the partitions it touched gets a control batch.
+    """
+
+    producer: ProducerStamp
+    commit: bool
+
+
+def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
+    """COMMIT or ABORT. The same decision again is success, the opposite one is refused (KAFKA-19999)."""
+    stamp = action.producer
+    producer = require_epoch(state, stamp)
+    if stamp.number == producer.number and producer.transaction is not TransactionState.ONGOING:
+        if producer.transaction is _completed(commit=action.commit):
+            return state, None
+        raise InvalidTxnStateError(
+            f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} is "
+            f"{producer.transaction.value}: it cannot {'commit' if action.commit else 'abort'} any more"
+        )
+    # A transaction that wrote nothing begins and ends here; it leaves no trace in any partition.
+    state, producer = require_transaction(state, stamp)
+    return complete(state, producer, commit=action.commit), None
+
+
+def _fate_of_end(state: State, action: EndTransaction) -> Fate:
+    stamp = action.producer
+    producer = state.producers.get(stamp.producer_id)
+    if producer is None or producer.number > stamp.number:
+        return Fate.UNKNOWN
+    if producer.number < stamp.number:
+        return Fate.NOT_APPLIED
+    if producer.epoch != stamp.epoch:
+        return Fate.UNKNOWN  # A successor may have used the number for a transaction of its own.
+    if producer.transaction is TransactionState.ONGOING:
+        return Fate.NOT_APPLIED
+    committed = producer.transaction is TransactionState.COMPLETE_COMMIT
+    if committed is action.commit:
+        # No other client commits it; an abort may come from fencing, with the same result.
+        return Fate.APPLIED
+    return Fate.NOT_APPLIED
+
+
+declare(
+    EndTransaction,
+    number=8,
+    since=1,
+    fields=(Field("producer", STAMP), Field("commit", BOOLEAN)),
+    rule=end_transaction,
+    fate=_fate_of_end,
+    effects=lambda action: Effects(
+        producer=action.producer.producer_id, ended=(action.producer, action.commit)
+    ),
+)
+
+
 def require_transaction(state: State, stamp: ProducerStamp) -> tuple[State, Producer]:
     """The producer with the transaction ``stamp`` open: it begins here if it is the producer's next one."""
     producer = require_epoch(state, stamp)
@@ -148,22 +256,6 @@ def require_idempotent(state: State, stamp: ProducerStamp) -> Producer:
             f"transactional.id {producer.transactional_id!r} can only append inside a transaction"
         )
     return producer
-
-
-def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
-    """COMMIT or ABORT. The same decision again is success, the opposite one is refused (KAFKA-19999)."""
-    stamp = action.producer
-    producer = require_epoch(state, stamp)
-    if stamp.number == producer.number and producer.transaction is not TransactionState.ONGOING:
-        if producer.transaction is _completed(commit=action.commit):
-            return state, None
-        raise InvalidTxnStateError(
-            f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} is "
-            f"{producer.transaction.value}: it cannot {'commit' if action.commit else 'abort'} any more"
-        )
-    # A transaction that wrote nothing begins and ends here; it leaves no trace in any partition.
-    state, producer = require_transaction(state, stamp)
-    return complete(state, producer, commit=action.commit), None
 
 
 def find_duplicate(

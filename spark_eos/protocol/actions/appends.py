@@ -1,10 +1,15 @@
-"""Appends: staged batches get their offsets, once, in order."""
+"""Appends: the batches of staged files get the next offsets of their partitions, each batch once.
+
+A producer numbers the records that it sends to a partition. A batch whose numbers are in the log already is answered
+with its first offset and changes nothing, and one that does not follow the last one is refused (KIP-98): else a request
+that is sent again after a lost reply would write its rows twice, or a lost one would leave a gap.
+"""
 
 from __future__ import annotations
 
 import re
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from immutables import Map
 
@@ -15,17 +20,31 @@ from spark_eos.errors import (
     StagedFileExpiredError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.protocol.actions import AppendBatches
+from spark_eos.protocol.actions import producers, topics
+from spark_eos.protocol.actions.declaration import Effects, Fate, Field, declare, shown
+from spark_eos.protocol.encoding.values import PAIRS, STAGED_FILES, STAMP
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import producers, topics
 from spark_eos.protocol.state import Partition, PartitionKey, Producer, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, BatchRef, FileRef, ProducerStamp, StagedFile
 
-__all__ = ["Appended", "append", "check_floor", "staged_at"]
+__all__ = ["AppendBatches", "Appended", "append", "check_file_name", "check_floor", "staged_at"]
 
 
 _BASE_SEQ = re.compile(r"[0-9]{1,20}")
+_FILE_NAME = 1024
+"""Most characters of a file's name, as in S3."""
+
+
+class AppendBatches(NamedTuple):
+    """Rows of staged files get the next offsets of their partitions, in the order in which they are listed.
+
+    ``topics`` gives the incarnation (topic id) that each file was written for.
+    """
+
+    producer: ProducerStamp
+    topics: tuple[tuple[str, str], ...]
+    files: tuple[StagedFile, ...]
 
 
 class Appended(NamedTuple):
@@ -37,14 +56,6 @@ class Appended(NamedTuple):
     count: int  # type: ignore[assignment]
     timestamp_ms: int
     duplicate: bool = False
-
-
-def staged_at(file_name: str) -> int:
-    """The base seq in a data file's name, ``…/<base seq>-<id>.arrow``: where the log was for its writer."""
-    digits, _, rest = file_name.rpartition("/")[2].partition("-")
-    if not rest or not _BASE_SEQ.fullmatch(digits):
-        raise InvalidRequestError(f"{file_name!r} is not the name of a data file: <base seq>-<id>.arrow")
-    return int(digits)
 
 
 def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, ...]]:
@@ -101,6 +112,78 @@ def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, 
     return state, tuple(appended)
 
 
+def _fate_of_append(state: State, action: AppendBatches) -> Fate:
+    stamp = action.producer
+    producer = state.producers.get(stamp.producer_id)
+    if producer is None or producer.epoch != stamp.epoch:
+        return Fate.UNKNOWN
+    ids = dict(action.topics)
+    for staged in action.files:
+        for batch in staged.batches:
+            if batch.base_sequence == NO_SEQUENCE:
+                return Fate.UNKNOWN
+            key = (ids.get(staged.topic, ""), batch.partition)
+            found = producers.find_duplicate(producer, key, stamp.number, batch)
+            return Fate.APPLIED if found is not None else Fate.UNKNOWN
+    return Fate.UNKNOWN
+
+
+def _effects_of_append(action: AppendBatches) -> Effects:
+    stamp, ids = action.producer, dict(action.topics)
+    keys = {(ids.get(file.topic, ""), batch.partition) for file in action.files for batch in file.batches}
+    alone = stamp.number == NO_PRODUCER.number
+    return Effects(stamp.producer_id, frozenset(keys), ended=(stamp, True) if alone else None)
+
+
+def _shown_append(action: AppendBatches) -> dict[str, Any]:
+    """The fields of each file beside its topic and batches."""
+    files = [
+        {**shown(staged.file), "topic": staged.topic, "batches": shown(staged.batches)}
+        for staged in action.files
+    ]
+    return {"producer": shown(action.producer), "topics": shown(action.topics), "files": files}
+
+
+declare(
+    AppendBatches,
+    number=5,
+    since=1,
+    fields=(Field("producer", STAMP), Field("topics", PAIRS), Field("files", STAGED_FILES)),
+    rule=append,
+    fate=_fate_of_append,
+    # Rows without a producer are not recognised when they come again.
+    is_repeatable=lambda action: action.producer != NO_PRODUCER,
+    effects=_effects_of_append,
+    show=_shown_append,
+)
+
+
+def check_file_name(name: str) -> None:
+    """Raise `InvalidRequestError` for the name of a file outside of the log, or of one of its entries."""
+    parts = name.split("/")
+    if len(name) > _FILE_NAME or "\\" in name or parts[0] == "_log" or not {"", ".", ".."}.isdisjoint(parts):
+        raise InvalidRequestError(f"{name[:200]!r} is not the name of a data file of this log")
+
+
+def staged_at(file_name: str) -> int:
+    """The base seq in a data file's name, ``…/<base seq>-<id>.arrow``: where the log was for its writer."""
+    digits, _, rest = file_name.rpartition("/")[2].partition("-")
+    if not rest or not _BASE_SEQ.fullmatch(digits):
+        raise InvalidRequestError(f"{file_name!r} is not the name of a data file: <base seq>-<id>.arrow")
+    return int(digits)
+
+
+def check_floor(state: State, name: str) -> None:
+    """Raise `StagedFileExpiredError` if the file may have been removed before anything refers to it."""
+    if staged_at(name) < state.staging_floor:
+        raise StagedFileExpiredError(
+            f"file {name} was staged before entry {state.staging_floor}, the staging floor, "
+            "and may have been removed by vacuum: write the rows again. Nothing of this request was committed. A Spark "
+            "query writes them again when it is started again; if a batch takes longer than vacuum's --min-age, raise "
+            "that"
+        )
+
+
 def _appended(
     partition: Partition,
     stamp: ProducerStamp,
@@ -120,17 +203,6 @@ def _appended(
             opened = opens[base] = opened.set(stamp.producer_id, base)
     row = IndexRow(base, batch.count, Kind.DATA, stamp, batch.max_timestamp_ms, file, batch)
     return Partition(start, base + batch.count, index.append(row), opened, aborted)
-
-
-def check_floor(state: State, name: str) -> None:
-    """Raise `StagedFileExpiredError` if the file may have been removed before anything refers to it."""
-    if staged_at(name) < state.staging_floor:
-        raise StagedFileExpiredError(
-            f"file {name} was staged before entry {state.staging_floor}, the staging floor, "
-            "and may have been removed by vacuum: write the rows again. Nothing of this request was committed. A Spark "
-            "query writes them again when it is started again; if a batch takes longer than vacuum's --min-age, raise "
-            "that"
-        )
 
 
 def _check_file(known: dict[str, Topic], staged: StagedFile) -> None:

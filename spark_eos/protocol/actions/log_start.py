@@ -1,15 +1,32 @@
-"""Where things begin: log start offsets, and the floor below which staged files are lost."""
+"""Log starts: records below an offset are deleted (Kafka's DeleteRecords, KIP-107, and retention).
+
+A log start never goes back, and never passes the last stable offset: else an open transaction would become visible in
+parts.
+"""
 
 from __future__ import annotations
 
-from spark_eos.errors import InvalidRequestError, OffsetOutOfRangeError
-from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, RaiseStagingFloor
+from typing import NamedTuple
+
+from spark_eos.errors import OffsetOutOfRangeError
+from spark_eos.protocol.actions.declaration import Field, declare
+from spark_eos.protocol.actions.offsets import require_partition
+from spark_eos.protocol.encoding.values import OFFSETS
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules.offsets import require_partition
 from spark_eos.protocol.rules.sealing import trimmed
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import PartitionOffset
 
-__all__ = ["advance", "raise_staging_floor"]
+__all__ = ["TO_THE_END", "AdvanceLogStart", "advance"]
+
+TO_THE_END = -1
+"""In place of an offset in `AdvanceLogStart`: up to the last stable offset, wherever it is by then."""
+
+
+class AdvanceLogStart(NamedTuple):
+    """Records below these offsets are no longer readable."""
+
+    offsets: tuple[PartitionOffset, ...]
 
 
 def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
@@ -31,10 +48,10 @@ def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
     return replace(state, partitions=partitions), None
 
 
-def raise_staging_floor(state: State, action: RaiseStagingFloor) -> tuple[State, None]:
-    """The floor only rises, and never above the log's own end."""
-    if action.seq > state.seq + 1:
-        raise InvalidRequestError(
-            f"the staging floor cannot rise to {action.seq}: the log ends at {state.seq}"
-        )
-    return replace(state, staging_floor=max(state.staging_floor, action.seq)), None
+declare(
+    AdvanceLogStart,
+    number=9,
+    since=1,
+    fields=(Field("offsets", OFFSETS),),
+    rule=advance,
+)

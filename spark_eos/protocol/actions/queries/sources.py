@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from spark_eos.protocol.actions import PartitionOffset, SourceProgress
 from spark_eos.protocol.state import Query
+from spark_eos.protocol.types import PartitionOffset, SourceProgress
 
 __all__ = ["Batches", "by_name", "changed_places", "former_sources", "moved", "repeats", "shown"]
 

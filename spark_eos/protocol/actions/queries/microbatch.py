@@ -1,29 +1,24 @@
-"""Spark micro-batches: one run at a time, each batch once, and each where the last one ended.
+"""Spark micro-batches: one run at a time, each batch once, and each where the last one ended (docs/design/0003).
 
-`propose` is what a driver asks for, given the newest state; `commit` is the rule that the log enforces
-for every writer. Both see the same state: the create of the entry proves it was the newest one.
+`propose` makes the actions that a driver asks for, given the newest state; `commit` is the rule that the log enforces
+for every writer. Both see the same state: the create of the entry proves that it was the newest one. Without this rule
+a driver that was replaced could commit a batch that its successor has committed, or a batch that leaves a gap.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from immutables import Map
 
 from spark_eos.errors import CheckpointMismatchError, InvalidRequestError, ProducerFencedError
-from spark_eos.protocol.actions import (
-    Action,
-    AppendBatches,
-    CommitMicroBatch,
-    EndTransaction,
-    InitProducer,
-    SourceProgress,
-)
-from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import groups
-from spark_eos.protocol.rules.offsets import require_partition
-from spark_eos.protocol.rules.queries import check_history, left_groups, lowest, places, record_of
-from spark_eos.protocol.rules.sources import (
+from spark_eos.protocol.actions import groups
+from spark_eos.protocol.actions.appends import AppendBatches
+from spark_eos.protocol.actions.declaration import Bounds, Effects, Fate, Field, declare
+from spark_eos.protocol.actions.offsets import require_partition
+from spark_eos.protocol.actions.producers import EndTransaction, InitProducer
+from spark_eos.protocol.actions.queries.history import check_history, left_groups, lowest, places, record_of
+from spark_eos.protocol.actions.queries.sources import (
     Batches,
     by_name,
     changed_places,
@@ -32,13 +27,38 @@ from spark_eos.protocol.rules.sources import (
     repeats,
     shown,
 )
+from spark_eos.protocol.encoding.avro import BOOLEAN, LONG, STRING
+from spark_eos.protocol.encoding.values import SOURCES
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Producer, Query, State
-from spark_eos.protocol.types import ProducerStamp, StagedFile
+from spark_eos.protocol.types import RULES, ProducerStamp, SourceProgress, StagedFile
 
-__all__ = ["ONE_SHOT_TIMEOUT_MS", "MicroBatch", "commit", "propose"]
+if TYPE_CHECKING:
+    from spark_eos.protocol.actions import Action
+
+__all__ = ["ONE_SHOT_TIMEOUT_MS", "CommitMicroBatch", "MicroBatch", "commit", "propose"]
 
 ONE_SHOT_TIMEOUT_MS = 60_000
 """Spark's transactions are one shot and never open, so their timeout is never looked at."""
+
+
+class CommitMicroBatch(NamedTuple):
+    """Source offsets of a Spark micro-batch: accepted once, by the current run, where the last one ended.
+
+    ``rules`` are those it is judged by, so that an older entry keeps the outcome it had. 1: only the last micro-batch
+    under the same transactional id counts. 2: also what the same query committed under any other id, sources are known
+    by their names, and state is not lost. ``stateful`` says whether the query keeps state in its checkpoint;
+    ``state_loss`` that the user accepts to go on for a stateful query without its state.
+    """
+
+    transactional_id: str
+    query_id: str
+    run_id: str
+    batch_id: int
+    sources: tuple[SourceProgress, ...]
+    rules: int = 1
+    stateful: bool = False
+    state_loss: bool = False
 
 
 class MicroBatch(NamedTuple):
@@ -143,6 +163,39 @@ def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
     former = former_sources(action.sources, own)
     query = Query(action.query_id, action.batch_id, action.sources, former, action.stateful)
     return _with(state, action, offsets, query, others), None
+
+
+def _fate_of_commit(state: State, action: CommitMicroBatch) -> Fate:
+    query = state.queries.get(action.transactional_id)
+    if query is None or query.query_id != action.query_id:
+        return Fate.UNKNOWN
+    if query.batch_id < action.batch_id:
+        return Fate.NOT_APPLIED
+    # Another run may have committed it; then this one has to be refused, or to take over.
+    ours = _is_current(state.producer_of(action.transactional_id), action.run_id)
+    return Fate.APPLIED if ours else Fate.UNKNOWN
+
+
+declare(
+    CommitMicroBatch,
+    number=7,
+    since=1,
+    fields=(
+        Field("transactional_id", STRING),
+        Field("query_id", STRING),
+        Field("run_id", STRING),
+        Field("batch_id", LONG, bounds=Bounds(least=0)),
+        Field("sources", SOURCES, bounds=Bounds(items=10_000)),
+        Field("rules", LONG, since=4, bounds=Bounds(1, RULES)),
+        Field("stateful", BOOLEAN, since=4),
+        Field("state_loss", BOOLEAN, since=4),
+    ),
+    rule=commit,
+    fate=_fate_of_commit,
+    effects=lambda action: Effects(
+        groups=frozenset(source.group for source in action.sources if source.group is not None)
+    ),
+)
 
 
 def _is_current(producer: Producer | None, run_id: str) -> bool:

@@ -6,11 +6,16 @@ micro-batch, and moves with the query to another id; so does the group that went
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from immutables import Map
 
 from spark_eos.errors import CheckpointMismatchError
-from spark_eos.protocol.actions import CommitMicroBatch, PartitionOffset, SourceProgress
 from spark_eos.protocol.state import CommittedOffset, Query, State
+from spark_eos.protocol.types import PartitionOffset, SourceProgress
+
+if TYPE_CHECKING:
+    from spark_eos.protocol.actions.queries.microbatch import CommitMicroBatch
 
 __all__ = ["check_history", "left_groups", "lowest", "places", "record_of"]
 

@@ -1,22 +1,47 @@
-"""Segments that are written anew: many small batches become few large ones, or older values of a key go.
+"""Segments: index rows are replaced by others with the same records at the same offsets, or with fewer of them.
 
-Readers do not notice: what they have planned is still there, until its files are vacuumed, and every record that is
-left has the offset that it had.
+Rolling makes few large batches of many small ones; compaction drops older values of a key (docs/design/0005). Readers
+do not notice: what they have planned stays until its files are vacuumed, and each record that is left keeps its
+offset. A request names the checksum of the rows that it replaces. Without that, two processes that rewrite the same
+rows would undo one another's work, and deleted records could come back.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from spark_eos.errors import InvalidRecordError, InvalidRequestError, SegmentsReplacedError
-from spark_eos.protocol.actions import ReplaceSegments
-from spark_eos.protocol.encoding.index_pages import checksum, seal_rows
+from spark_eos.protocol.actions.appends import check_file_name, check_floor
+from spark_eos.protocol.actions.declaration import CRC, INT32, Field, declare
+from spark_eos.protocol.actions.topics import require
+from spark_eos.protocol.encoding.avro import LONG, STRING, Shape, array_of
+from spark_eos.protocol.encoding.index_pages import checksum, read_rows, rows_columns, seal_rows
+from spark_eos.protocol.encoding.values import file_of, rows_of
 from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules.appends import check_floor
 from spark_eos.protocol.rules.sealing import PAGE_ROWS, sealed_to
-from spark_eos.protocol.rules.topics import require
 from spark_eos.protocol.state import State
 
-__all__ = ["replace_segments"]
+__all__ = ["ReplaceSegments", "replace_segments"]
+
+
+class ReplaceSegments(NamedTuple):
+    """Sealed rows of a partition give way to others with the same records at the same offsets, or fewer of them.
+
+    ``replaced`` is the checksum (`spark_eos.protocol.encoding.index_pages.checksum`) of the pieces from
+    ``base_offset`` to ``next_offset``: of several requests that replace the same pieces, one wins. ``rows`` cover just
+    these offsets. ``staged`` are the names of the files that were written for it; all others that the rows name were
+    named by what is replaced.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    base_offset: int
+    next_offset: int
+    replaced: int
+    rows: tuple[IndexRow, ...]
+    staged: tuple[str, ...] = ()
 
 
 def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None]:
@@ -51,6 +76,49 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
     return replace(state, partitions=state.partitions.set(key, partition)), None
 
 
+def _check_staged(action: ReplaceSegments) -> None:
+    for name in action.staged:
+        check_file_name(name)
+
+
+def _check_written(action: ReplaceSegments) -> None:
+    """What is stored names the partition once, and a file with its batch."""
+    for row in action.rows:
+        if (row.file is None) is not (row.batch is None) or (
+            row.batch is not None and row.batch.partition != action.partition
+        ):
+            raise InvalidRequestError(
+                f"the row at offset {row.base_offset} has no file, no batch, or one of another partition than "
+                f"{action.partition}"
+            )
+
+
+def _read(stored: dict[str, Any]) -> ReplaceSegments:
+    rows = tuple(read_rows(stored["partition"], stored["rows"]))
+    return ReplaceSegments(**{**stored, "rows": rows, "staged": tuple(stored["staged"])})
+
+
+declare(
+    ReplaceSegments,
+    number=20,
+    since=3,
+    fields=(
+        Field("topic", STRING),
+        Field("topic_id", STRING),
+        Field("partition", LONG, bounds=INT32),
+        Field("base_offset", LONG),
+        Field("next_offset", LONG),
+        Field("replaced", LONG, bounds=CRC),
+        Field("rows", Shape(lambda version: rows_of(file_of(version)), rows_columns)),
+        Field("staged", array_of(STRING)),
+    ),
+    rule=replace_segments,
+    check=_check_staged,
+    check_written=_check_written,
+    read=_read,
+)
+
+
 def _check_rows(action: ReplaceSegments, where: str) -> None:
     at = action.base_offset
     for row in action.rows:
@@ -64,7 +132,7 @@ def _check_rows(action: ReplaceSegments, where: str) -> None:
 
 def _check_row(row: IndexRow, where: str) -> None:
     if row.file is None or row.batch is None:
-        if row.kind is not Kind.NOTHING:
+        if row.kind is not Kind.HOLE:
             raise InvalidRequestError(f"{where}: a new row at offset {row.base_offset} has no file")
         return
     if row.kind not in {Kind.DATA, Kind.ABORTED}:

@@ -1,32 +1,35 @@
-"""What ends by itself: transactions that stay open too long, and what was not used for a long time.
+"""Expiry: transactions that are open for too long, and what was not used for a long time.
 
-Any process may say that something is over, and every rule checks what it says. A transaction's time is
-measured by a process that watched it, on its own monotonic clock, so that no clock that jumps can abort one. Ids and
-offsets go by the log's timestamps. Nothing that is forgotten here is needed to refuse a late writer: a
-producer id is never given out twice, and one that is unknown is refused (KAFKA-9144, KIP-854).
+Any process may say that something is over, and each rule checks what it says. The time of a transaction is measured by
+a process that watched it, on its own monotonic clock, so that no clock that jumps can abort one. Ids and offsets expire
+by the log's time. Without expiry, one producer that died would hold up all readers of its partitions for ever, and the
+state would only grow. Nothing that is forgotten here is needed to refuse a late writer: a producer id is never given
+out twice, and one that is unknown is refused (KAFKA-9144, KIP-854).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, InvalidTxnStateError
-from spark_eos.protocol.actions import (
-    Action,
-    ExpireOffsets,
-    ExpireProducers,
-    ExpireTransaction,
-    ExpireTransactionalIds,
-)
+from spark_eos.protocol.actions import groups
+from spark_eos.protocol.actions.declaration import INT32, Clock, Effects, Field, declare
+from spark_eos.protocol.actions.producers import complete, require_epoch
+from spark_eos.protocol.encoding.avro import LONG, STRING, array_of
+from spark_eos.protocol.encoding.values import NUMBERED_TOPICS, STAMP
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import groups
-from spark_eos.protocol.rules.producers import complete, require_epoch
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import CommittedOffset, Group, Producer, State, TransactionState
+from spark_eos.protocol.types import ProducerStamp
 
 __all__ = [
+    "ExpireOffsets",
+    "ExpireProducers",
+    "ExpireTransaction",
+    "ExpireTransactionalIds",
     "due",
     "expire_offsets",
     "expire_producers",
@@ -37,6 +40,16 @@ __all__ = [
 
 _MINUTE_MS = 60_000
 _NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()
+
+
+class ExpireTransaction(NamedTuple):
+    """The open transaction that ``producer`` names is aborted, after its producer was fenced (KAFKA-6119).
+
+    ``waited_ms`` is for how long the process that says so has seen it open, by its own monotonic clock.
+    """
+
+    producer: ProducerStamp
+    waited_ms: int
 
 
 def is_open(state: State, action: ExpireTransaction) -> bool:
@@ -65,6 +78,22 @@ def expire_transaction(state: State, action: ExpireTransaction) -> tuple[State, 
     return complete(state, replace(producer, epoch=producer.epoch + 1), commit=False), None
 
 
+declare(
+    ExpireTransaction,
+    number=15,
+    since=2,
+    fields=(Field("producer", STAMP), Field("waited_ms", LONG)),
+    rule=expire_transaction,
+    effects=lambda action: Effects(producer=action.producer.producer_id),
+)
+
+
+class ExpireProducers(NamedTuple):
+    """Sequence numbers of producers that wrote nothing for ``producer.id.expiration.ms`` are forgotten."""
+
+    producers: tuple[int, ...]
+
+
 def expire_producers(state: State, action: ExpireProducers) -> tuple[State, None]:
     """Forget sequence numbers; of a producer without transactional.id nothing else is left to know."""
     producers = state.producers
@@ -80,6 +109,22 @@ def expire_producers(state: State, action: ExpireProducers) -> tuple[State, None
     return replace(state, producers=producers), None
 
 
+declare(
+    ExpireProducers,
+    number=16,
+    since=2,
+    fields=(Field("producers", array_of(LONG)),),
+    rule=expire_producers,
+    clock=Clock.IDLE,
+)
+
+
+class ExpireTransactionalIds(NamedTuple):
+    """Ids that were not used for ``transactional.id.expiration.ms`` are forgotten."""
+
+    transactional_ids: tuple[str, ...]
+
+
 def expire_transactional_ids(state: State, action: ExpireTransactionalIds) -> tuple[State, None]:
     """Forget ids that were not used; never those of Spark queries, which say where a query stands."""
     producers, ids = state.producers, state.transactional_ids
@@ -92,6 +137,23 @@ def expire_transactional_ids(state: State, action: ExpireTransactionalIds) -> tu
             raise InvalidRequestError(f"transactional.id {name!r} holds the progress of a Spark query")
         producers, ids = producers.delete(producer.producer_id), ids.delete(name)
     return replace(state, producers=producers, transactional_ids=ids), None
+
+
+declare(
+    ExpireTransactionalIds,
+    number=17,
+    since=2,
+    fields=(Field("transactional_ids", array_of(STRING)),),
+    rule=expire_transactional_ids,
+    clock=Clock.IDLE,
+)
+
+
+class ExpireOffsets(NamedTuple):
+    """Offsets (topic, number) of a group without members, older than ``offsets.retention.minutes``, go."""
+
+    group: str
+    partitions: tuple[tuple[str, int], ...]
 
 
 def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
@@ -118,8 +180,18 @@ def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
     return groups.forgotten(state, action.group), None
 
 
-def due(state: State, now_ms: int) -> Iterator[Action]:
-    """What may be forgotten at ``now_ms``, by the clock of the one who asks."""
+declare(
+    ExpireOffsets,
+    number=18,
+    since=2,
+    fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
+    rule=expire_offsets,
+    clock=Clock.IDLE,
+)
+
+
+def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransactionalIds | ExpireOffsets]:
+    """What may be forgotten at ``now_ms``, by the clock of the caller."""
     producers: list[int] = []
     named: list[str] = []
     for producer_id, producer in sorted(state.producers.items()):

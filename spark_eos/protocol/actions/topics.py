@@ -1,9 +1,14 @@
-"""Topics: created, altered, deleted; never the same one twice."""
+"""Topics: create, alter, delete.
+
+A topic is known by its name and its topic id. The id is random and never used again, so a topic that is created again
+under an old name is another topic: rows, offsets and sequence numbers of the old one are refused (KIP-516). Without
+the id, a writer that had not seen the deletion would append to a topic that it does not know.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from immutables import Map
 
@@ -13,13 +18,24 @@ from spark_eos.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic
+from spark_eos.protocol.actions import groups
+from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Fate, Field, declare
 from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, shape_of
+from spark_eos.protocol.encoding.avro import BYTES, LONG, STRING, optional_of
+from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import groups
 from spark_eos.protocol.state import Partition, State, Topic
 
-__all__ = ["MAX_PARTITIONS", "alter", "create", "delete", "require"]
+__all__ = [
+    "MAX_PARTITIONS",
+    "AlterTopic",
+    "CreateTopic",
+    "DeleteTopic",
+    "alter",
+    "create",
+    "delete",
+    "require",
+]
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -27,6 +43,8 @@ _Value = TypeVar("_Value")
 MAX_PARTITIONS = 100_000
 _EMPTY = Partition()
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_TOPIC_ID = re.compile(r"(?!\.\.?$)[^/\\\x00-\x1f]{1,64}")
+_NUMERIC = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
 def require(state: State, name: str, topic_id: str | None = None) -> Topic:
@@ -40,6 +58,16 @@ def require(state: State, name: str, topic_id: str | None = None) -> Topic:
             "nothing of the old one goes on in the new one"
         )
     return topic
+
+
+class CreateTopic(NamedTuple):
+    """A new topic. ``schema`` is an Arrow schema (IPC bytes), or None for a Kafka-shaped topic."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    config: tuple[tuple[str, str], ...] = ()
+    schema: bytes | None = None
 
 
 def create(state: State, action: CreateTopic) -> tuple[State, None]:
@@ -60,6 +88,53 @@ def create(state: State, action: CreateTopic) -> tuple[State, None]:
     topic = Topic(name, action.topic_id, action.partitions, Map(action.config), schemas)
     state = _with_partitions(replace(state, topics=state.topics.set(name, topic)), topic, 0)
     return groups.topic_changed(state, name), None
+
+
+def _fate_of_create(state: State, action: CreateTopic) -> Fate:
+    topic = state.topics.get(action.name)
+    return Fate.APPLIED if topic and topic.topic_id == action.topic_id else Fate.UNKNOWN
+
+
+def _check_new(action: CreateTopic) -> None:
+    if not _TOPIC_ID.fullmatch(action.topic_id):
+        raise InvalidRequestError(
+            f"illegal topic id {action.topic_id[:80]!r}: 1 to 64 characters without '/', and neither '.' nor '..'"
+        )
+    _check_config(action)
+
+
+def _check_config(action: CreateTopic | AlterTopic) -> None:
+    """Maintenance reckons with these: one that is no number would stop it for every topic of the log."""
+    for name, value in action.config or ():
+        if name.endswith((".ms", ".bytes")) and not _NUMERIC.fullmatch(value):
+            raise InvalidRequestError(f"topic setting {name!r} must be a whole number, not {value[:80]!r}")
+
+
+declare(
+    CreateTopic,
+    number=1,
+    since=1,
+    fields=(
+        Field("name", STRING),
+        Field("topic_id", STRING),
+        Field("partitions", LONG, bounds=INT32),
+        Field("config", PAIRS, bounds=SETTINGS),
+        Field("schema", optional_of(BYTES)),
+    ),
+    rule=create,
+    fate=_fate_of_create,
+    check=_check_new,
+)
+
+
+class AlterTopic(NamedTuple):
+    """More partitions, other settings, or a further schema version; None leaves a thing as it is."""
+
+    name: str
+    topic_id: str
+    partitions: int | None = None
+    config: tuple[tuple[str, str], ...] | None = None
+    schema: bytes | None = None
 
 
 def alter(state: State, action: AlterTopic) -> tuple[State, None]:
@@ -84,6 +159,29 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
         topic = replace(topic, schemas=(*topic.schemas, action.schema))
     state = _with_partitions(replace(state, topics=state.topics.set(action.name, topic)), topic, had)
     return (groups.topic_changed(state, action.name) if topic.partitions > had else state), None
+
+
+declare(
+    AlterTopic,
+    number=2,
+    since=1,
+    fields=(
+        Field("name", STRING),
+        Field("topic_id", STRING),
+        Field("partitions", optional_of(LONG), bounds=INT32),
+        Field("config", optional_of(PAIRS), bounds=SETTINGS),
+        Field("schema", optional_of(BYTES)),
+    ),
+    rule=alter,
+    check=_check_config,
+)
+
+
+class DeleteTopic(NamedTuple):
+    """The topic and its offsets are gone; a new one of the same name is another topic."""
+
+    name: str
+    topic_id: str
 
 
 def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
@@ -122,6 +220,15 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
     state = replace(state, topics=topics, partitions=partitions, offsets=offsets, producers=producers)
     gone = [(topic.topic_id, number) for number in range(topic.partitions)]
     return groups.topic_changed(state, action.name, gone), None
+
+
+declare(
+    DeleteTopic,
+    number=3,
+    since=1,
+    fields=(Field("name", STRING), Field("topic_id", STRING)),
+    rule=delete,
+)
 
 
 def _with_partitions(state: State, topic: Topic, since: int) -> State:

@@ -4,7 +4,8 @@ A change of members, subscriptions or partitions makes a new generation, with a 
 A member goes on in the generation it has synced to, and holds what it held, until it says that it has let go
 (`SyncGroup`). What no member holds any more passes to the member that the newest assignment names. So a
 partition never has two holders, and members that lose nothing never stop: what Kafka does by a barrier
-(eager) or by two rebalances (KIP-429) falls out of one rule.
+(eager) or by two rebalances (KIP-429) falls out of one rule. Without generations, a member that lost a partition while
+it was paused would commit over the offsets of its successor, and records would be read twice or never.
 
 The assignment is computed here, by every reader alike: an assignor must never give another result for the
 same input, and a new one needs a new version of the entries' schema.
@@ -13,31 +14,51 @@ same input, and a new one needs a new version of the entries' schema.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from immutables import Map
 
 from spark_eos.errors import (
     FencedInstanceIdError,
-    GroupNotEmptyError,
     IllegalGenerationError,
     InconsistentGroupProtocolError,
     InvalidRequestError,
     UnknownMemberIdError,
 )
-from spark_eos.protocol.actions import DeleteOffsets, JoinGroup, LeaveGroup, Membership, SyncGroup
+from spark_eos.protocol.actions.declaration import INT32, Bounds, Field, declare
 from spark_eos.protocol.assignors import ASSIGNORS, Subscriber
+from spark_eos.protocol.encoding.avro import LONG, STRING, array_of, optional_of
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
+from spark_eos.protocol.types import Membership
 
 __all__ = [
+    "JoinGroup",
+    "LeaveGroup",
+    "SyncGroup",
     "check_committer",
-    "delete_offsets",
     "forgotten",
     "join",
     "leave",
     "sync",
     "topic_changed",
 ]
+
+
+class JoinGroup(NamedTuple):
+    """A consumer joins a group, or changes what it subscribes to.
+
+    ``assignors`` are the names of the assignments it knows, the preferred one first. ``instance_id``
+    makes it a static member, which takes the place of its predecessor (KIP-345).
+    """
+
+    group: str
+    member_id: str
+    topics: tuple[str, ...]
+    assignors: tuple[str, ...]
+    session_timeout_ms: int
+    instance_id: str | None = None
+    client_id: str = ""
 
 
 def join(state: State, action: JoinGroup) -> tuple[State, int]:
@@ -85,6 +106,31 @@ def join(state: State, action: JoinGroup) -> tuple[State, int]:
     return _with(state, action.group, _rebalanced(state, action.group, group)), joined.generation
 
 
+declare(
+    JoinGroup,
+    number=12,
+    since=2,
+    fields=(
+        Field("group", STRING),
+        Field("member_id", STRING),
+        Field("topics", array_of(STRING)),
+        Field("assignors", array_of(STRING), bounds=Bounds(items=100)),
+        Field("session_timeout_ms", LONG, bounds=INT32),
+        Field("instance_id", optional_of(STRING)),
+        Field("client_id", STRING),
+    ),
+    rule=join,
+)
+
+
+class SyncGroup(NamedTuple):
+    """A member has let go of what the assignment of this generation takes from it."""
+
+    group: str
+    member_id: str
+    generation: int
+
+
 def sync(state: State, action: SyncGroup) -> tuple[State, tuple[PartitionKey, ...]]:
     """The member lets go of what it loses in the newest generation; what it holds from now on."""
     group = state.groups.get(action.group, Group())
@@ -99,6 +145,27 @@ def sync(state: State, action: SyncGroup) -> tuple[State, tuple[PartitionKey, ..
     members = group.members.set(action.member_id, replace(member, generation=action.generation))
     group = _handed_out(replace(group, members=members))
     return _with(state, action.group, group), group.members[action.member_id].held
+
+
+declare(
+    SyncGroup,
+    number=13,
+    since=2,
+    fields=(Field("group", STRING), Field("member_id", STRING), Field("generation", LONG)),
+    rule=sync,
+)
+
+
+class LeaveGroup(NamedTuple):
+    """Members go: by their own call, by an administrator's, or because their heartbeats stopped.
+
+    ``silent_ms`` is for how long the member that removes them has seen no heartbeat of theirs, by its own monotonic
+    clock; -1 where no wait was needed.
+    """
+
+    group: str
+    members: tuple[str, ...]
+    silent_ms: int = -1
 
 
 def leave(state: State, action: LeaveGroup) -> tuple[State, tuple[str, ...]]:
@@ -120,25 +187,13 @@ def leave(state: State, action: LeaveGroup) -> tuple[State, tuple[str, ...]]:
     return _with(state, action.group, _rebalanced(state, action.group, group)), gone
 
 
-def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
-    """A group forgets its offsets, or all of itself; never under its members' hands."""
-    group = state.groups.get(action.group, Group())
-    offsets = state.offsets.get(action.group, Map())
-    if not action.partitions:
-        if group.members:
-            raise GroupNotEmptyError(
-                f"group {action.group!r} has {len(group.members)} members: stop them, or remove them, first"
-            )
-        return forgotten(state, action.group), None
-    read = {topic for member in group.members.values() for topic in member.topics}
-    for at in action.partitions:
-        if at[0] in read:
-            raise GroupNotEmptyError(
-                f"group {action.group!r} has members that subscribe to topic {at[0]!r}: stop them first"
-            )
-        if at in offsets:
-            offsets = offsets.delete(at)
-    return replace(state, offsets=state.offsets.set(action.group, offsets)), None
+declare(
+    LeaveGroup,
+    number=14,
+    since=2,
+    fields=(Field("group", STRING), Field("members", array_of(STRING)), Field("silent_ms", LONG)),
+    rule=leave,
+)
 
 
 def check_committer(

@@ -1,0 +1,94 @@
+"""The log's time, set back after a wrong clock has driven it ahead (docs/design/0004).
+
+The log's time never goes back by itself, and nothing expires early or late by a clock that jumps. So a clock that was
+years ahead once leaves the log's time there, and what expires by it would stay for years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from immutables import Map
+
+from spark_eos.errors import InvalidRequestError
+from spark_eos.protocol.actions.declaration import Bounds, Clock, Field, declare
+from spark_eos.protocol.encoding.avro import LONG
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.state import CommittedOffset, Producer, State
+from spark_eos.protocol.types import LATEST_MS
+
+__all__ = ["ResetLogTime", "reset"]
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class ResetLogTime(NamedTuple):
+    """The log's time goes back to ``timestamp_ms``, and so does every later time in the state.
+
+    For a log whose time a wrong clock has driven ahead. ``timestamp_ms`` is the time by the store's own clock.
+    """
+
+    timestamp_ms: int
+
+
+def reset(state: State, action: ResetLogTime) -> tuple[State, None]:
+    """The log's time goes back; so do the times of what was used after it, as if it were used now."""
+    now_ms = action.timestamp_ms
+    if not 0 < now_ms < state.timestamp_ms:
+        raise InvalidRequestError(
+            f"the log's time is {state.timestamp_ms} ms since 1970: it is not ahead of {now_ms}, and stays"
+        )
+    offsets = {
+        group: _mapped(known, lambda one: _offset_until(one, now_ms))
+        for group, known in state.offsets.items()
+    }
+    groups = {
+        name: replace(group, empty_since_ms=min(group.empty_since_ms, now_ms))
+        for name, group in state.groups.items()
+    }
+    producers = _mapped(state.producers, lambda one: _producer_until(one, now_ms))
+    new = replace(
+        state,
+        timestamp_ms=now_ms,
+        time_resets=state.time_resets + 1,
+        producers=producers,
+        offsets=Map(offsets),
+    )
+    return replace(new, groups=Map(groups)), None
+
+
+declare(
+    ResetLogTime,
+    number=21,
+    since=5,
+    fields=(Field("timestamp_ms", LONG, bounds=Bounds(-LATEST_MS, LATEST_MS)),),
+    rule=reset,
+    clock=Clock.CHECKED,
+)
+
+
+def _mapped(known: Map[_K, _V], change: Callable[[_V], _V]) -> Map[_K, _V]:
+    with known.mutate() as changed:
+        for key, value in known.items():
+            new = change(value)
+            if new is not value:
+                changed[key] = new
+    return changed.finish()
+
+
+def _offset_until(known: CommittedOffset, now_ms: int) -> CommittedOffset:
+    return replace(known, timestamp_ms=now_ms) if known.timestamp_ms > now_ms else known
+
+
+def _producer_until(producer: Producer, now_ms: int) -> Producer:
+    pending = _mapped(producer.pending, lambda one: _offset_until(one, now_ms))
+    if max(producer.started_ms, producer.last_ms) <= now_ms and pending is producer.pending:
+        return producer
+    return replace(
+        producer,
+        started_ms=min(producer.started_ms, now_ms),
+        last_ms=min(producer.last_ms, now_ms),
+        pending=pending,
+    )

@@ -1,0 +1,138 @@
+"""Committed offsets of consumer groups, alone or as a part of a transaction (KIP-98, KIP-447).
+
+Inside a transaction the offsets wait for its end: they become visible together with its rows, or not at all. Else a
+job that reads, transforms and writes would read records twice, or lose them, after a crash between the two.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from immutables import Map
+
+from spark_eos.errors import GroupNotEmptyError, InvalidRequestError, UnknownTopicOrPartitionError
+from spark_eos.protocol.actions import groups, producers, topics
+from spark_eos.protocol.actions.declaration import INT32, Effects, Field, declare
+from spark_eos.protocol.encoding.avro import STRING, optional_of
+from spark_eos.protocol.encoding.values import MEMBERSHIP, NUMBERED_TOPICS, OFFSETS, STAMP
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.state import CommittedOffset, Group, PartitionKey, State
+from spark_eos.protocol.types import MAX_METADATA_BYTES, Membership, PartitionOffset, ProducerStamp
+
+__all__ = ["CommitOffsets", "DeleteOffsets", "commit", "delete_offsets", "is_pending", "require_partition"]
+
+
+class CommitOffsets(NamedTuple):
+    """A consumer group's positions; with a producer they wait for the end of its transaction.
+
+    ``member`` is None where the group has no members: a consumer with assigned partitions.
+    """
+
+    group: str
+    offsets: tuple[PartitionOffset, ...]
+    producer: ProducerStamp | None = None
+    member: Membership | None = None
+
+
+def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
+    """Positions of a group; inside a transaction they wait for its end and vanish with an abort.
+
+    Of a group with members, only the member that holds a partition commits for it (`groups.check_committer`).
+    """
+    if not action.group:
+        raise InvalidRequestError("offsets can only be committed for a group: set group.id")
+    committed = {}
+    keys = []
+    for wanted in action.offsets:
+        keys.append(require_partition(state, wanted))
+        if wanted.offset < 0:
+            raise InvalidRequestError(
+                f"offset {wanted.offset} cannot be committed for {wanted.topic}-{wanted.partition}"
+            )
+        # Surrogates have no UTF-8; the codec refuses them, and a rule may raise nothing but its own errors.
+        if len(wanted.metadata.encode(errors="surrogatepass")) > MAX_METADATA_BYTES:
+            raise InvalidRequestError(
+                f"the metadata committed for {wanted.topic}-{wanted.partition} is longer than "
+                f"{MAX_METADATA_BYTES} bytes"
+            )
+        committed[wanted.topic, wanted.partition] = CommittedOffset(
+            wanted.topic_id, wanted.offset, wanted.metadata, state.timestamp_ms
+        )
+    groups.check_committer(state, action.group, action.member, keys)
+    if action.producer is None:
+        known = state.offsets.get(action.group, Map())
+        return replace(state, offsets=state.offsets.set(action.group, known.update(committed))), None
+    state, producer = producers.require_transaction(state, action.producer)
+    pending = producer.pending.update({(action.group, *key): value for key, value in committed.items()})
+    producer = replace(producer, pending=pending)
+    return replace(state, producers=state.producers.set(producer.producer_id, producer)), None
+
+
+declare(
+    CommitOffsets,
+    number=6,
+    since=1,
+    fields=(
+        Field("group", STRING),
+        Field("offsets", OFFSETS),
+        Field("producer", optional_of(STAMP)),
+        Field("member", optional_of(MEMBERSHIP), since=2),
+    ),
+    rule=commit,
+    effects=lambda action: Effects(groups=frozenset({action.group})),
+)
+
+
+class DeleteOffsets(NamedTuple):
+    """A group forgets what it committed for these partitions (topic, number); all of them if none are named."""
+
+    group: str
+    partitions: tuple[tuple[str, int], ...] = ()
+
+
+def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
+    """A group forgets its offsets, or all of itself; never under its members' hands."""
+    group = state.groups.get(action.group, Group())
+    offsets = state.offsets.get(action.group, Map())
+    if not action.partitions:
+        if group.members:
+            raise GroupNotEmptyError(
+                f"group {action.group!r} has {len(group.members)} members: stop them, or remove them, first"
+            )
+        return groups.forgotten(state, action.group), None
+    read = {topic for member in group.members.values() for topic in member.topics}
+    for at in action.partitions:
+        if at[0] in read:
+            raise GroupNotEmptyError(
+                f"group {action.group!r} has members that subscribe to topic {at[0]!r}: stop them first"
+            )
+        if at in offsets:
+            offsets = offsets.delete(at)
+    return replace(state, offsets=state.offsets.set(action.group, offsets)), None
+
+
+declare(
+    DeleteOffsets,
+    number=11,
+    since=2,
+    fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
+    rule=delete_offsets,
+)
+
+
+def require_partition(state: State, offset: PartitionOffset) -> PartitionKey:
+    """The partition that ``offset`` names, in the incarnation it names."""
+    topic = topics.require(state, offset.topic, offset.topic_id)
+    if not 0 <= offset.partition < topic.partitions:
+        raise UnknownTopicOrPartitionError(
+            f"topic {offset.topic!r} has no partition {offset.partition}: it has {topic.partitions}"
+        )
+    return topic.topic_id, offset.partition
+
+
+def is_pending(state: State, group: str, topic: str, partition: int) -> bool:
+    """Whether an open transaction carries an offset of the group for this partition."""
+    return any(
+        (group, topic, partition) in state.producers[producer_id].pending
+        for producer_id in state.open_transactions
+    )

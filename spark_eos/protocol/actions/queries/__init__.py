@@ -1,0 +1,1 @@
+"""Spark queries: their micro-batches (an action), their history, and their sources."""

@@ -1,0 +1,190 @@
+"""How the values are stored that actions carry: stamps, offsets, files, sources, index rows.
+
+Batches of a file, index rows and offsets are columns of numbers, which are much faster to read than records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_eos.protocol.encoding.avro import (
+    LONG,
+    STRING,
+    Shape,
+    array,
+    array_of,
+    optional,
+    optional_of,
+    record,
+    record_of,
+)
+from spark_eos.protocol.encoding.offset_columns import (
+    offset_columns,
+    read_offsets,
+    read_source,
+    source_columns,
+)
+from spark_eos.protocol.types import (
+    BatchRef,
+    FileRef,
+    Membership,
+    PartitionOffset,
+    ProducerStamp,
+    StagedFile,
+)
+
+__all__ = [
+    "BATCH_COLUMNS",
+    "MEMBERSHIP",
+    "NUMBERED_TOPICS",
+    "OFFSETS",
+    "OFFSET_COLUMNS",
+    "PAIRS",
+    "ROW_COLUMNS",
+    "SOURCES",
+    "STAGED_FILES",
+    "STAMP",
+    "file_of",
+    "rows_of",
+    "source_of",
+]
+
+BATCH_COLUMNS = (
+    "partition",
+    "count",
+    "position",
+    "length",
+    "crc",
+    "min_timestamp_ms",
+    "max_timestamp_ms",
+    "base_sequence",
+)
+"""The columns of a file's batches, all of one length."""
+
+ROW_COLUMNS = (
+    *("base_offset", "count", "kind", "producer_id", "epoch", "number", "max_timestamp_ms"),
+    *("file", "position", "length", "crc", "records", "min_timestamp_ms", "batch_max_timestamp_ms"),
+    "base_sequence",
+)
+"""The columns of index rows, all of one length; ``file`` is a number in the files listed beside them, or -1."""
+
+
+def file_of(version: int) -> dict[str, Any]:
+    """Avro's schema of a `FileRef`, as that version of the entries has it."""
+    fields: dict[str, Any] = {"name": "string", "size": "long", "schema_version": "long"}
+    since_3 = {"offsets": "boolean"} if version >= 3 else {}
+    return record("FileRef", **fields, omitted=array("string"), **since_3)
+
+
+def rows_of(file: Any) -> dict[str, Any]:
+    """Avro's schema of index rows, with that of their files."""
+    return record("Rows", files=array(file), **{name: array("long") for name in ROW_COLUMNS})
+
+
+OFFSET_COLUMNS = record(
+    "Offsets",
+    runs=array(record("OffsetRun", topic="string", topic_id="string", first="long", count="long")),
+    offsets=array("long"),
+    metadata=array("string"),
+)
+"""Avro's schema of `PartitionOffset`s in their order. ``metadata`` is empty if that of all is."""
+
+
+def source_of(offsets: Any) -> dict[str, Any]:
+    """Avro's schema of a `SourceProgress`, with that of its offsets, or their name.
+
+    ``start_is_text`` says that ``start`` is left out: it is the text of ``start_offsets``.
+    """
+    return record(
+        "SourceProgress",
+        start=optional("string"),
+        end=optional("string"),
+        group=optional("string"),
+        start_offsets=offsets,
+        end_offsets="Offsets",
+        start_is_text="boolean",
+        end_is_text="boolean",
+        name=optional("string"),
+    )
+
+
+# -- The shapes of actions' fields ----------------------------------------------------------------------
+
+
+def _pair(name: str, value: Shape) -> Shape:
+    return Shape(
+        lambda version: record(name, name="string", value=value.schema(version)),
+        lambda pair: {"name": pair[0], "value": pair[1]},
+        lambda stored: (stored["name"], stored["value"]),
+    )
+
+
+PAIRS = array_of(_pair("Pair", STRING))
+"""Pairs of texts: settings, or topics with their ids."""
+
+NUMBERED_TOPICS = array_of(_pair("NumberedTopic", LONG))
+"""Partitions, by topic and number."""
+
+STAMP = record_of(ProducerStamp, producer_id=LONG, epoch=LONG, number=LONG)
+
+MEMBERSHIP = record_of(Membership, member_id=STRING, generation=LONG, instance_id=optional_of(STRING))
+
+_OFFSET = record_of(
+    PartitionOffset, topic=STRING, topic_id=STRING, partition=LONG, offset=LONG, metadata=STRING
+)
+
+
+def _read_offsets(stored: Any) -> tuple[PartitionOffset, ...]:
+    if isinstance(stored, dict):
+        return read_offsets(stored)
+    return tuple(PartitionOffset(**one) for one in stored)
+
+
+OFFSETS = Shape(
+    lambda version: OFFSET_COLUMNS if version >= 6 else array(_OFFSET.schema(version)),
+    offset_columns,
+    _read_offsets,
+)
+"""Offsets of partitions: columns since version 6, records before."""
+
+
+def _source(version: int) -> dict[str, Any]:
+    if version >= 6:
+        return source_of(OFFSET_COLUMNS)
+    offsets = OFFSETS.schema(version)
+    return record(
+        "SourceProgress",
+        start=optional("string"),
+        end=optional("string"),
+        group=optional("string"),
+        start_offsets=offsets,
+        end_offsets=offsets,
+        **({"name": optional("string")} if version >= 4 else {}),
+    )
+
+
+SOURCES = array_of(Shape(_source, source_columns, read_source))
+"""What the sources of a micro-batch read. Their names came with version 4."""
+
+
+def _staged(version: int) -> dict[str, Any]:
+    batches = record("BatchRefs", **{column: array("long") for column in BATCH_COLUMNS})
+    return record("StagedFile", topic="string", file=file_of(version), batches=batches)
+
+
+def _write_staged(staged: StagedFile) -> dict[str, Any]:
+    columns = zip(*staged.batches, strict=True) if staged.batches else ((),) * len(BATCH_COLUMNS)
+    return {
+        "topic": staged.topic,
+        "file": {**staged.file._asdict(), "omitted": list(staged.file.omitted)},
+        "batches": dict(zip(BATCH_COLUMNS, map(list, columns), strict=True)),
+    }
+
+
+def _read_staged(stored: dict[str, Any]) -> StagedFile:
+    file = FileRef(**{**stored["file"], "omitted": tuple(stored["file"]["omitted"])})
+    columns = [stored["batches"][column] for column in BATCH_COLUMNS]
+    return StagedFile(stored["topic"], file, tuple(map(BatchRef._make, zip(*columns, strict=True))))
+
+
+STAGED_FILES = array_of(Shape(_staged, _write_staged, _read_staged))
