@@ -1,7 +1,7 @@
-"""The ``Store`` interface: names and bytes, and the one primitive everything rests on, ``create``.
+"""The ``Store`` interface: names and bytes, and the one primitive on which a log rests, ``create``.
 
-A store is a flat space of names (``a/b/c``, no leading slash) that hold immutable bytes. Safety needs
-nothing but `Store.create`: atomic, durable, refused if the name exists. See docs/design/0002.
+A store is a flat space of names (``a/b/c``, no leading slash) that hold immutable bytes. Safety needs nothing but
+`Store.create`: atomic, durable, refused if the name exists. See docs/design/0002-storage.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ ROUNDED_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a listing says of an object: its name and its size in bytes."""
+    """An object in a listing.
+
+    Attributes
+    ----------
+    name
+        The name of the object.
+    size
+        Its size in bytes.
+    """
 
     name: str
     size: int
@@ -55,10 +63,29 @@ class Readable(Protocol):
 class Store(ABC):
     """Names and bytes. Instances are safe to share between threads.
 
-    Every method raises `StorePermissionError` (denied or read-only), `StoreUnavailableError` (certainly
-    not done, worth a retry) or another `StorageError`, never a bare ``OSError``. A name is relative and has
-    no empty, ``.`` or ``..`` part; parts have at most 255 bytes in UTF-8, names 1024; names under ``_tmp/``
-    belong to the store. Others are refused with `InvalidRequestError`.
+    Every method raises `StorePermissionError` (denied or read-only), `StoreUnavailableError` (certainly not done, worth
+    a retry) or another `StorageError`, never a bare ``OSError``. A name is relative and has no empty, ``.`` or ``..``
+    part; parts have at most 255 bytes in UTF-8, names 1024; names under ``_tmp/`` belong to the store. Other names are
+    refused with `InvalidRequestError`.
+
+    A subclass of your own defines the abstract methods, sets ``url``, and passes the tests of
+    `spark_eos.testing.store_contract.StoreContract` (docs/guide/stores/own.md).
+
+    Examples
+    --------
+    >>> from spark_eos.storage import MemoryStore
+    >>> from spark_eos.errors import ObjectExistsError
+    >>> store = MemoryStore()
+    >>> store.create("a/b", b"first")
+    >>> try:
+    ...     store.create("a/b", b"second")
+    ... except ObjectExistsError:
+    ...     print(store.read("a/b").to_pybytes())
+    b'first'
+
+    Notes
+    -----
+    Why ``create`` is enough: docs/design/0002-storage.md.
     """
 
     url: str
@@ -67,90 +94,232 @@ class Store(ABC):
     #: True where a ``size`` call is as cheap as a system call (a folder), False where it is a request.
     is_local: bool = False
 
-    #: True where a single `create` that raises `ObjectExistsError` has met another's object for certain. False where
-    #: something below may have sent the request twice, so that it can meet its own, or where a free name may be refused
-    #: (S3 answers 409 to a create that ran into another request, and nothing is done): only reading tells.
+    #: True if `ObjectExistsError` from a single `create` proves that another caller has made the object. False if a
+    #: library below may send the request twice and so meet its own object, or if a free name may be refused (S3 answers
+    #: 409 to a create that ran into another request, and does nothing): then only a read tells.
     has_exact_conflicts: bool = False
 
     @abstractmethod
     def create(self, name: str, data: Data) -> None:
         """Make ``name`` hold ``data``: atomically, durably, and only if the name is free.
 
-        Returns only when the object would survive a power cut. Raises `ObjectExistsError` if the name is
-        taken (by any process, also by an earlier try of the caller: compare the body; unless the store
-        `has_exact_conflicts`, look first whether it is there at all), `OutcomeUnknownError`
-        if the object may or may not be there or may still appear (or may not outlive a power cut): only the
-        same call, repeated, settles that. `StoreFullError` and all other errors: it certainly is not there.
+        Returns only when the object would survive a power cut.
+
+        Parameters
+        ----------
+        name
+            The name of the object.
+        data
+            Its bytes. The store keeps those of this moment.
+
+        Raises
+        ------
+        ObjectExistsError
+            The name is taken by an object of any process, or of an earlier try of this caller: compare the bytes.
+            Unless the store `has_exact_conflicts`, first look whether the object is there at all.
+        OutcomeUnknownError
+            The object may be there, may appear later, or may not survive a power cut. Only the same call, repeated,
+            decides that.
+        StoreFullError
+            There is no space. The object certainly is not there; the same holds for all other errors.
         """
 
     @abstractmethod
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
-        """`create` for large objects, written piece by piece; the errors of `create` come at the end.
+        """Create a large object piece by piece.
 
-        Nothing is created if the context ends with an exception, or after a write that failed. ``write_behind``: the
-        caller has much to do between writes, so another thread may do theirs meanwhile, where the store gains by it.
+        Parameters
+        ----------
+        name
+            The name of the object.
+        write_behind
+            The caller has much to do between writes: another thread may write meanwhile, if the store gains by it.
+
+        Returns
+        -------
+        context manager of Upload
+            A writable binary file. The object is created when the context ends; the errors of `create` come then. If
+            the context ends with an exception, or a write has failed, nothing is created.
         """
 
     @abstractmethod
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
-        """The bytes of ``name`` from ``offset``, at most ``length`` of them (fewer at the end of the object).
+        """Read bytes of an object.
 
-        From ``offset`` to the end if ``length`` is None; nothing if ``offset`` lies behind the end.
-        Raises `ObjectNotFoundError`.
+        Parameters
+        ----------
+        name
+            The name of the object.
+        offset
+            The first byte, from 0.
+        length
+            How many bytes. None: to the end.
+
+        Returns
+        -------
+        pyarrow.Buffer
+            Fewer bytes at the end of the object, and none after it.
+
+        Raises
+        ------
+        ObjectNotFoundError
+            There is no object of that name.
         """
 
     @abstractmethod
     def size(self, name: str) -> int:
-        """The object's size in bytes. Raises `ObjectNotFoundError`."""
+        """Look up the size of an object.
+
+        Parameters
+        ----------
+        name
+            The name of the object.
+
+        Returns
+        -------
+        int
+            Bytes.
+
+        Raises
+        ------
+        ObjectNotFoundError
+            There is no object of that name.
+        """
 
     def identity(self, name: str) -> Hashable | None:
-        """What tells ``name`` from another object that takes its place, for the price of a system call.
+        """Tell an object from another one that takes its name, if that costs only a system call.
 
-        None where that would be a request. Two answers that are equal are the same object with the same bytes; the
-        same bytes may get another answer, when they were copied. Raises `ObjectNotFoundError`.
+        Parameters
+        ----------
+        name
+            The name of the object.
+
+        Returns
+        -------
+        hashable or None
+            Equal answers mean the same object with the same bytes. A copy of the same bytes may get another answer.
+            None: it would cost a request.
+
+        Raises
+        ------
+        ObjectNotFoundError
+            There is no object of that name.
         """
         return None
 
     @abstractmethod
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """The objects whose names start with ``prefix``, in no particular order. Never part of a commit."""
+        """List objects. No commit depends on a listing.
+
+        Parameters
+        ----------
+        prefix
+            What their names start with; empty: all.
+
+        Returns
+        -------
+        iterator of ObjectInfo
+            In no particular order.
+        """
 
     def ensure_durable(self, name: str) -> None:  # noqa: B027  (most stores have nothing to do)
-        """Return only when ``name``, which was read, would survive a power cut, whichever process made it.
+        """Return only when an object that was read would survive a power cut, whichever process has made it.
 
-        Raises `StoreUnavailableError` or another `StorageError` if that is not sure. Does nothing here: most
-        stores show only what is durable.
+        This method does nothing: most stores show only what is durable.
+
+        Parameters
+        ----------
+        name
+            The name of the object.
+
+        Raises
+        ------
+        StoreUnavailableError
+            The store cannot be sure. Another `StorageError` means the same.
         """
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Remove the object; no error if it is not there."""
+        """Remove an object. It is no error if there is none.
+
+        Parameters
+        ----------
+        name
+            The name of the object.
+        """
 
     @abstractmethod
     def overwrite(self, name: str, data: Data) -> None:
-        """Replace the bytes of ``name`` atomically. For retiring old entries only: never for safety."""
+        """Replace the bytes of an object atomically. For retired entries and heartbeats: safety never depends on it.
+
+        Parameters
+        ----------
+        name
+            The name of the object.
+        data
+            The new bytes.
+        """
 
     def age_s(self, name: str) -> float | None:
-        """For how many seconds at least ``name`` has had its bytes, by the store's own clock; None if it cannot tell.
+        """Tell how old an object is, by the store's own clock. Called seldom.
 
-        Nothing but that clock counts, not this machine's: an implementation compares the time that the store gives
-        the object with the time that it gives one made now, and takes off what its times are rounded by. None also
-        for an empty object: retired entries may share one. Raises `ObjectNotFoundError`. To be called seldom.
+        The clock of this machine does not count: an implementation compares the time that the store gives the object
+        with the time that the store gives a new object, and subtracts what its times are rounded by.
+
+        Parameters
+        ----------
+        name
+            The name of the object.
+
+        Returns
+        -------
+        float or None
+            Seconds for which the object has had its bytes, at least. None: the store cannot tell, or the object is
+            empty (retired entries may share one object).
+
+        Raises
+        ------
+        ObjectNotFoundError
+            There is no object of that name.
         """
         self.size(name)
         return None
 
     def now_ms(self) -> int | None:
-        """Milliseconds since 1970 by the store's own clock, to the second at least; None if it cannot tell.
+        """Tell the time by the store's own clock: the time that it gives an object made now. Called seldom.
 
-        The time that the store gives an object made now. To be called seldom. Raises what making one raises.
+        Returns
+        -------
+        int or None
+            Milliseconds since 1970 (UTC), exact to the second at least. None: the store cannot tell.
         """
         return None
 
     def group_channel(self, name: str) -> GroupChannel | None:
-        """Where the processes of this machine, or of this folder, that write to the log ``name`` meet; if they can."""
+        """Give the channel for group commit: the place where the writers of this machine, or of this folder, meet.
+
+        Parameters
+        ----------
+        name
+            The id of the log.
+
+        Returns
+        -------
+        GroupChannel or None
+            None: there is no such place.
+
+        Notes
+        -----
+        docs/design/0006-group-commit.md.
+        """
         return None
 
     def retire(self, name: str) -> None:
-        """`overwrite` with nothing. After a power cut the bytes may be back."""
+        """Replace the bytes of an object with nothing. After a power cut the bytes may be back.
+
+        Parameters
+        ----------
+        name
+            The name of the object.
+        """
         self.overwrite(name, b"")
