@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import enum
 import importlib
 import inspect
 
@@ -12,7 +13,7 @@ import spark_eos
 from spark_eos import errors
 from tests.docstrings import doctests_of, problems, public_objects
 
-MODULES = ("spark_eos", "spark_eos.errors")
+MODULES = ("spark_eos", "spark_eos.errors", "spark_eos.testing")
 """Their exports are public."""
 
 NOT_YET = {"spark_eos.Log"}
@@ -24,8 +25,8 @@ PUBLIC = {
     if name not in NOT_YET
 }
 
-WITHOUT_EXAMPLE = {"spark_eos.start_query"}
-"""Its example needs a Spark session: tests/spark/test_start.py."""
+WITHOUT_EXAMPLE = {"spark_eos.testing.CrashStore"}
+"""`crash_points` makes it."""
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
@@ -37,7 +38,7 @@ def test_what_is_public_is_documented(name):
 def test_what_is_public_has_an_example(name):
     thing = PUBLIC[name]
     is_simple = inspect.isclass(thing) and (
-        issubclass(thing, BaseException) or hasattr(thing, "__match_args__")
+        issubclass(thing, (BaseException, enum.Enum)) or hasattr(thing, "__match_args__")
     )
     assert is_simple or name in WITHOUT_EXAMPLE or doctests_of(thing)
 
@@ -49,7 +50,7 @@ MODULES_WITH_EXAMPLES = sorted(
         for base in (thing.__mro__ if inspect.isclass(thing) else (thing,))
         if base.__module__.startswith("spark_eos")
     }
-    - {"spark_eos.spark.start"}
+    - {"spark_eos.spark.start"}  # It needs a session of Spark: tests/spark/test_start.py.
 )
 
 

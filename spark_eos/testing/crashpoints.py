@@ -1,199 +1,67 @@
-"""Crash points: a job is run again and again, and dies or meets trouble at each of its store operations once.
+"""Crash points: a job runs again and again, and dies or meets trouble at each of its store operations once.
 
-    def job(store):  # a process: opens the log, works, notes what it was told
-        producer = Producer(Log.open_or_create(store), {"transactional.id": "job"})
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.send("topic", "value")
-        producer.commit_transaction()
-        store.note("sent")
-
-    def check(store):
-        state = check_log(store)
-        ...  # the value is there once, or not at all and "sent" is not in store.notes
-
-    for point in crash_points(job, recover=lambda store: None, check=check):
-        print(point)
-
-The first run is left alone: its operations are counted. Then, for each operation and each `Trouble` it can
-meet, the job runs on a store of its own, `recover` does what the application does afterwards in a new process
-(if the job did not get to its end), and `check` says whether all is well.
+The first run is left alone, and its operations are counted. Then, for each operation and each `Trouble` that it can
+meet, the job runs on a store of its own. If the job did not get to its end, ``recover`` does what the application does
+in a new process. ``check`` says whether all is well.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from spark_eos.errors import (
-    ConfigError,
-    EosLogError,
-    IllegalStateError,
-    ObjectExistsError,
-    ObjectNotFoundError,
-    OutcomeUnknownError,
-    StoreUnavailableError,
-)
+from spark_eos.errors import ConfigError, EosLogError, IllegalStateError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import Store
-from spark_eos.testing.wrapped_store import WrappedStore
+from spark_eos.testing.crash_store import Crashed, CrashStore, Operation, Trouble
 
-__all__ = [
-    "CrashPoint",
-    "CrashPointsError",
-    "CrashStore",
-    "Crashed",
-    "Operation",
-    "Trouble",
-    "check_log",
-    "crash_points",
-]
-
-T = TypeVar("T")
-
-
-class Trouble(Enum):
-    """What an operation can meet."""
-
-    CRASH_BEFORE = "crash_before"
-    """The process dies; nothing is done."""
-    CRASH_AFTER = "crash_after"
-    """It is done; the process dies before it hears so."""
-    REPLY_LOST = "reply_lost"
-    """`OutcomeUnknownError`, although it is done."""
-    REQUEST_LOST = "request_lost"
-    """`OutcomeUnknownError`, and nothing is done."""
-    UNAVAILABLE = "unavailable"
-    """`StoreUnavailableError`; nothing is done."""
-    CONFLICT = "conflict"
-    """`ObjectExistsError` for a free name; nothing is done. S3 says so of a create that ran into another request."""
-
-    @property
-    def is_crash(self) -> bool:
-        """Whether the process dies."""
-        return self in {Trouble.CRASH_BEFORE, Trouble.CRASH_AFTER}
-
+__all__ = ["CrashPoint", "CrashPointsError", "check_log", "crash_points"]
 
 _READING = frozenset({"read", "size", "age_s", "now_ms", "list", "ensure_durable"})
 _IN_DOUBT = frozenset({Trouble.REPLY_LOST, Trouble.REQUEST_LOST})
-"""Of changes only: who reads and hears nothing knows as much as before."""
+"""Of changes only: a read without a reply changes nothing."""
 _CREATING = frozenset({"create", "upload"})
-
-
-class Operation(NamedTuple):
-    """One call of the store: named as the methods of `Store`; ``list`` has the prefix for a name."""
-
-    operation: str
-    name: str
-
-
-class Crashed(BaseException):
-    """The process is dead: raised by the call that it dies in, and by whatever it still tries to do.
-
-    No `Exception`, so that nothing that handles errors stops it. A thread ends with it without a word.
-    """
 
 
 class CrashPointsError(AssertionError):
     """Points that failed; the text names them and says how to run one of them alone."""
 
 
-class CrashStore(WrappedStore):
-    """``inner`` as one process sees it: counted, and with one trouble at operation number ``at``.
-
-    After a crash every call raises `Crashed` and does nothing, also one of another thread or of a ``finally``.
-    An upload is kept in memory and is one operation, at its end. ``process`` counts the processes, from 0 for
-    the job itself. Safe to share between threads: one operation at a time.
-    """
-
-    def __init__(
-        self,
-        inner: Store,
-        process: int = 0,
-        notes: tuple[Hashable, ...] = (),
-        *,
-        at: int = -1,
-        trouble: Trouble | None = None,
-    ) -> None:
-        super().__init__(inner)
-        self.process = process
-        self.notes = notes
-        """What `note` was told, in this process and those before it."""
-        self.operations: list[Operation] = []
-        self.noted: list[int] = []
-        """How many notes there were at each operation."""
-        self.is_dead = False
-        self._at = at
-        self._trouble = trouble
-        self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"CrashStore({self.inner!r}, process={self.process})"
-
-    def note(self, what: Hashable) -> None:
-        """Remember, outside of the process, that something was promised or refused. The dead note nothing."""
-        with self._lock:
-            self._check_alive()
-            self.notes = (*self.notes, what)
-
-    def restarted(self) -> CrashStore:
-        """The store as the next process sees it: no trouble any more. This process is dead from now on."""
-        with self._lock:
-            self.is_dead = True
-        return CrashStore(self.inner, self.process + 1, self.notes)
-
-    def _check_alive(self) -> None:
-        if self.is_dead:
-            raise Crashed(f"process {self.process} is dead")
-
-    def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
-        # The lock is held throughout, so that nothing of a process happens after its death.
-        with self._lock:
-            self._check_alive()
-            self.operations.append(Operation(operation, name))
-            self.noted.append(len(self.notes))
-            trouble = self._trouble if len(self.operations) - 1 == self._at else None
-            if trouble is None:
-                return effect()
-            if trouble in {Trouble.CRASH_AFTER, Trouble.REPLY_LOST}:
-                with suppress(EosLogError):  # A refusal is lost with the reply, too.
-                    effect()
-            if trouble.is_crash:
-                self.is_dead = True
-                self._check_alive()
-            said = f"{self.url}: injected {trouble.value}: {operation} {name!r}"
-            if trouble is Trouble.UNAVAILABLE:
-                raise StoreUnavailableError(f"{said} was not done; try again")
-            if trouble is Trouble.CONFLICT:
-                raise ObjectExistsError(f"{said} was not done; read it to see whose it is")
-            raise OutcomeUnknownError(f"{said} may or may not be done; repeat the call")
-
-
 @dataclass(frozen=True)
 class CrashPoint:
-    """One run with one trouble. ``failure`` is what went wrong in it, None if all was well."""
+    """One run of the job with one trouble.
+
+    Attributes
+    ----------
+    index
+        The number of the operation, from 0.
+    operation, name
+        The operation, and the name of its object.
+    trouble
+        What the operation met.
+    number, total
+        The number of this run, from 1, and the number of all runs.
+    failure
+        What went wrong; None: all was well.
+    same_as
+        The `key` of a crash that leaves the same objects and notes: that run stands for both.
+    """
 
     index: int
-    """The number of the operation, from 0."""
     operation: str
     name: str
     trouble: Trouble
     number: int
-    """Which run this is, from 1, of ``total``."""
     total: int
     failure: BaseException | None = None
     same_as: str | None = None
-    """The `key` of a crash that leaves the same objects and the same notes: that one was run for both."""
 
     @property
     def key(self) -> str:
@@ -217,20 +85,59 @@ def crash_points(
     troubles: Collection[Trouble] = tuple(Trouble),
     only: str | None = None,
 ) -> Iterator[CrashPoint]:
-    """Run ``scenario`` with each trouble at each of its operations, and yield each point when it is done.
+    """Run a job with each trouble at each of its operations, and yield each point when it is done.
 
-    ``scenario`` is one process. It gets a `CrashStore`, which it may pass to `Log.open_or_create`, and calls
-    again what raises a `RetriableError`, as the application does; if an `EosLogError` ends it all the same, or
-    a crash does, ``recover`` runs as the next process. ``check`` comes last, as one more, and raises
-    `AssertionError` (or anything) if something is wrong. What the job was promised is in ``store.notes``.
+    Parameters
+    ----------
+    scenario
+        The job: one process. It gets a `CrashStore`, gives it to `Log.open_or_create`, and calls again what raises a
+        `RetriableError`, as the application does. ``store.note(...)`` notes what the job was promised. The job has to
+        do the same operations in the same order in each run; names may differ.
+    recover
+        Runs as the next process if the job crashed or ended with an `EosLogError`.
+    check
+        Runs last, as one more process, and raises `AssertionError` if something is wrong; ``store.notes`` has the
+        notes.
+    store_factory
+        Makes the store of each run: empty, or always with the same objects.
+    troubles
+        The troubles to try.
+    only
+        Run one point alone, by its `CrashPoint.key`.
 
-    ``store_factory`` makes the store of each run: empty, or always with the same contents. The job has to do
-    the same operations, in the same order, in each run; names may differ. ``troubles`` narrows what is tried,
-    and ``only`` runs one point, by its `CrashPoint.key`.
+    Yields
+    ------
+    CrashPoint
+        In the order of the operations.
 
-    Raises `CrashPointsError` at the end if any point failed, the first failure being its cause, `ConfigError`
-    if ``only`` names no point, `IllegalStateError` if a run differs from the one before, and whatever the
-    undisturbed run raises.
+    Raises
+    ------
+    CrashPointsError
+        At the end, if a point failed; the first failure is its cause.
+    ConfigError
+        ``only`` names no point.
+    IllegalStateError
+        A run did other operations than the one before.
+
+    Examples
+    --------
+    >>> from spark_eos import Log, Producer
+    >>> from spark_eos.testing import Trouble, check_log, crash_points
+    >>> def job(store):
+    ...     with Producer(Log.open_or_create(store), {"linger.ms": 0}) as producer:
+    ...         future = producer.send("orders", b"one")
+    ...     future.result()
+    ...     store.note("sent")
+    >>> def check(store):
+    ...     ends = [partition.end for partition in check_log(store).partitions.values()]
+    ...     assert ends == [1] if "sent" in store.notes else sum(ends) <= 1
+    >>> points = crash_points(job, recover=lambda store: None, check=check, troubles=[Trouble.CRASH_AFTER])
+    >>> all(point.failure is None for point in points)
+    True
+
+    Notes
+    -----
+    docs/quality/testing.md.
     """
     _hush_dead_threads()
     calm = CrashStore(store_factory())
@@ -334,7 +241,7 @@ def _report(failed: list[CrashPoint], total: int) -> str:
 
 
 def _hush_dead_threads() -> None:
-    """A thread whose process is dead is no news, whoever wants to hear of threads that fail (pytest does)."""
+    """Report no thread that ended because its process is dead; pytest reports threads that fail."""
     hook = threading.excepthook
     if getattr(hook, "hushes", None) is Crashed:
         return
@@ -348,10 +255,32 @@ def _hush_dead_threads() -> None:
 
 
 def check_log(store: Store) -> State:
-    """Read the log in ``store`` from its first entry; the state it comes to (`EMPTY` if there is no log).
+    """Read the log in a store from its first entry, and check every step.
 
-    Raises `AssertionError` if a step breaks an invariant (`spark_eos.protocol.invariants`), or a file that the
-    log lists is missing or has another size than it was listed with.
+    Parameters
+    ----------
+    store
+        The store. It may be empty.
+
+    Returns
+    -------
+    State
+        The state after the newest entry: ``topics``, ``partitions``, ``offsets`` and more.
+
+    Raises
+    ------
+    AssertionError
+        A step breaks an invariant of the protocol, or a file that the log lists is missing or has another size.
+
+    Examples
+    --------
+    >>> from spark_eos import Admin, Log
+    >>> from spark_eos.storage import MemoryStore
+    >>> from spark_eos.testing import check_log
+    >>> store = MemoryStore()
+    >>> Admin(Log.create(store)).create_topic("orders")
+    >>> list(check_log(store).topics)
+    ['orders']
     """
     state = EMPTY
     while (data := _read(store, paths.entry(state.seq + 1))) is not None:

@@ -38,7 +38,17 @@ class Fault(Enum):
 
 
 class Call(NamedTuple):
-    """One line of the journal: a call that was answered, and the error it was answered with, if any."""
+    """One line of the journal: a call of the store that was answered.
+
+    Attributes
+    ----------
+    operation
+        The name of the method of `Store`.
+    name
+        The name of the object; for ``list`` the prefix.
+    error
+        The class of the error that the caller got; None: it got none.
+    """
 
     operation: str
     name: str
@@ -66,12 +76,29 @@ class _Rule:
 
 
 class FaultyStore(WrappedStore):
-    """``inner``, with the faults that `inject` asked for, a `journal`, and hooks around every call.
+    """A store that fails on demand, around another one. Safe to share between threads.
 
-    ``before(operation, name)`` and ``after(operation, name)`` are called around each call that reaches
-    ``inner`` (``after``: only if it succeeded there); they may block, to interleave, or raise, to kill.
-    Operations are named as the methods of `Store`; ``list`` has the prefix for a name. An upload is kept
-    in memory and is one call, at its end. Safe to share between threads; the hooks run outside the lock.
+    ``journal`` lists the calls. ``before(operation, name)`` and ``after(operation, name)`` can be set: they are called
+    around each call that reaches the other store (``after``: only if the call succeeded there), outside of all locks.
+    They may block, to interleave callers, or raise, to kill one. An upload is kept in memory and is one call, at its
+    end.
+
+    Parameters
+    ----------
+    inner
+        The store behind it.
+
+    Examples
+    --------
+    >>> from spark_eos import Log, Producer
+    >>> from spark_eos.storage import MemoryStore
+    >>> from spark_eos.testing import Fault, FaultyStore
+    >>> store = FaultyStore(MemoryStore())
+    >>> with Producer(Log.create(store)) as producer:
+    ...     store.inject(Fault.FAIL_AFTER, "create", "_log/*")
+    ...     future = producer.send("orders", b"one")
+    >>> future.result().offset
+    0
     """
 
     def __init__(self, inner: Store) -> None:
@@ -97,12 +124,25 @@ class FaultyStore(WrappedStore):
         times: int | None = 1,
         skip: int = 0,
     ) -> None:
-        """Spoil the next ``times`` calls (None: all) that match, after letting ``skip`` of them pass.
+        """Spoil the next calls that match.
 
-        ``operation`` and ``name`` are shell patterns (``*`` matches slashes too). ``fault`` may be an
-        exception, which is raised in place of the call. Of several matching rules the oldest that is not
-        used up fires. Raises `ConfigError` if no operation matches, or a `Fault` other than
-        ``FAIL_BEFORE`` is asked of a call that changes nothing.
+        Of several matching faults the oldest one that is not used up happens.
+
+        Parameters
+        ----------
+        fault
+            What happens; an exception is raised in place of the call.
+        operation, name
+            Shell patterns for the call and its object; ``*`` matches slashes, too.
+        times
+            How many calls to spoil. None: all.
+        skip
+            How many matching calls to let pass before.
+
+        Raises
+        ------
+        ConfigError
+            No operation matches, or a fault other than ``FAIL_BEFORE`` is asked of a call that changes nothing.
         """
         matching = {known for known in _CHANGING | _READING if fnmatchcase(known, operation)}
         if not matching:
@@ -127,14 +167,36 @@ class FaultyStore(WrappedStore):
             return [(operation, name) for operation, name, _ in self._delayed]
 
     def release(self, name: str = "*") -> list[EosLogError | None]:
-        """Let the delayed calls whose name matches happen now; returns how each ended, oldest first."""
+        """Let delayed calls happen now.
+
+        Parameters
+        ----------
+        name
+            A shell pattern for their objects.
+
+        Returns
+        -------
+        list of EosLogError or None
+            How each call ended, the oldest first.
+        """
         with self._lock:
             due = [call for call in self._delayed if fnmatchcase(call[1], name)]
             self._delayed = [call for call in self._delayed if call not in due]
         return [_outcome(call) for _, _, call in due]
 
     def count(self, operation: str = "*", name: str = "*") -> int:
-        """How many calls of the journal match."""
+        """Count calls of the journal.
+
+        Parameters
+        ----------
+        operation, name
+            Shell patterns for the call and its object.
+
+        Returns
+        -------
+        int
+            How many match.
+        """
         with self._lock:
             return sum(
                 fnmatchcase(c.operation, operation) and fnmatchcase(c.name, name) for c in self.journal

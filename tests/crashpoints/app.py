@@ -22,7 +22,7 @@ from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import MemoryStore
-from spark_eos.testing.crashpoints import CrashStore, Trouble, check_log, crash_points
+from spark_eos.testing import CrashStore, Trouble, check_log, crash_points
 from verification.inline_executor import InlineExecutor
 
 HOURS = 3600.0

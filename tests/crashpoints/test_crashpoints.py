@@ -20,15 +20,9 @@ from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.storage import MemoryStore
-from spark_eos.testing import crashpoints
-from spark_eos.testing.crashpoints import (
-    Crashed,
-    CrashPointsError,
-    CrashStore,
-    Trouble,
-    check_log,
-    crash_points,
-)
+from spark_eos.testing import CrashStore, Trouble, check_log, crash_points, crashpoints
+from spark_eos.testing.crash_store import Crashed
+from spark_eos.testing.crashpoints import CrashPointsError
 
 
 def nothing(_store):

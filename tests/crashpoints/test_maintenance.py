@@ -20,7 +20,7 @@ from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import DeleteTopic
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
-from spark_eos.testing.crashpoints import Trouble, crash_points
+from spark_eos.testing import Trouble, crash_points
 from spark_eos.testing.wrapped_store import WrappedStore
 from tests.maintenance.world import Clock, append, commit, created, left_behind, roll, stage, values
 

@@ -14,7 +14,7 @@ from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import MemoryStore
-from spark_eos.testing.crashpoints import Trouble, check_log, crash_points
+from spark_eos.testing import Trouble, check_log, crash_points
 from tests.crashpoints.app import IN_DOUBT, Clock
 from tests.maintenance.sparse_world import COMMITTED, UNCOMMITTED, World, seen, small_pieces
 

@@ -1,18 +1,5 @@
-# ruff: noqa: PTH100, PTH103, PTH117, PTH118, PTH206  (it is about `os` and its paths)
-"""A disk whose power can be cut after every system call, under code that writes files with `os`.
-
-What was not synced may be lost, in part or altogether, and in any order: that is all POSIX promises. `Disk`
-looks on while a store writes into a real folder, keeps a model of what is durable, and gives the folders that
-a power cut could leave, for tests to open and check::
-
-    disk = Disk(tmp_path / "disk")
-    with disk.recording():
-        PosixStore(disk.root + "/log").create("name", b"body")
-        disk.note("created")
-    for cut in disk.cuts:
-        cut.write(tmp_path / "after")  # an empty folder each time
-        ...  # everything in cut.notes must be there, whole
-"""
+# ruff: noqa: PTH100, PTH103, PTH117, PTH118  (it is about `os` and its paths)
+"""A disk whose power can be cut after every system call, under code that writes files with `os`."""
 
 from __future__ import annotations
 
@@ -26,7 +13,7 @@ from typing import Any, TypeAlias
 
 from spark_eos.errors import IllegalStateError
 from spark_eos.testing.disk.failure import Failure
-from spark_eos.testing.disk.model import FileNode, Folder, Images, load
+from spark_eos.testing.disk.model import FileNode, Folder, Images, load, place_of
 from spark_eos.testing.disk.power_cut import PowerCut
 
 __all__ = ["Disk"]
@@ -35,16 +22,35 @@ Place: TypeAlias = "tuple[Folder, str]"
 
 
 class Disk:
-    """The folder ``root`` (made if it is missing; what it holds is durable), watched through the module `os`.
+    """A folder that is watched through the module `os`, and what a power cut could leave of it.
 
-    After every call that changes something, `cuts` gets the states that a power cut could leave: nothing of
-    what is not synced is there, all of it, all but one thing, one thing alone, and ``samples`` more, drawn with
-    ``seed``; equal ones once. Things are the content of a file (torn, or zeros, too) and each name in a folder.
+    What was not synced may be lost, in part or altogether, and in any order: that is all that POSIX promises. After
+    every call that changes something, ``cuts`` gets the states that a power cut could leave: nothing of what is not
+    synced is there, all of it, all but one thing, one thing alone, and random ones. Things are the content of a file
+    (torn, or zeros, too) and each name in a folder. ``calls`` lists the calls with their paths.
 
     Recorded are open, write, pwrite, truncate, ftruncate, fsync, fdatasync, dup, close, link, rename, replace, unlink,
-    remove, mkdir and rmdir of `os`, and ``F_FULLFSYNC``; syncs go no further than the model, which is
-    what counts. Whatever goes past them (the built-in ``open``,
-    another process) is found out at the end of `recording`. Links that are symbolic are not known here.
+    remove, mkdir and rmdir of `os`, and ``F_FULLFSYNC``; no symbolic links. Syncs go to the model alone.
+
+    Parameters
+    ----------
+    root
+        The folder, made if it is missing. What it holds is durable.
+    samples
+        How many random states to draw after each call.
+    seed
+        Decides the random states.
+
+    Examples
+    --------
+    >>> from spark_eos.storage import PosixStore
+    >>> import tempfile
+    >>> disk = Disk(tempfile.mkdtemp())
+    >>> with disk.recording():
+    ...     PosixStore(disk.root + "/log").create("name", b"body")
+    ...     disk.note("created")
+    >>> all("log/name" in cut.files for cut in disk.cuts if "created" in cut.notes)
+    True
     """
 
     def __init__(self, root: str | os.PathLike[str], *, samples: int = 4, seed: int = 0) -> None:
@@ -64,7 +70,13 @@ class Disk:
         self._real: dict[str, Callable[..., Any]] = {}
 
     def note(self, what: Hashable) -> None:
-        """Say that something holds from now on, for instance that a call has returned."""
+        """Note that something holds from now on, for instance that a call has returned.
+
+        Parameters
+        ----------
+        what
+            Any hashable value. It is in the ``notes`` of later power cuts.
+        """
         with self._lock:
             self._notes = (*self._notes, what)
             self._cut()
@@ -79,10 +91,20 @@ class Disk:
         times: int | None = 1,
         done: bool = False,
     ) -> None:
-        """Let calls fail with the errno ``code``: number ``at`` of `calls`, or those that fit the patterns.
+        """Let calls fail.
 
-        ``times`` of them, None for all from now on. With ``done`` the call does its work and fails then.
-        A ``close`` always does its work, as on Linux.
+        Parameters
+        ----------
+        code
+            The errno.
+        at
+            The number of the call in ``calls``.
+        call, path
+            Shell patterns for the calls.
+        times
+            How many. None: all from now on.
+        done
+            The call does its work and fails then. A ``close`` always does its work, as on Linux.
         """
         with self._lock:
             self._failures.append(Failure(code, at, call, path, times, done))
@@ -94,7 +116,19 @@ class Disk:
 
     @contextmanager
     def recording(self) -> Iterator[Disk]:
-        """Watch all threads of this process. Raises `IllegalStateError` if something was not seen."""
+        """Watch all threads of this process while the context is open.
+
+        Yields
+        ------
+        Disk
+            This disk.
+
+        Raises
+        ------
+        IllegalStateError
+            The disk is watched already, or something was changed without `os` (by another process, or the built-in
+            ``open``).
+        """
         if self._real:
             raise IllegalStateError(f"{self.root} is being recorded already; leave that context first")
         recorders = {name: getattr(self, f"_{name}") for name in _RECORDED}
@@ -327,7 +361,7 @@ class Disk:
             self._cut()
             if failure is None:
                 return result
-            if name in {"open", "dup"}:  # nobody else could close it
+            if name in {"open", "dup"}:  # the caller cannot close it
                 self._descriptors.pop(result), self._paths.pop(result)
                 self._real["close"](result)
             raise OSError(failure.code, os.strerror(failure.code))
@@ -356,18 +390,7 @@ class Disk:
             return (start, text) if isinstance(start, Folder) else None
         head, name = os.path.split(os.path.abspath(text))
         whole = os.path.join(os.path.realpath(head), name)
-        if whole == self.root:
-            return self._top, ""
-        if not whole.startswith(self.root + os.sep):
-            return None
-        folder = self._top
-        *parents, name = whole[len(self.root) + 1 :].split(os.sep)
-        for part in parents:
-            below = folder.get(part)
-            if not isinstance(below, Folder):
-                return Folder(), name  # The call will fail by itself.
-            folder = below
-        return folder, name
+        return place_of(self._top, self.root, whole)
 
 
 _RECORDED = (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["FileNode", "Folder", "Image", "Images", "load"]
+__all__ = ["FileNode", "Folder", "Image", "Images", "load", "place_of"]
 
 Image: TypeAlias = tuple[tuple[str, ...], dict[str, bytes]]
 """Folders, parents first, and files with their bytes; by paths relative to the root."""
@@ -179,3 +179,19 @@ def _piece(length: int, chance: random.Random) -> int:
     """How much of a write arrives: anything, whole sectors, or all."""
     cut = chance.randint(0, length)
     return (cut, cut - cut % _SECTOR, length)[chance.randrange(3)]
+
+
+def place_of(top: Folder, root: str, path: str) -> tuple[Folder, str] | None:
+    """The folder and the name of an absolute path below ``root``; the root has the empty name; None if elsewhere."""
+    if path == root:
+        return top, ""
+    if not path.startswith(f"{root}/"):
+        return None
+    folder = top
+    *parents, name = path[len(root) + 1 :].split("/")
+    for part in parents:
+        below = folder.get(part)
+        if not isinstance(below, Folder):
+            return Folder(), name  # The call will fail by itself.
+        folder = below
+    return folder, name

@@ -12,9 +12,18 @@ __all__ = ["PowerCut"]
 
 @dataclass(frozen=True)
 class PowerCut:
-    """One state in which a power cut could leave the folder.
+    """One state in which a power cut could leave the folder of a `Disk`.
 
-    ``call`` is the last call before it, the number ``step``; ``notes`` is what was noted by then (`Disk.note`).
+    Attributes
+    ----------
+    step
+        How many calls came before it.
+    call
+        The last one of them.
+    notes
+        What was noted by then (`Disk.note`).
+    folders, files
+        The names of the folders, and the bytes of the files, that are left.
     """
 
     step: int
@@ -24,7 +33,13 @@ class PowerCut:
     files: Mapping[str, bytes] = field(repr=False)
 
     def write(self, folder: str | os.PathLike[str]) -> None:
-        """Lay the state out in ``folder``, which is made if it is missing, and should be empty."""
+        """Write the state into a folder.
+
+        Parameters
+        ----------
+        folder
+            An empty folder; it is made if it is missing.
+        """
         os.makedirs(folder, exist_ok=True)
         for name in self.folders:
             os.mkdir(os.path.join(folder, name))

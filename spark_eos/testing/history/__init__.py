@@ -1,9 +1,9 @@
-"""Histories of what clients asked and were told, and the check of them for every anomaly that is known."""
+"""Histories of what clients asked for and were answered, and the check for every known anomaly."""
 
 from __future__ import annotations
 
 from spark_eos.testing.history.checker import check
-from spark_eos.testing.history.recorder import (
+from spark_eos.testing.history.events import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Action,
@@ -11,15 +11,10 @@ from spark_eos.testing.history.recorder import (
     Isolation,
     Kind,
     Poll,
-    Recorder,
     Send,
-    Token,
-    dump_event,
-    load_event,
-    merge,
-    read_history,
-    write_history,
 )
+from spark_eos.testing.history.files import dump_event, load_event, merge, read_history, write_history
+from spark_eos.testing.history.recorder import Recorder, Token
 from spark_eos.testing.history.report import ANOMALIES, TOLERABLE, Anomaly, Report
 
 __all__ = [

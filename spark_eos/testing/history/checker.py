@@ -1,12 +1,9 @@
 """Checks a history for every anomaly that Jepsen looks for in Kafka, and for torn transactions and loss.
 
-    report = check(recorder.history, partitions_read_fully={t0: [(0, "a"), (1, "b")]})
-    assert report.ok, str(report)
-
 What is checked: `spark_eos.testing.history.report.ANOMALIES`. All of it is forbidden; only G0, G1c, int-send-skip and
-torn are allowed where they come from a streamed transaction. Every anomaly that is reported as forbidden is
-one: where a history leaves it open whether something is wrong (an offset that was never learned, an outcome
-that nobody knows), nothing is reported. So the more a history records, the more is found.
+torn are allowed where they come from a streamed transaction. Every anomaly that is reported as forbidden is one: where
+a history leaves it open whether something is wrong (an offset that was never learned, an outcome that is not known),
+nothing is reported. So the more a history records, the more is found.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.testing.history.events import Event, Kind
 from spark_eos.testing.history.operations import Facts, FinalReads
 from spark_eos.testing.history.reads import (
     aborted_reads,
@@ -22,7 +20,6 @@ from spark_eos.testing.history.reads import (
     read_order,
     torn_reads,
 )
-from spark_eos.testing.history.recorder import Event, Kind
 from spark_eos.testing.history.report import ANOMALIES, Anomaly, Report
 from spark_eos.testing.history.serial import Order, serial_order
 from spark_eos.testing.history.writes import conservation, lost_writes, send_order, unseen_writes
@@ -37,20 +34,46 @@ def check(
     log_starts: Mapping[TopicPartition, int] | None = None,
     order: Order = "realtime",
 ) -> Report:
-    """What is wrong with a history.
+    """Look for anomalies in a history.
 
-    ``partitions_read_fully``: what a committed reader found, (offset, value), in each partition that it read
-    from the start to the end after everything else, when no transaction was open any more. Without it, what is
-    lost behind the last record that anybody read cannot be noticed.
-    ``log_starts``: first offsets of partitions that retention has shortened (default 0); below them nothing is
-    missed.
-    ``order``: "none", "process" (session order) or "realtime" (strict serializability) for G0 and G1c.
+    Parameters
+    ----------
+    history
+        The events, in real time order (`Recorder.history`).
+    partitions_read_fully
+        What a ``read_committed`` reader found in each partition, as pairs of offset and value, when it read from the
+        start to the end after everything else, with no transaction open. Without it, a loss after the last polled
+        record is not noticed.
+    log_starts
+        The first offsets of partitions that retention has shortened (default 0). Nothing is missed below them.
+    order
+        For G0 and G1c: ``none``, ``process`` (session order) or ``realtime`` (strict serializability).
 
-    A partition to which the history records no send is taken as written by others: then nothing is said about
-    where its values come from.
+    Returns
+    -------
+    Report
+        The anomalies, and how much was looked at.
 
-    Raises `InvalidRequestError` for what is no history: a completion without its invocation, a value that is
-    sent twice to one partition.
+    Raises
+    ------
+    InvalidRequestError
+        It is no history: a completion without its invocation, or a value that is sent twice to one partition.
+
+    Examples
+    --------
+    >>> from spark_eos import TopicPartition
+    >>> from spark_eos.testing import Recorder, Send, check
+    >>> orders = TopicPartition("orders", 0)
+    >>> recorder = Recorder()
+    >>> recorder.ok(recorder.invoke("writer", "send", [Send(orders, "a")]), [Send(orders, "a", offset=0)])
+    >>> report = check(recorder.history, partitions_read_fully={orders: []})
+    >>> report.ok, dict(report.names)
+    (False, {'unseen': 1, 'conservation': 1})
+
+    Notes
+    -----
+    A partition to which the history records no send counts as written by others: then the origin of its values is not
+    checked.
     """
     events = [*history]
     facts = Facts(events, partitions_read_fully or {}, log_starts or {})

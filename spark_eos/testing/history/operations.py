@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.testing.history.recorder import READ_COMMITTED, Action, Event, Kind, Poll, Send
+from spark_eos.testing.history.events import READ_COMMITTED, Action, Event, Kind, Poll, Send
 
 __all__ = ["Facts", "Fate", "FinalReads", "Key", "Operation", "pair"]
 

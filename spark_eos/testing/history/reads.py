@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.testing.history.events import Event, Kind, Poll
 from spark_eos.testing.history.operations import Facts, Fate, Key, Operation
-from spark_eos.testing.history.recorder import Event, Kind, Poll
 from spark_eos.testing.history.report import Anomaly
 
 __all__ = ["Run", "aborted_reads", "misplaced_values", "precommitted_reads", "read_order", "torn_reads"]

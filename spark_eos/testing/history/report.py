@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_eos.testing.history.recorder import Event
+from spark_eos.testing.history.events import Event
 
 __all__ = ["ANOMALIES", "TOLERABLE", "Anomaly", "Report"]
 
@@ -59,25 +59,32 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Report:
-    """The verdict on a history."""
+    """The verdict on a history.
+
+    Attributes
+    ----------
+    anomalies
+        What was found, allowed anomalies included.
+    counts
+        How much was looked at: events, operations by outcome, transactions, values sent and read.
+    """
 
     anomalies: Sequence[Anomaly]
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How much there was to look at: events, operations by outcome, transactions, values sent and read."""
 
     @property
     def forbidden(self) -> list[Anomaly]:
-        """What must not be."""
+        """The anomalies that must not happen."""
         return [anomaly for anomaly in self.anomalies if not anomaly.allowed]
 
     @property
     def allowed(self) -> list[Anomaly]:
-        """What streamed transactions may do."""
+        """The anomalies that streamed transactions may have."""
         return [anomaly for anomaly in self.anomalies if anomaly.allowed]
 
     @property
     def ok(self) -> bool:
-        """Nothing forbidden was found."""
+        """Whether nothing forbidden was found."""
         return not self.forbidden
 
     @property

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from spark_eos.testing.history.cycles import Edge, Graph
+from spark_eos.testing.history.events import Kind
 from spark_eos.testing.history.operations import Facts, Fate, Operation
 from spark_eos.testing.history.reads import fate
-from spark_eos.testing.history.recorder import Kind
 from spark_eos.testing.history.report import Anomaly
 
 __all__ = ["Order", "serial_order"]

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.testing.history.events import Kind, Send
 from spark_eos.testing.history.operations import Facts, Fate, Operation
 from spark_eos.testing.history.reads import Run, at, fate
-from spark_eos.testing.history.recorder import Kind, Send
 from spark_eos.testing.history.report import Anomaly
 
 __all__ = ["conservation", "lost_writes", "send_order", "unseen_writes"]
