@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
+_REQUESTS, _PARTS = "spark_eos/storage/objects/requests.py", "spark_eos/storage/objects/multipart.py"
 _OBJECTS, _REPLIES = "spark_eos/storage/objects/store.py", "spark_eos/storage/objects/responses.py"
 _CLOUDS, _SETTINGS = "spark_eos/storage/objects/clients.py", "spark_eos/storage/settings.py"
 _URLS = "spark_eos/storage/urls.py"
@@ -27,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "conflict-is-exists",
-        _OBJECTS,
+        _REQUESTS,
         "                what is Disposition.CONFLICT and conflict is not None and conflict()\n",
         "                what is Disposition.CONFLICT and conflict is not None\n",
         "a create that raced a delete is told that the name is taken, though nothing is there",
@@ -35,7 +36,7 @@ MUTANTS = (
     ),
     Mutant(
         "lost-create-is-undone",
-        _OBJECTS,
+        _REQUESTS,
         "in_doubt = in_doubt or (changes and what is Disposition.AMBIGUOUS)",
         "in_doubt = False",
         "a create whose reply was lost is called undone for certain",
@@ -43,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "only-the-last-try-counts",
-        _OBJECTS,
+        _REQUESTS,
         "in_doubt = in_doubt or (changes and what is Disposition.AMBIGUOUS)",
         "in_doubt = changes and what is Disposition.AMBIGUOUS",
         "a create that may have been served is called undone because a later try was refused",
@@ -67,7 +68,7 @@ MUTANTS = (
     ),
     Mutant(
         "refusals-again-and-again",
-        _OBJECTS,
+        _REQUESTS,
         "if what not in _AGAIN or time.monotonic() + wait_s > deadline:",
         "if time.monotonic() + wait_s > deadline:",
         "what the store refuses is asked again for seconds",
@@ -75,7 +76,7 @@ MUTANTS = (
     ),
     Mutant(
         "conditions-on-reads",
-        _OBJECTS,
+        _REQUESTS,
         "if what is Disposition.EXISTS and conflict is None:",
         "if False:",
         "a read is answered with: it exists already",
@@ -92,7 +93,7 @@ MUTANTS = (
     # -- uploads -----------------------------------------------------------------------------------------
     Mutant(
         "parts-over-an-object",
-        _OBJECTS,
+        _PARTS,
         "        if taken:\n            self.abort()\n",
         "        if False:\n            self.abort()\n",
         "an upload in parts overwrites what is there",
@@ -125,7 +126,7 @@ MUTANTS = (
     ),
     Mutant(
         "range-behind-the-end",
-        _OBJECTS,
+        _REQUESTS,
         "if what is Disposition.OUT_OF_RANGE and beyond is not None:",
         "if False:",
         "a range behind the end of an object is an error",
@@ -142,7 +143,7 @@ MUTANTS = (
     ),
     Mutant(
         "secrets-in-errors",
-        _OBJECTS,
+        _REQUESTS,
         "reply = reply._replace(message=self._settings.scrub(reply.message))",
         "reply = reply._replace(message=reply.message)",
         "a store that sends secrets back puts them into our errors",

@@ -243,7 +243,7 @@ def test_a_condition_that_nobody_asked_for(server, verb, status):
 def test_our_own_mistakes_are_not_taken_for_replies(server):
     store = store_at(server.address)
     with pytest.raises(AttributeError):
-        store._ask("read", "a", lambda: store.no_such_thing)
+        store._requests.ask("read", "a", lambda: store.no_such_thing)
 
 
 def test_a_create_that_met_its_own_object_says_that_it_exists(server):
