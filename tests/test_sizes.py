@@ -9,9 +9,6 @@ MOST_LINES, MOST_MODULES = 400, 15
 
 LONG = {
     "log/log.py": 440,
-    "maintenance/compaction.py": 415,
-    "storage/objects/store.py": 420,
-    "storage/posix/store.py": 415,
 }
 """Still too long. The list may only get shorter, and its numbers smaller."""
 

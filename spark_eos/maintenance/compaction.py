@@ -31,7 +31,8 @@ from spark_eos.log.data.records import Records
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value, key_columns, layout_of, schema_error
 from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
-from spark_eos.maintenance.rewrite import CLEAN, SMALL_BYTES, Rewriter, form_of, has_moved, read_row
+from spark_eos.maintenance.dirty_ratio import DirtyRatios, is_clean
+from spark_eos.maintenance.rewrite import SMALL_BYTES, Rewriter, form_of, has_moved, read_row
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
 from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
@@ -46,11 +47,6 @@ KEYS = 4_000_000
 ROWS = 32 * 1024
 """Rows of the index that one step takes at most, unless one piece has more."""
 
-_REMEMBERED = 10_000
-
-_LEAST = 1e-9
-"""Of all that is due, tombstones come last."""
-
 
 class Compacted(NamedTuple):
     """One step: offsets ``base_offset`` to ``next_offset - 1``, in so many records and bytes before and after it."""
@@ -63,15 +59,6 @@ class Compacted(NamedTuple):
     records_after: int
     bytes_before: int
     bytes_after: int
-
-
-class _Sum(NamedTuple):
-    """What is said of a piece: bytes that were compacted and that were not, and its oldest tombstones."""
-
-    clean: int
-    dirty: int
-    first_dirty: int | None
-    tombstones_ms: int | None
 
 
 class _Stays(NamedTuple):
@@ -116,7 +103,7 @@ class Compactor:
         self._topics = None if topics is None else frozenset(topics)
         self._keys = keys
         self._views = SealedViews()
-        self._sums: dict[IndexPage, _Sum] = {}
+        self._dirty = DirtyRatios(log.load)
         self._pass: _Pass | None = None
         self._unreadable = Unreadable()
 
@@ -191,7 +178,7 @@ class Compactor:
                 if (topic.topic_id, number) in self._unreadable:
                     continue
                 partition = self._view(topic, number, state.partitions[topic.topic_id, number], now_ms)
-                gain = self._gain(topic, partition, now_ms)
+                gain = self._dirty.gain(topic, partition, now_ms)
                 if gain and schema_error(topic) is None:
                     yield gain, topic, number
 
@@ -204,59 +191,10 @@ class Compactor:
         end = self._read_keys(topic, number, partition, newest, now_ms)
         return _Pass(topic, number, newest, end, now_ms, expired_ms)
 
-    def _gain(self, topic: Topic, partition: Partition, now_ms: int) -> float:
-        """The share of what is dirty if that is enough, or tombstones are due; else 0."""
-        clean = dirty = 0
-        due = False
-        expired_ms = now_ms - int(config_value(topic, "delete.retention.ms"))
-        for piece in partition.index.pieces:
-            known = self._sum(piece)
-            clean += known.clean
-            dirty += known.dirty
-            due = due or (known.tombstones_ms is not None and known.tombstones_ms <= expired_ms)
-        if dirty and _lag_ms(topic):
-            rows = self._dirty(topic, partition, now_ms)
-            dirty = sum(row.batch.length for row in rows if row.batch is not None)
-        share = dirty / (clean + dirty) if dirty else 0.0
-        if share > float(config_value(topic, "min.cleanable.dirty.ratio")):
-            return share
-        return _LEAST if due else 0.0
-
-    def _sum(self, piece: IndexPage) -> _Sum:
-        found = self._sums.get(piece)
-        if found is None:
-            clean = dirty = 0
-            first: int | None = None
-            times = []
-            for row in Index((piece,)).scan(piece.base_offset, self._log.load):
-                if row.batch is None:
-                    continue
-                if _is_clean(row):
-                    clean += row.batch.length
-                    times.append(since(row.batch.base_sequence))
-                else:
-                    dirty += row.batch.length
-                    first = row.base_offset if first is None else first
-            if len(self._sums) >= _REMEMBERED:
-                self._sums.clear()
-            oldest = min((time for time in times if time is not None), default=None)
-            found = self._sums[piece] = _Sum(clean, dirty, first, oldest)
-        return found
-
-    def _dirty(self, topic: Topic, partition: Partition, now_ms: int) -> Iterator[IndexRow]:
-        """The sealed batches from the first one on that was not compacted, without those that are too young."""
-        pieces = partition.index.pieces
-        firsts = [first for piece in pieces if (first := self._sum(piece).first_dirty) is not None]
-        lag_ms = _lag_ms(topic)
-        for row in Index(pieces).scan(firsts[0], self._log.load) if firsts else ():
-            if lag_ms and row.batch is not None and row.batch.max_timestamp_ms > now_ms - lag_ms:
-                return
-            yield row
-
     def _read_keys(self, topic: Topic, number: int, partition: Partition, newest: KeyMap, now_ms: int) -> int:
         """Fill the map with the keys of what is new; the offset behind what it knows all keys of."""
         end = partition.index.pieces[0].base_offset
-        for row in self._dirty(topic, partition, now_ms):
+        for row in self._dirty.rows(topic, partition, now_ms):
             if row.kind is Kind.DATA and row.next_offset > partition.start:
                 records = read_row(self._log, topic, number, row, partition.start)
                 keys = _keys(topic, records)
@@ -386,24 +324,16 @@ def _keys(topic: Topic, records: Records) -> Keys:
     return keys_of(records, names, values)
 
 
-def _lag_ms(topic: Topic) -> int:
-    return int(config_value(topic, "min.compaction.lag.ms"))
-
-
-def _is_clean(row: IndexRow) -> bool:
-    return row.batch is not None and row.batch.base_sequence <= CLEAN
-
-
 def _is_later(under_way: _Pass, row: IndexRow) -> bool:
     """Whether the map of keys does not know all of a batch that was not compacted: that is for the next pass.
 
     One that was rolled in the meantime may lie on both sides of the end.
     """
-    return not _is_clean(row) and row.next_offset > under_way.end
+    return not is_clean(row) and row.next_offset > under_way.end
 
 
 def _changes(under_way: _Pass, row: IndexRow, stays: _Stays | None) -> bool:
     """Whether a batch is not left as it is: records of it go, or it is new, and is compacted from now on."""
     if row.batch is None or _is_later(under_way, row):
         return False
-    return not _is_clean(row) or stays is None or not stays.is_all(row)
+    return not is_clean(row) or stays is None or not stays.is_all(row)

@@ -8,6 +8,7 @@ __all__ = ["MUTANTS"]
 
 _VACUUM, _RETENTION = "spark_eos/maintenance/vacuum.py", "spark_eos/maintenance/retention.py"
 _REWRITE, _ROLLING = "spark_eos/maintenance/rewrite.py", "spark_eos/maintenance/rolling.py"
+_DIRTY = "spark_eos/maintenance/dirty_ratio.py"
 _COMPACTION, _CLEANER = "spark_eos/maintenance/compaction.py", "spark_eos/maintenance/cleaner.py"
 _SEGMENTS = "spark_eos/protocol/actions/segments.py"
 
@@ -201,23 +202,23 @@ MUTANTS = (
     ),
     Mutant(
         "cleaned-above-the-stable-offset",
-        _COMPACTION,
-        "        for row in Index(pieces).scan(firsts[0], self._log.load) if firsts else ():",
-        "        for row in partition.index.scan(firsts[0], self._log.load) if firsts else ():",
+        _DIRTY,
+        "        for row in Index(pieces).scan(firsts[0], self._load) if firsts else ():",
+        "        for row in partition.index.scan(firsts[0], self._load) if firsts else ():",
         "a record goes because one came after it whose transaction may yet be aborted",
         _OF_COMPACTION,
     ),
     Mutant(
         "cleaned-beyond-the-map",
         _COMPACTION,
-        "    return not _is_clean(row) and row.next_offset > under_way.end",
+        "    return not is_clean(row) and row.next_offset > under_way.end",
         "    return False",
         "what a pass has not looked at counts as compacted",
         _OF_COMPACTION,
     ),
     Mutant(
         "young-records-cleaned",
-        _COMPACTION,
+        _DIRTY,
         "row.batch.max_timestamp_ms > now_ms - lag_ms:",
         "row.batch.max_timestamp_ms > now_ms:",
         "records younger than min.compaction.lag.ms go",

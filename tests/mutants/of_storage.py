@@ -25,30 +25,32 @@ MUTANTS = (
     Mutant(
         "link-not-synced",
         _POSIX,
-        "                sync(folder)\n            except OSError as error:\n                self._doubt(path)\n",
-        "                pass\n            except OSError as error:\n                self._doubt(path)\n",
+        "                sync(folder)\n            except OSError as error:\n"
+        "                self._folders.doubt(path)\n",
+        "                pass\n            except OSError as error:\n                self._folders.doubt(path)\n",
         "after a power cut an object is gone whose create had returned",
         _OF_POSIX,
     ),
     Mutant(
         "what-was-met-not-synced",
         _POSIX,
-        "        try:\n            sync(folder)\n        except OSError as error:\n            self._doubt(path)\n",
-        "        try:\n            pass\n        except OSError as error:\n            self._doubt(path)\n",
+        "        try:\n            sync(folder)\n        except OSError as error:\n"
+        "            self._folders.doubt(path)\n",
+        "        try:\n            pass\n        except OSError as error:\n            self._folders.doubt(path)\n",
         "a slot counts as taken by what a power cut can still take away",
         (*_OF_DURABILITY, "-k", "meets or refusal_that"),
     ),
     Mutant(
         "read-in-doubt",
         _POSIX,
-        '        self._settle_doubt(path)\n        with _translated("read", path',
-        '        with _translated("read", path',
+        '        self._folders.settle_doubt(path)\n        with translated("read", path',
+        '        with translated("read", path',
         "an object is read, and built on, whose sync had failed",
         (*_OF_DURABILITY, "-k", "before_it_is_read"),
     ),
     Mutant(
         "parent-not-synced",
-        _POSIX,
+        "spark_eos/storage/posix/folders.py",
         "                sync_folder(parent)",
         "                pass",
         "after a power cut a new folder is gone with all that is in it",
@@ -57,11 +59,11 @@ MUTANTS = (
     Mutant(
         "link-before-sync",
         _POSIX,
-        '        with _translated("sync", path):\n            temp.seal()\n'
+        '        with translated("sync", path):\n            temp.seal()\n'
         "        # The folder is opened before the link, so that after it nothing is left to fail but one sync.\n"
-        "        with self._folder_of(path) as folder:\n            self._link(temp, path, folder)\n",
-        "        with self._folder_of(path) as folder:\n            self._link(temp, path, folder)\n"
-        '            with _translated("sync", path):\n                temp.seal()\n',
+        "        with self._folders.folder_of(path) as folder:\n            self._link(temp, path, folder)\n",
+        "        with self._folders.folder_of(path) as folder:\n            self._link(temp, path, folder)\n"
+        '            with translated("sync", path):\n                temp.seal()\n',
         "an object is seen before its bytes are durable",
         _OF_POSIX,
     ),

@@ -37,7 +37,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches, CreateTopic
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage import PosixStore
-from spark_eos.storage.posix import direct_io, files
+from spark_eos.storage.posix import direct_io, files, folders
 from spark_eos.storage.posix import store as posix_store
 from spark_eos.testing.disk import Disk, PowerCut
 from tests.log.fakes import FakeClock
@@ -166,7 +166,7 @@ class WritesInPlace(PosixStore):
 
     def create(self, name: str, data: Any) -> None:
         path = self._path(name)
-        with self._folder_of(path) as folder:
+        with self._folders.folder_of(path) as folder:
             try:
                 file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             except FileExistsError:
@@ -179,7 +179,7 @@ class WritesInPlace(PosixStore):
 
 class LinksBeforeItSyncs(PosixStore):
     def _publish(self, temp: Any, path: str) -> None:
-        with self._folder_of(path) as folder:
+        with self._folders.folder_of(path) as folder:
             self._link(temp, path, folder)
             temp.seal()
             files.sync(folder)
@@ -188,7 +188,7 @@ class LinksBeforeItSyncs(PosixStore):
 class SyncsTheFolderFirst(PosixStore):
     def _publish(self, temp: Any, path: str) -> None:
         temp.seal()
-        with self._folder_of(path) as folder:
+        with self._folders.folder_of(path) as folder:
             files.sync(folder)
             self._link(temp, path, folder)
 
@@ -204,12 +204,12 @@ def without_sync_of_the_link(patch: pytest.MonkeyPatch) -> type[PosixStore]:
 
 
 def without_sync_of_made_folders(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(posix_store, "sync_folder", lambda _: None)
+    patch.setattr(folders, "sync_folder", lambda _: None)
     return PosixStore
 
 
 def without_sync_above_the_root(patch: pytest.MonkeyPatch) -> type[PosixStore]:
-    patch.setattr(posix_store, "make_root", lambda root: os.makedirs(root, exist_ok=True))
+    patch.setattr(folders, "make_root", lambda root: os.makedirs(root, exist_ok=True))
     return PosixStore
 
 

@@ -30,7 +30,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.storage import Settings, open_store, probe
-from spark_eos.storage.objects import clients, store
+from spark_eos.storage.objects import clients, requests, store
 from spark_eos.storage.objects.clients import parse_location
 from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.testing.cloud_servers import MINIO, installed, minio, shared_access, temporary
@@ -79,7 +79,7 @@ def _heard(monkeypatch):
         waits.append(seconds)
         time.sleep(seconds)
 
-    monkeypatch.setattr(store, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
 
 
 @contextmanager

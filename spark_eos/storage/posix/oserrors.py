@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from spark_eos.errors import (
     EosLogError,
     InvalidRequestError,
+    ObjectNotFoundError,
     OutcomeUnknownError,
     StoreFullError,
     StorePermissionError,
@@ -14,7 +17,16 @@ from spark_eos.errors import (
     UnsupportedStoreError,
 )
 
-__all__ = ["ABSENT", "failure", "is_refusal", "outcome_unknown", "store_error"]
+__all__ = [
+    "ABSENT",
+    "failure",
+    "is_refusal",
+    "not_found",
+    "outcome_unknown",
+    "refused",
+    "store_error",
+    "translated",
+]
 
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 """There is no such file."""
@@ -72,3 +84,25 @@ def outcome_unknown(error: OSError, verb: str, path: str) -> OutcomeUnknownError
 def failure(error: OSError, verb: str, path: str) -> EosLogError:
     """`store_error` if the system refused, `outcome_unknown` if its reply says nothing."""
     return store_error(error, verb, path) if is_refusal(error) else outcome_unknown(error, verb, path)
+
+
+@contextmanager
+def translated(verb: str, path: str, *, absent: bool = False) -> Iterator[None]:
+    """Turn the ``OSError`` of a block that has done nothing yet into ours.
+
+    ``absent``: a missing file is a missing object.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise refused(error, verb, path, absent=absent) from error
+
+
+def refused(error: OSError, verb: str, path: str, *, absent: bool) -> EosLogError:
+    """The error for a call that certainly did nothing. ``absent``: a missing file is a missing object."""
+    return not_found(path) if absent and error.errno in ABSENT else store_error(error, verb, path)
+
+
+def not_found(path: str) -> ObjectNotFoundError:
+    """The error for an object that is not there."""
+    return ObjectNotFoundError(f"{path}: there is no such object; check the name and the folder")

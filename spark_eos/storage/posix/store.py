@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 import pyarrow as pa
 
-from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError
+from spark_eos.errors import EosLogError, ObjectExistsError
 from spark_eos.storage.group_channel import FileGroupChannel, GroupChannel
 from spark_eos.storage.object_names import TEMP_FOLDER, check_name, check_prefix, check_range, is_legal_name
 from spark_eos.storage.posix.direct_io import Pieces
@@ -24,13 +24,21 @@ from spark_eos.storage.posix.files import (
     TemporaryFile,
     exists,
     link_count,
-    make_root,
-    open_folder,
     read_fully,
     sync,
     sync_folder,
 )
-from spark_eos.storage.posix.oserrors import ABSENT, failure, is_refusal, outcome_unknown, store_error
+from spark_eos.storage.posix.folders import Folders
+from spark_eos.storage.posix.oserrors import (
+    ABSENT,
+    failure,
+    is_refusal,
+    not_found,
+    outcome_unknown,
+    refused,
+    store_error,
+    translated,
+)
 from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
@@ -53,10 +61,7 @@ class PosixStore(Store):
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = self.url = os.path.abspath(root)
         self._temp_folder = os.path.join(self.root, TEMP_FOLDER)
-        # Folders that are durable, with every name they held when this store first used them.
-        self._settled: set[str] = set()
-        # Folders whose sync after a link failed: what is in them must not be read before it is durable.
-        self._doubted: set[str] = set()
+        self._folders = Folders(self.root)
 
     def __repr__(self) -> str:
         return f"PosixStore({self.root!r})"
@@ -69,7 +74,7 @@ class PosixStore(Store):
     def create(self, name: str, data: Data) -> None:
         path = self._path(name)
         with self._temporary() as temp:
-            with _translated("write", path):
+            with translated("write", path):
                 temp.write(as_bytes_view(data))
             self._publish(temp, path)
 
@@ -82,30 +87,30 @@ class PosixStore(Store):
         with self._temporary() as temp, closing(Pieces(temp, write_behind=write_behind)) as pieces:
 
             def write(view: memoryview) -> None:
-                with _translated("write", path):
+                with translated("write", path):
                     pieces.write(view)
 
             with UploadFile(write) as file:
                 yield file
                 file.finish()
-            with _translated("write", path):
+            with translated("write", path):
                 pieces.finish()
             self._publish(temp, path)
 
     def _publish(self, temp: TemporaryFile, path: str) -> None:
         """Make the bytes durable, then link them to ``path``, then make the link durable."""
-        with _translated("sync", path):
+        with translated("sync", path):
             temp.seal()
         # The folder is opened before the link, so that after it nothing is left to fail but one sync.
-        with self._folder_of(path) as folder:
+        with self._folders.folder_of(path) as folder:
             self._link(temp, path, folder)
             try:
                 sync(folder)
             except OSError as error:
-                self._doubt(path)
+                self._folders.doubt(path)
                 raise outcome_unknown(error, "create", path) from error
             except BaseException:
-                self._doubt(path)
+                self._folders.doubt(path)
                 raise
 
     def _link(self, temp: TemporaryFile, path: str, folder: int) -> None:
@@ -132,7 +137,7 @@ class PosixStore(Store):
             os.unlink(temp.path)
             taken = exists(path)
         except OSError:
-            self._doubt(path)
+            self._folders.doubt(path)
             return outcome_unknown(error, "create", path)
         return self._met(path, folder) if taken else store_error(error, "link", path)
 
@@ -141,84 +146,29 @@ class PosixStore(Store):
         try:
             sync(folder)
         except OSError as error:
-            self._doubt(path)
+            self._folders.doubt(path)
             return outcome_unknown(error, "create", path)
         return _taken(path)
 
-    def _doubt(self, path: str) -> None:
-        """An object at ``path`` may be there and not be durable: sync before an answer can rest on it."""
-        folder = os.path.dirname(path)
-        self._settled.discard(folder)
-        self._doubted.add(folder)
-
-    def _settle_doubt(self, path: str) -> None:
-        folder = os.path.dirname(path)
-        if folder in self._doubted:
-            with _translated("sync", folder), suppress(FileNotFoundError):
-                sync_folder(folder)
-            self._doubted.discard(folder)
-
     @contextmanager
     def _temporary(self) -> Iterator[TemporaryFile]:
-        with _translated("make a temporary file in", self._temp_folder):
+        with translated("make a temporary file in", self._temp_folder):
             try:
                 temp = TemporaryFile(self._temp_folder)
             except FileNotFoundError:  # the first write, or the tree was removed
-                self._settled.clear()
-                self._settle(self._temp_folder)
+                self._folders.forget()
+                self._folders.make_durable(self._temp_folder)
                 temp = TemporaryFile(self._temp_folder)
         with temp:
             yield temp
-
-    # -- Folders ----------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _folder_of(self, path: str) -> Iterator[int]:
-        """A descriptor of the folder that ``path`` is in; the folder is made, durably, if it is missing."""
-        folder = os.path.dirname(path)
-        with _translated("open the folder", folder):
-            self._settle(folder)
-            try:
-                descriptor = open_folder(folder)
-            except FileNotFoundError:  # it was removed since this store first used it
-                self._settled.clear()
-                self._settle(folder)
-                descriptor = open_folder(folder)
-        try:
-            yield descriptor
-        finally:
-            with suppress(OSError):  # it was only looked at: nothing can be lost any more
-                os.close(descriptor)
-
-    def _settle(self, folder: str) -> None:
-        """Make ``folder`` if it is missing, and sync it and those above it up to the root; once per store.
-
-        Also what other processes made, and perhaps did not live to sync: whatever this store builds on has
-        to survive a power cut as well as what it writes itself.
-        """
-        if folder in self._settled:
-            return
-        if folder == self.root:
-            with _translated("make the folder", folder):
-                make_root(folder)
-        else:
-            parent = os.path.dirname(folder)
-            self._settle(parent)
-            with _translated("make the folder", folder), suppress(FileExistsError):
-                os.mkdir(folder)
-            with _translated("sync", parent):
-                sync_folder(parent)
-        with _translated("sync", folder):
-            sync_folder(folder)
-        self._settled.add(folder)
 
     # -- Read -------------------------------------------------------------------------------------------
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         path = self._path(name)
         check_range(name, offset, length)
-        self._settle_doubt(path)
-        with _translated("read", path, absent=True):
+        self._folders.settle_doubt(path)
+        with translated("read", path, absent=True):
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 available = max(_object_size(os.fstat(file), path) - offset, 0)
@@ -229,23 +179,23 @@ class PosixStore(Store):
     def ensure_durable(self, name: str) -> None:
         """As `Store.ensure_durable`: the process that linked the name may not have lived to sync its folder."""
         folder = os.path.dirname(self._path(name))
-        with _translated("sync", folder):
+        with translated("sync", folder):
             sync_folder(folder)
 
     def size(self, name: str) -> int:
         path = self._path(name)
-        self._settle_doubt(path)
-        with _translated("look at", path, absent=True):
+        self._folders.settle_doubt(path)
+        with translated("look at", path, absent=True):
             return _object_size(os.stat(path), path)
 
     def identity(self, name: str) -> tuple[int, ...]:
         path = self._path(name)
-        if self._doubted:
-            self._settle_doubt(path)
-        try:  # Not `_translated`: this is asked for three times in each commit.
+        if self._folders.has_doubts:
+            self._folders.settle_doubt(path)
+        try:  # Not `translated`: this is asked for three times in each commit.
             found = os.stat(path)
         except OSError as error:
-            raise _refused(error, "look at", path, absent=True) from error
+            raise refused(error, "look at", path, absent=True) from error
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -259,7 +209,7 @@ class PosixStore(Store):
         while folders:
             folder = folders.pop()
             path = os.path.join(self.root, folder)
-            with _translated("list", path):
+            with translated("list", path):
                 found = [*_scan(path)]
             for name, size in found:
                 if not (folder + name).startswith(prefix):
@@ -285,12 +235,12 @@ class PosixStore(Store):
         path = self._path(name)
         body = as_bytes_view(data)
         with self._temporary() as temp:
-            with _translated("write", path):
+            with translated("write", path):
                 temp.write(body)
                 temp.seal()
                 if body.nbytes == 0:
                     temp.share(os.path.join(self._temp_folder, _EMPTY))
-            with self._folder_of(path) as folder:
+            with self._folders.folder_of(path) as folder:
                 try:
                     os.rename(temp.path, os.path.basename(path), dst_dir_fd=folder)
                 except OSError as error:
@@ -309,7 +259,7 @@ class PosixStore(Store):
             os.link(empty, twin)
             if os.stat(
                 twin
-            ).st_size:  # A copy was put over a name of it: that writes to the file of all of them.
+            ).st_size:  # A copy was put over a name of it: that writes to the file of all names.
                 os.unlink(empty)
                 raise FileNotFoundError(empty)
             os.rename(twin, path)
@@ -324,18 +274,18 @@ class PosixStore(Store):
         Of both it is the time of the inode (ctime), which only the file system sets (on NFS the server).
         """
         path = self._path(name)
-        self._settle_doubt(path)
-        with _translated("look at", path, absent=True):
+        self._folders.settle_doubt(path)
+        with translated("look at", path, absent=True):
             status = os.stat(path)
         if not _object_size(status, path):
             return None
-        with self._temporary() as temp, _translated("look at", temp.path):
+        with self._temporary() as temp, translated("look at", temp.path):
             now_ns = os.stat(temp.path).st_ctime_ns
         return max((now_ns - status.st_ctime_ns) / 1e9 - ROUNDED_S, 0.0)
 
     def now_ms(self) -> int:
         """As `Store.now_ms`: the time of a new file's inode, which the file system sets (on NFS the server)."""
-        with self._temporary() as temp, _translated("look at", temp.path):
+        with self._temporary() as temp, translated("look at", temp.path):
             return os.stat(temp.path).st_ctime_ns // 1_000_000
 
     def group_channel(self, name: str) -> GroupChannel:
@@ -348,7 +298,7 @@ class PosixStore(Store):
         file is taken away gets `StoreUnavailableError` and has created nothing.
         """
         removed = 0
-        with _translated("clean", self._temp_folder), suppress(FileNotFoundError):
+        with translated("clean", self._temp_folder), suppress(FileNotFoundError):
             for entry in os.scandir(self._temp_folder):
                 with suppress(FileNotFoundError):
                     if (
@@ -365,25 +315,9 @@ class PosixStore(Store):
         return os.path.join(self.root, name)
 
 
-@contextmanager
-def _translated(verb: str, path: str, *, absent: bool = False) -> Iterator[None]:
-    """Turn the ``OSError`` of a block that has done nothing yet into ours.
-
-    ``absent``: a missing file is a missing object.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise _refused(error, verb, path, absent=absent) from error
-
-
-def _refused(error: OSError, verb: str, path: str, *, absent: bool) -> EosLogError:
-    return _not_found(path) if absent and error.errno in ABSENT else store_error(error, verb, path)
-
-
 def _object_size(status: os.stat_result, path: str) -> int:
     if not stat.S_ISREG(status.st_mode):
-        raise _not_found(path)
+        raise not_found(path)
     return status.st_size
 
 
@@ -404,7 +338,3 @@ def _taken(path: str) -> EosLogError:
     if os.path.isdir(path):
         return store_error(IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)), "create", path)
     return ObjectExistsError(f"{path}: cannot create: it exists already; read it to see whose it is")
-
-
-def _not_found(path: str) -> ObjectNotFoundError:
-    return ObjectNotFoundError(f"{path}: there is no such object; check the name and the folder")
