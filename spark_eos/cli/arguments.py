@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from spark_eos.errors import ConfigError
-from spark_eos.log.stores import NO_SETTINGS, Settings
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.storage import NO_SETTINGS, Settings
 
 __all__ = ["Commands", "add_command", "add_noun", "commas", "partitions", "setting", "store_settings"]
 

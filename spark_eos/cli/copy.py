@@ -8,9 +8,9 @@ import sys
 from spark_eos.cli.arguments import Commands, add_command, store_settings
 from spark_eos.cli.tables import print_json
 from spark_eos.cli.verify import Progress
-from spark_eos.log.stores import NO_SETTINGS
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.verify.verify import Finding
+from spark_eos.storage import NO_SETTINGS
 
 __all__ = ["add_commands"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from spark_eos.config.store import is_store_option
 from spark_eos.errors import ConfigError
-from spark_eos.log.stores import Settings, split_settings
+from spark_eos.storage import Settings, split_settings
 
 __all__ = ["check_open_log", "store_settings"]
 

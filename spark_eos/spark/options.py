@@ -13,7 +13,6 @@ from typing import Literal
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError
 from spark_eos.log.compression import LEVELS, chosen, level_setting
-from spark_eos.log.stores import NO_SETTINGS, Settings, settings_of, split_settings
 from spark_eos.log.time_travel import time_ms
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.optionkeys import OptionReader, expected, is_known_to, of_table
@@ -25,6 +24,7 @@ from spark_eos.spark.source.offsets import (
     parse_offsets_json,
     parse_timestamps_json,
 )
+from spark_eos.storage import NO_SETTINGS, Settings, settings_of, split_settings
 
 __all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source"]
 

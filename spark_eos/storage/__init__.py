@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.object_names import PROBES
+from spark_eos.storage.other_files import file_exists, folder_exists, read_file
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.probe import probe
 from spark_eos.storage.registry import register_store
@@ -25,9 +26,12 @@ __all__ = [
     "Settings",
     "Store",
     "Upload",
+    "file_exists",
+    "folder_exists",
     "is_object_store",
     "open_store",
     "probe",
+    "read_file",
     "register_store",
     "settings_of",
     "shared_store",

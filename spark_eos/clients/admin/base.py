@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from spark_eos.clients.opening import check_open_log
 from spark_eos.log.log import Log
-from spark_eos.log.stores import Settings
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+from spark_eos.storage import Settings
 from spark_eos.storage.urls import absolute
 
 __all__ = ["WRITER", "AdminBase", "places"]

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
-from spark_eos.log.stores import NO_SETTINGS, Settings
 from spark_eos.spark.sink.checkpoint_files import local_spelling, remote_files
 from spark_eos.spark.source.offsets import SourceOffset
+from spark_eos.storage import NO_SETTINGS, Settings
 
 __all__ = ["Checkpoint", "Ends", "SourceRange", "sources_of_batch"]
 

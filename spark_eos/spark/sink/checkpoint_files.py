@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError
-from spark_eos.log.stores import NO_SETTINGS, Settings, file_exists, folder_exists, is_object_store, read_file
+from spark_eos.storage import NO_SETTINGS, Settings, file_exists, folder_exists, is_object_store, read_file
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from spark_eos.errors import CheckpointMismatchError, NotALogError
 from spark_eos.log.log import Log
-from spark_eos.log.stores import NO_SETTINGS, Settings
 from spark_eos.protocol.actions.queries.history import record_of
 from spark_eos.spark.sink.checkpoint import Checkpoint
+from spark_eos.storage import NO_SETTINGS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
