@@ -1,58 +1,42 @@
-"""``eoslog configs``, ``expire`` and ``clock``: settings of a log, what they let go, and by what time."""
+"""``eoslog configs``, ``clock`` and ``expire``: settings of a log, its time, and what expires by them."""
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict
+from typing import Annotated
 
-from spark_eos.cli.arguments import Commands, add_command, setting
-from spark_eos.cli.tables import print_json, print_table
-from spark_eos.clients.admin import Admin
-from spark_eos.log.settings import LOG_CONFIGS
-from spark_eos.log.time_travel import iso
+import typer
 
-__all__ = ["add_commands"]
+from spark_eos.cli.options import ConfigFile, Json, Url, admin
+from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.parsing import Command
 
+__all__ = ["app"]
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands about the log as a whole."""
-    configs = add_command(commands, "configs", _configs, "settings of the log; --alter changes them")
-    configs.add_argument(
-        "--alter",
-        type=setting,
-        nargs="+",
-        action="extend",
-        metavar="NAME=VALUE",
-        help="NAME= takes a setting back to its default",
-    )
-    clock = add_command(
-        commands, "clock", _clock, "the log's time beside the store's and this machine's; --mend sets it back"
-    )
-    clock.add_argument(
-        "--mend",
-        action="store_true",
-        help="set the log's time back to the store's, if a wrong clock has driven it ahead",
-    )
-    expire = add_command(
-        commands,
-        "expire",
-        _expire,
-        "end transactions past their timeout, and forget what clients forget once an hour: old ids and offsets",
-    )
-
-    expire.add_argument(
-        "--trust-clock",
-        action="store_true",
-        help="believe the store's clock also if the log was not written to for days",
-    )
+app = typer.Typer()
 
 
-def _configs(chosen: argparse.Namespace) -> None:
-    admin = Admin(chosen.url, chosen.settings)
-    if chosen.alter:
-        admin.alter_log(dict(chosen.alter))
-    log = admin.describe_log()
-    if chosen.json:
+@app.command("configs", cls=Command)
+def configs(
+    url: Url,
+    alter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE...", help="Change settings. NAME= takes one back to its default. Repeatable."
+        ),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show the settings of the log, or change them."""
+    from spark_eos.log.settings import LOG_CONFIGS
+
+    changes = dict(map(_setting, alter or ()))
+    client = admin(url, command_config)
+    if changes:
+        client.alter_log(changes)
+    log = client.describe_log()
+    if as_json:
         print_json(asdict(log))
         return
     print_table(
@@ -61,9 +45,58 @@ def _configs(chosen: argparse.Namespace) -> None:
     )
 
 
-def _expire(chosen: argparse.Namespace) -> None:
-    expired = Admin(chosen.url, chosen.settings).expire(trust_clock=chosen.trust_clock)
-    if chosen.json:
+def _setting(text: str) -> tuple[str, str | None]:
+    """``name=value``; an empty value takes the setting back to its default."""
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="'--alter'")
+    return name, value or None
+
+
+@app.command("clock", cls=Command)
+def clock(
+    url: Url,
+    mend: Annotated[
+        bool,
+        typer.Option(
+            "--mend", help="Set the log's time back to the store's, if a wrong clock has driven it ahead."
+        ),
+    ] = False,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Compare the clocks of the log, the store and this machine."""
+    from spark_eos.log.time_travel import iso
+
+    client = admin(url, command_config)
+    found = client.mend_clock() if mend else client.describe_clock()
+    if as_json:
+        print_json(asdict(found))
+        return
+    for name, time_ms in (("log", found.log_ms), ("store", found.store_ms), ("machine", found.machine_ms)):
+        print(f"{name:<8} {'cannot tell' if time_ms is None else iso(time_ms)}")
+    if found.is_ahead:
+        print("a wrong clock has driven the log's time ahead: `eoslog clock --mend` sets it back")
+
+
+@app.command("expire", cls=Command)
+def expire(
+    url: Url,
+    trust_clock: Annotated[
+        bool,
+        typer.Option(
+            "--trust-clock", help="Believe the store's clock also if the log was not written to for days."
+        ),
+    ] = False,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Abort overdue transactions, delete unused ids and offsets.
+
+    Clients that stay open do the same once an hour. The settings of the log say how long ids and offsets are kept.
+    """
+    expired = admin(url, command_config).expire(trust_clock=trust_clock)
+    if as_json:
         offsets = {group: [at._asdict() for at in gone] for group, gone in expired.offsets.items()}
         print_json({**asdict(expired), "offsets": offsets})
         return
@@ -77,15 +110,3 @@ def _expire(chosen: argparse.Namespace) -> None:
         ),
     ]
     print("\n".join(lines) or "nothing is past its time")
-
-
-def _clock(chosen: argparse.Namespace) -> None:
-    admin = Admin(chosen.url, chosen.settings)
-    found = admin.mend_clock() if chosen.mend else admin.describe_clock()
-    if chosen.json:
-        print_json(asdict(found))
-        return
-    for name, time_ms in (("log", found.log_ms), ("store", found.store_ms), ("machine", found.machine_ms)):
-        print(f"{name:<8} {'cannot tell' if time_ms is None else iso(time_ms)}")
-    if found.is_ahead:
-        print("a wrong clock has driven the log's time ahead: `eoslog clock --mend` sets it back")

@@ -2,56 +2,64 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from typing import TYPE_CHECKING, Annotated
 
-from spark_eos.cli.arguments import Commands, add_command, store_settings
-from spark_eos.cli.tables import print_json
-from spark_eos.cli.verify import Progress
-from spark_eos.maintenance.copying import copy_log
-from spark_eos.maintenance.verify.verify import Finding
-from spark_eos.storage import NO_SETTINGS
+import typer
 
-__all__ = ["add_commands"]
+from spark_eos.cli.options import ConfigFile, Json, Url, store_settings
+from spark_eos.cli.output import print_json
+from spark_eos.cli.parsing import Command
+from spark_eos.cli.progress import Progress
 
+if TYPE_CHECKING:
+    from spark_eos.maintenance.verify.verify import Finding
 
-def add_commands(commands: Commands) -> None:
-    """Add the command that copies a log."""
-    command = add_command(
-        commands, "copy", _copy, "copy a log, also while it is written to and maintained, and verify the copy"
-    )
-    command.add_argument("destination", metavar="DESTINATION", help="an empty folder or URL")
-    command.add_argument(
-        "--destination-config",
-        metavar="FILE",
-        type=store_settings,
-        default=NO_SETTINGS,
-        help="settings of the destination's object store, NAME=VALUE on each line",
-    )
-    command.add_argument(
-        "--quick", action="store_true", help="verify only that everything is there, without reading the copy"
-    )
+__all__ = ["app"]
+
+app = typer.Typer()
 
 
-def _copy(chosen: argparse.Namespace) -> None:
-    progress = Progress(sys.stderr)
+@app.command("copy", cls=Command)
+def copy(
+    url: Url,
+    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="An empty folder or URL.")],
+    destination_config: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="File with settings of the destination's object store."),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Verify that all files are there, without reading the copy."),
+    ] = False,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Copy a log that may be in use, and verify the copy.
 
-    def show(finding: Finding) -> None:
-        progress.clear()
-        print(f"{finding.verdict.value}: {finding.name}: {finding.text}", file=sys.stderr)
+    Writers, readers and maintenance of the log may go on meanwhile.
+    """
+    from spark_eos.maintenance.copying import copy_log
 
-    copied = copy_log(
-        chosen.url,
-        chosen.destination,
-        show,
-        quick=chosen.quick,
-        progress=progress,
-        settings=chosen.settings,
-        destination_settings=chosen.destination_config,
-    )
-    progress.clear()
+    settings = store_settings(command_config)
+    destination_settings = store_settings(destination_config, "--destination-config")
+    with Progress() as progress:
+
+        def show(finding: Finding) -> None:
+            progress.clear()
+            print(f"{finding.verdict.value}: {finding.name}: {finding.text}", file=sys.stderr)
+
+        copied = copy_log(
+            url,
+            destination,
+            show,
+            quick=quick,
+            progress=progress.count,
+            settings=settings,
+            destination_settings=destination_settings,
+        )
     summary = copied.verified
-    if chosen.json:
+    if as_json:
         print_json(
             {
                 "log_id": copied.log_id,
@@ -59,11 +67,11 @@ def _copy(chosen: argparse.Namespace) -> None:
                 "files": summary.files,
                 "bytes": summary.bytes,
                 "records": summary.records,
-                "quick": chosen.quick,
+                "quick": quick,
             }
         )
         return
-    verified = "is there" if chosen.quick else "is verified"
+    verified = "is there" if quick else "is verified"
     print(
         f"log {copied.log_id} up to entry {summary.last_entry}: {summary.records} records in {summary.files} files of "
         f"{summary.bytes} bytes; the copy {verified}"

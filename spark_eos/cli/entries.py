@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from typing import Any
+from typing import Annotated, Any
 
-from spark_eos.cli.arguments import Commands, add_command
-from spark_eos.cli.dump import dump
-from spark_eos.cli.tables import print_json
-from spark_eos.log.log import Log
+import typer
 
-__all__ = ["add_commands"]
+from spark_eos.cli.options import ConfigFile, Json, Url, open_log
+from spark_eos.cli.output import print_json
+from spark_eos.cli.parsing import Command
 
+__all__ = ["app"]
 
-def add_commands(commands: Commands) -> None:
-    """Add the command about entries."""
-    entries = add_command(commands, "dump", _dump, "entries and control batches of the transaction log")
-    entries.add_argument(
-        "--from", dest="first", type=int, default=0, metavar="SEQ", help="first entry to show"
-    )
+app = typer.Typer()
 
 
-def _dump(chosen: argparse.Namespace) -> None:
-    for line in dump(Log.open(chosen.url, settings=chosen.settings), chosen.first):
-        if chosen.json:
+@app.command("dump", cls=Command)
+def dump(
+    url: Url,
+    first: Annotated[int, typer.Option("--from", metavar="SEQ", help="The first entry to show.")] = 0,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show the entries of the transaction log."""
+    from spark_eos.cli.dump import dump as lines_of
+
+    for line in lines_of(open_log(url, command_config), first):
+        if as_json:
             print_json(line)
         else:
             print(_readable(line))

@@ -2,97 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
-from spark_eos.cli.arguments import Commands, add_command, add_noun, partitions
-from spark_eos.cli.tables import print_json, print_table
-from spark_eos.clients.admin import Admin, GroupDescription, MemberDescription
+import typer
 
-__all__ = ["add_commands"]
+from spark_eos.cli.options import (
+    ConfigFile,
+    Group,
+    Json,
+    Url,
+    admin,
+    at_most_one,
+    exactly_one,
+    partitions,
+)
+from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.parsing import Command, Commands
 
+if TYPE_CHECKING:
+    from spark_eos.clients.admin import GroupDescription, MemberDescription
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands about consumer groups."""
-    verbs = add_noun(commands, "groups", "list, describe, reset and delete consumer groups")
-    add_command(verbs, "list", _list, "groups that have members or committed offsets")
-    describe = add_command(verbs, "describe", _describe, "how far a group has come, and who is in it")
-    _add_group(describe)
-    view = describe.add_mutually_exclusive_group()
-    view.add_argument("--offsets", action="store_true", help="offsets and lag (default)")
-    view.add_argument("--members", action="store_true", help="members and what they read now")
-    view.add_argument("--state", action="store_true", help="state, generation and assignor")
-    _add_reset(verbs)
-    delete = add_command(verbs, "delete", _delete, "forget a group and its offsets")
-    _add_group(delete)
-    forget = add_command(verbs, "delete-offsets", _delete_offsets, "forget what a group committed for topics")
-    _add_group(forget)
-    _add_topics(forget, required=True)
-    remove = add_command(verbs, "remove-members", _remove_members, "make members leave a group")
-    _add_group(remove)
-    remove.add_argument(
-        "--member",
-        action="append",
-        metavar="ID",
-        help="member id or group.instance.id; repeatable (default: all of them)",
-    )
+__all__ = ["app"]
+
+app = typer.Typer(name="groups", cls=Commands, help="List, describe, reset and delete consumer groups.")
+
+_TOPICS = typer.Option(
+    "--topic", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions. Repeatable."
+)
 
 
-def _add_reset(verbs: Commands) -> None:
-    reset = add_command(
-        verbs,
-        "reset-offsets",
-        _reset_offsets,
-        "put a group without members elsewhere; shows where unless --execute",
-    )
-    _add_group(reset)
-    topics = reset.add_mutually_exclusive_group(required=True)
-    _add_topics(topics)
-    topics.add_argument("--all-topics", action="store_true", help="all that the group committed")
-    way = reset.add_mutually_exclusive_group(required=True)
-    for name, text in (
-        ("--to-earliest", "the first record that is there"),
-        ("--to-latest", "the last stable offset"),
-        ("--to-current", "what is committed, else the latest"),
-    ):
-        way.add_argument(name, action="store_true", help=text)
-    way.add_argument("--to-offset", type=int, metavar="N")
-    way.add_argument("--shift-by", type=int, metavar="N", help="forward; back if negative")
-    way.add_argument(
-        "--to-datetime",
-        type=_datetime,
-        metavar="ISO",
-        help="YYYY-MM-DDThh:mm:ss.sss, UTC unless it says otherwise",
-    )
-    way.add_argument("--by-duration", metavar="ISO", help="back from now: PnDTnHnMnS")
-    outcome = reset.add_mutually_exclusive_group()
-    outcome.add_argument("--dry-run", action="store_true", help="only show the new offsets (default)")
-    outcome.add_argument("--execute", action="store_true", help="commit the new offsets")
-
-
-def _add_group(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--group", required=True)
-
-
-def _add_topics(
-    command: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup,
-    *,
-    required: bool = False,
-) -> None:
-    command.add_argument(
-        "--topic",
-        type=partitions,
-        action="extend",
-        metavar="TOPIC[:0,1]",
-        help="a topic, or some of its partitions; repeatable",
-        required=required,
-    )
-
-
-def _list(chosen: argparse.Namespace) -> None:
-    groups = Admin(chosen.url, chosen.settings).describe_groups()
-    if chosen.json:
+@app.command("list", cls=Command)
+def list_groups(url: Url, command_config: ConfigFile = None, as_json: Json = False) -> None:
+    """List the groups that have members or committed offsets."""
+    groups = admin(url, command_config).describe_groups()
+    if as_json:
         for group in groups.values():
             print_json({"group": group.group, "state": group.state, "members": len(group.members)})
         return
@@ -102,13 +47,26 @@ def _list(chosen: argparse.Namespace) -> None:
     )
 
 
-def _describe(chosen: argparse.Namespace) -> None:
-    group = Admin(chosen.url, chosen.settings).describe_group(chosen.group)
-    if chosen.json:
+@app.command("describe", cls=Command)
+def describe(
+    url: Url,
+    group_id: Group,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Show offsets and lag (default).")] = False,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show the members and their partitions.")
+    ] = False,
+    state: Annotated[bool, typer.Option("--state", help="Show state, generation and assignor.")] = False,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show offsets, lag, members or state of a group."""
+    at_most_one({"--offsets": offsets, "--members": members, "--state": state})
+    group = admin(url, command_config).describe_group(group_id)
+    if as_json:
         print_json(_as_json(group))
-    elif chosen.members:
+    elif members:
         _print_members(group)
-    elif chosen.state:
+    elif state:
         print_table(
             ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "GENERATION", "#MEMBERS"),
             [(group.group, group.assignor, group.state, group.generation, len(group.members))],
@@ -163,56 +121,141 @@ def _assignment(member: MemberDescription) -> str:
     return ",".join(f"{topic}({','.join(parts)})" for topic, parts in numbers.items())
 
 
-def _reset_offsets(chosen: argparse.Namespace) -> None:
-    offsets = Admin(chosen.url, chosen.settings).reset_group_offsets(
-        chosen.group,
-        None if chosen.all_topics else chosen.topic,
-        to_earliest=chosen.to_earliest,
-        to_latest=chosen.to_latest,
-        to_current=chosen.to_current,
-        to_offset=chosen.to_offset,
-        shift_by=chosen.shift_by,
-        to_datetime=chosen.to_datetime,
-        by_duration=chosen.by_duration,
-        dry_run=not chosen.execute,
+@app.command("reset-offsets", cls=Command)
+def reset_offsets(
+    url: Url,
+    group: Group,
+    topic: Annotated[list[str] | None, _TOPICS] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All partitions for which the group has committed offsets.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the last stable offset.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To the committed offset, else to the last stable one.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option(metavar="N", help="To this offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option(metavar="N", help="Forward by so many offsets; back if negative.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ISO",
+            help="To the first record at or after YYYY-MM-DDThh:mm:ss.sss, in UTC unless it has a zone.",
+        ),
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option(metavar="ISO", help="To the first record at or after now less PnDTnHnMnS.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the new offsets (default).")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Commit the new offsets.")] = False,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show new offsets for a group, or commit them (--execute).
+
+    The group must have no members. Name the partitions by --topic or --all-topics, and the new offsets by exactly one
+    of the --to options, --shift-by or --by-duration. An offset out of range becomes the nearest one in it.
+    """
+    exactly_one({"--topic": topic, "--all-topics": all_topics})
+    exactly_one(
+        {
+            "--to-earliest": to_earliest,
+            "--to-latest": to_latest,
+            "--to-current": to_current,
+            "--to-offset": to_offset,
+            "--shift-by": shift_by,
+            "--to-datetime": to_datetime,
+            "--by-duration": by_duration,
+        }
     )
-    if chosen.json:
+    at_most_one({"--dry-run": dry_run, "--execute": execute})
+    chosen = None if all_topics else partitions(topic)
+    moment = None if to_datetime is None else _datetime(to_datetime)
+    offsets = admin(url, command_config).reset_group_offsets(
+        group,
+        chosen,
+        to_earliest=to_earliest,
+        to_latest=to_latest,
+        to_current=to_current,
+        to_offset=to_offset,
+        shift_by=shift_by,
+        to_datetime=moment,
+        by_duration=by_duration,
+        dry_run=not execute,
+    )
+    if as_json:
         for at, offset in offsets.items():
-            print_json(
-                {"group": chosen.group, **at._asdict(), "new_offset": offset, "executed": chosen.execute}
-            )
+            print_json({"group": group, **at._asdict(), "new_offset": offset, "executed": execute})
         return
     print_table(
         ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"),
-        [(chosen.group, *at, offset) for at, offset in offsets.items()],
+        [(group, *at, offset) for at, offset in offsets.items()],
     )
-    if not chosen.execute:
+    if not execute:
         print("nothing was changed: repeat with --execute to commit these offsets")
 
 
-def _delete(chosen: argparse.Namespace) -> None:
-    Admin(chosen.url, chosen.settings).delete_group(chosen.group)
-    _tell(chosen, {"group": chosen.group, "deleted": True}, f"group {chosen.group} was deleted")
+def _datetime(text: str) -> datetime:
+    from spark_eos.log.time_travel import parse_time
+
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not YYYY-MM-DDThh:mm:ss.sss, with or without a time zone",
+            param_hint="'--to-datetime'",
+        ) from None
 
 
-def _delete_offsets(chosen: argparse.Namespace) -> None:
-    gone = Admin(chosen.url, chosen.settings).delete_group_offsets(chosen.group, chosen.topic)
-    told = ", ".join(map(str, gone)) or "nothing: it had committed nothing there"
-    _tell(
-        chosen,
-        {"group": chosen.group, "deleted": [at._asdict() for at in gone]},
-        f"group {chosen.group} forgot its offsets of {told}",
+@app.command("delete", cls=Command)
+def delete(url: Url, group: Group, command_config: ConfigFile = None, as_json: Json = False) -> None:
+    """Delete a group and its offsets."""
+    admin(url, command_config).delete_group(group)
+    _print_done({"group": group, "deleted": True}, f"group {group} was deleted", as_json=as_json)
+
+
+@app.command("delete-offsets", cls=Command)
+def delete_offsets(
+    url: Url,
+    group: Group,
+    topic: Annotated[list[str], _TOPICS],
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Delete offsets that a group committed."""
+    chosen = partitions(topic)
+    gone = admin(url, command_config).delete_group_offsets(group, chosen)
+    named = ", ".join(map(str, gone)) or "nothing: it had committed nothing there"
+    _print_done(
+        {"group": group, "deleted": [at._asdict() for at in gone]},
+        f"group {group} forgot its offsets of {named}",
+        as_json=as_json,
     )
 
 
-def _remove_members(chosen: argparse.Namespace) -> None:
-    gone = Admin(chosen.url, chosen.settings).remove_members_from_group(chosen.group, chosen.member)
-    told = ", ".join(gone) or "none: it had no members"
-    _tell(chosen, {"group": chosen.group, "removed": gone}, f"removed from group {chosen.group}: {told}")
+@app.command("remove-members", cls=Command)
+def remove_members(
+    url: Url,
+    group: Group,
+    member: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID", help="A member id or group.instance.id (default: all members). Repeatable."
+        ),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Remove members from a group."""
+    gone = admin(url, command_config).remove_members_from_group(group, member or None)
+    named = ", ".join(gone) or "none: it had no members"
+    _print_done({"group": group, "removed": gone}, f"removed from group {group}: {named}", as_json=as_json)
 
 
-def _tell(chosen: argparse.Namespace, value: dict[str, object], text: str) -> None:
-    if chosen.json:
+def _print_done(value: dict[str, object], text: str, *, as_json: bool) -> None:
+    if as_json:
         print_json(value)
     else:
         print(text)
@@ -230,14 +273,3 @@ def _as_json(group: GroupDescription) -> dict[str, object]:
             for part in group.partitions
         ],
     }
-
-
-def _datetime(text: str) -> datetime:
-    try:
-        # Python 3.10 does not know the Z.
-        found = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in {"Z", "z"} else text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not YYYY-MM-DDThh:mm:ss.sss, with or without a time zone"
-        ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)

@@ -2,100 +2,124 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
-from spark_eos.cli.arguments import Commands, add_command
-from spark_eos.cli.tables import NOTHING, print_json, print_table
-from spark_eos.log.history import Changes, Transaction, changes, transactions
-from spark_eos.log.log import Log
-from spark_eos.log.time_travel import earliest, entry_at_time, iso, time_ms
+import typer
 
-__all__ = ["add_commands"]
+from spark_eos.cli.options import ConfigFile, Json, Url, open_log
+from spark_eos.cli.output import NOTHING, print_json, print_table
+from spark_eos.cli.parsing import Command
+
+if TYPE_CHECKING:
+    from spark_eos.log.history import Changes, Transaction
+    from spark_eos.log.log import Log
+
+__all__ = ["app"]
+
+app = typer.Typer()
 
 _SHOWN_AT_ONCE = 1000
 """Rows of one table: columns are as wide as their longest cell, and a log may have any number of transactions."""
 
 _HEADER = (
-    *(
-        "ENTRY",
-        "TIME",
-        "WRITER",
-        "PRODUCER",
-        "EPOCH",
-        "NUMBER",
-        "TRANSACTIONAL-ID",
-        "QUERY",
-        "BATCH",
-        "OUTCOME",
-    ),
-    *("RECORDS", "OFFSETS", "GROUPS"),
+    *("ENTRY", "TIME", "WRITER", "PRODUCER", "EPOCH", "NUMBER", "TRANSACTIONAL-ID", "QUERY", "BATCH"),
+    *("OUTCOME", "RECORDS", "OFFSETS", "GROUPS"),
 )
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands about what happened."""
-    history = add_command(commands, "history", _history, "transactions that ended, oldest first")
-    history.add_argument("--topic", help="only those with records of this topic")
-    history.add_argument(
-        "--since",
-        type=_place,
-        metavar="ENTRY|TIME",
-        help="the first entry, or an ISO time (UTC unless it says)",
-    )
-    history.add_argument("--until", type=_place, metavar="ENTRY|TIME", help="the last entry, or an ISO time")
-    diff = add_command(commands, "diff", _diff, "what changed between two entries")
-    for name, what in (("first", "earlier"), ("last", "later")):
-        diff.add_argument(
-            name, type=_place, metavar="ENTRY|TIME", help=f"the state behind it: the {what} one"
-        )
-    diff.add_argument("--topic", help="only this topic")
+@app.command("history", cls=Command)
+def history(
+    url: Url,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Only transactions with records of this topic.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENTRY|TIME", help="The first entry, or an ISO 8601 time (in UTC unless it has a zone)."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="ENTRY|TIME", help="The last entry, or an ISO 8601 time.")
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List the transactions that ended, oldest first."""
+    from spark_eos.log.history import transactions
+    from spark_eos.log.time_travel import earliest, entry_at_time, iso
 
-
-class _Time(int):
-    """Milliseconds since 1970, not the number of an entry."""
-
-
-def _place(text: str) -> int:
-    """An entry, or a time."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        return _Time(time_ms(text))
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither an entry nor a time such as 2026-11-21T16:30:00"
-        ) from None
-
-
-def _entry(log: Log, place: int) -> int:
-    return entry_at_time(log, place) if isinstance(place, _Time) else place
-
-
-def _history(chosen: argparse.Namespace) -> None:
-    log = Log.open(chosen.url, settings=chosen.settings)
+    first = 0 if since is None else _place(since, "--since")
+    end = None if until is None else _place(until, "--until")
+    log = open_log(url, command_config)
     oldest = earliest(log)
-    since = chosen.since or 0
-    if isinstance(since, _Time):
+    if isinstance(first, _Time):
         # The first one that is not older; all that is there, if it is from before that.
-        since = entry_at_time(log, since - 1) + 1 if since > oldest.timestamp_ms else 0
-    last = None if chosen.until is None else _entry(log, chosen.until)
-    if oldest.seq > 0 and since <= oldest.seq:
+        first = entry_at_time(log, first - 1) + 1 if first > oldest.timestamp_ms else 0
+    last = None if end is None else _entry(log, end)
+    if oldest.seq > 0 and first <= oldest.seq:
         note = f"entries up to {oldest.seq} ({iso(oldest.timestamp_ms)}) are retired: what is there begins behind it"
         print(f"eoslog: {note}", file=sys.stderr)
-    found = (
-        one for one in transactions(log, since, last) if chosen.topic is None or chosen.topic in one.records
-    )
-    if chosen.json:
+    found = (one for one in transactions(log, first, last) if topic is None or topic in one.records)
+    if as_json:
         for one in found:
             print_json(_plain(one))
         return
     _print(found)
 
 
+@app.command("diff", cls=Command)
+def diff(
+    url: Url,
+    first: Annotated[
+        str,
+        typer.Argument(metavar="ENTRY|TIME", help="The earlier state: after this entry, or at this time."),
+    ],
+    last: Annotated[str, typer.Argument(metavar="ENTRY|TIME", help="The later state, in the same way.")],
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only this topic.")] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show what changed between two entries or times."""
+    from spark_eos.log.history import changes
+
+    begin, end = (_place(text, "ENTRY|TIME") for text in (first, last))
+    log = open_log(url, command_config)
+    found = changes(log, _entry(log, begin), _entry(log, end), topic)
+    if as_json:
+        _print_lines(found)
+    else:
+        _print_changes(found)
+
+
+class _Time(int):
+    """Milliseconds since 1970, not the number of an entry."""
+
+
+def _place(text: str, option: str) -> int:
+    """An entry, or a time."""
+    from spark_eos.log.time_travel import time_ms
+
+    if text.isdecimal():
+        return int(text)
+    try:
+        return _Time(time_ms(text))
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is neither an entry nor a time such as 2026-11-21T16:30:00", param_hint=f"'{option}'"
+        ) from None
+
+
+def _entry(log: Log, place: int) -> int:
+    from spark_eos.log.time_travel import entry_at_time
+
+    return entry_at_time(log, place) if isinstance(place, _Time) else place
+
+
 def _print(found: Iterable[Transaction]) -> None:
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for one in found:
         rows.append(_row(one))
         if len(rows) == _SHOWN_AT_ONCE:
@@ -105,6 +129,8 @@ def _print(found: Iterable[Transaction]) -> None:
 
 
 def _row(one: Transaction) -> tuple[object, ...]:
+    from spark_eos.log.time_travel import iso
+
     known = one.producer.producer_id >= 0
     numbers = tuple(one.producer) if known else (None, None, None)
     offsets = [f"{span.topic}-{span.partition}:{span.first}-{span.last}" for span in one.spans]
@@ -139,15 +165,6 @@ def _plain(one: Transaction) -> dict[str, object]:
             for group, offsets in one.groups.items()
         },
     }
-
-
-def _diff(chosen: argparse.Namespace) -> None:
-    log = Log.open(chosen.url, settings=chosen.settings)
-    found = changes(log, _entry(log, chosen.first), _entry(log, chosen.last), chosen.topic)
-    if chosen.json:
-        _print_lines(found)
-    else:
-        _print_changes(found)
 
 
 def _print_lines(found: Changes) -> None:

@@ -2,125 +2,136 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
-from spark_eos.cli.arguments import Commands, add_command, commas
-from spark_eos.cli.tables import print_json, print_table
-from spark_eos.clients.admin import Admin
-from spark_eos.clients.consumer.heartbeat import heartbeat_name
+import typer
+
+from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, open_log
+from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.parsing import Command
+from spark_eos.cli.progress import Progress
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
-from spark_eos.log.log import Log
-from spark_eos.maintenance.maintain import STEPS, Maintainer, check_steps, size_text
-from spark_eos.maintenance.rolling import TAIL_ROWS
-from spark_eos.maintenance.vacuum import MIN_AGE_S, Vacuum
-from spark_eos.protocol.rules.sealing import PAGE_ROWS
+from spark_eos.maintenance.steps import MIN_AGE_S, STEPS, check_steps
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["add_commands"]
+if TYPE_CHECKING:
+    from spark_eos.maintenance.maintain import Maintainer
 
-_QUIET_S = 10.0
-"""How often a line is written about what is being done, where there is no terminal to show it in place."""
+__all__ = ["app"]
 
-_REDRAW_S = 0.1
-_WIDTH = 100
+app = typer.Typer()
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands that maintain a log."""
-    maintain = add_command(
-        commands,
-        "maintain",
-        _maintain,
-        "snapshots, retention, rolling, compaction, vacuum: one pass of everything",
-    )
-    maintain.add_argument(
-        "--watch", type=_seconds, metavar="SECONDS", help="a pass every so many seconds, until it is stopped"
-    )
-    maintain.add_argument(
-        "--only",
-        type=commas,
-        action="extend",
-        metavar="STEP[,STEP]",
-        help=f"of {', '.join(STEPS)}; repeatable",
-    )
-    maintain.add_argument(
-        "--trust-clock", action="store_true", help="retention believes this machine's clock whatever it says"
-    )
-    maintain.add_argument(
-        "--delete-names",
-        type=_seconds,
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise typer.BadParameter(f"{text} is not a number of seconds")
+    return seconds
+
+
+def _steps_of(incomplete: str) -> list[str]:
+    done, comma, begun = incomplete.rpartition(",")
+    return [f"{done}{comma}{step}" for step in STEPS if step.startswith(begun)]
+
+
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+_MinAge = Annotated[
+    float,
+    typer.Option(
+        parser=_seconds,
         metavar="SECONDS",
-        help="delete the names of entries for good, so long after they were retired, a day at least (default: never)",
-    )
-    vacuum = add_command(commands, "vacuum", _vacuum, "delete files without a reference")
-    for command in (maintain, vacuum):
-        command.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-        command.add_argument(
-            "--min-age",
-            type=_seconds,
-            default=MIN_AGE_S,
+        help="Refuse writers that started earlier than this and have not committed (default: a day).",
+        show_default=False,
+    ),
+]
+
+
+@app.command("maintain", cls=Command)
+def maintain(
+    url: Url,
+    watch: Annotated[
+        float | None,
+        typer.Option(
+            parser=_seconds, metavar="SECONDS", help="Run a pass every so many seconds, until it is stopped."
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STEP[,STEP]",
+            help=f"Only these steps, of {', '.join(STEPS)}. Repeatable.",
+            autocompletion=_steps_of,
+        ),
+    ] = None,
+    trust_clock: Annotated[
+        bool,
+        typer.Option("--trust-clock", help="Let retention believe this machine's clock, whatever it says."),
+    ] = False,
+    delete_names: Annotated[
+        float | None,
+        typer.Option(
+            parser=_seconds,
             metavar="SECONDS",
-            help="writers that started earlier than that and have not committed are refused (default: a day)",
-        )
-    delete = add_command(
-        commands, "delete-records", _delete_records, "records below an offset are no longer readable"
-    )
-    delete.add_argument(
-        "--to",
-        type=_place,
-        nargs="+",
-        action="extend",
-        metavar="TOPIC:PARTITION=OFFSET",
-        help="the new first offset; -1: the last stable one",
-    )
-    delete.add_argument(
-        "--offset-json-file",
-        metavar="FILE",
-        help='Kafka\'s: {"partitions": [{"topic", "partition", "offset"}]}',
-    )
+            help="Delete the names of retired entries after so long, at least a day (default: never).",
+        ),
+    ] = None,
+    dry_run: _DryRun = False,
+    min_age: _MinAge = MIN_AGE_S,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Run maintenance once, or periodically (--watch).
 
+    A pass writes snapshots, applies retention, rolls and compacts batches, and deletes files without a reference.
+    """
+    from spark_eos.clients.consumer.heartbeat import heartbeat_name
+    from spark_eos.maintenance.maintain import Maintainer
+    from spark_eos.maintenance.rolling import TAIL_ROWS
+    from spark_eos.protocol.rules.sealing import PAGE_ROWS
 
-def _maintain(chosen: argparse.Namespace) -> None:
-    only = check_steps(chosen.only or STEPS)
-    with _stoppable() as stop, _Progress() as progress:
+    chosen = check_steps(commas(only) or STEPS)
+    with _stoppable() as stop, Progress() as progress:
         maintainer = Maintainer(
-            Log.open(chosen.url, settings=chosen.settings),
-            only=only,
-            dry_run=chosen.dry_run,
-            min_age_s=chosen.min_age,
-            trust_clock=chosen.trust_clock,
+            open_log(url, command_config),
+            only=chosen,
+            dry_run=dry_run,
+            min_age_s=min_age,
+            trust_clock=trust_clock,
             heartbeat_name=heartbeat_name,
             # What is rolled all the time waits for a boundary of the log, which seals as many rows.
-            delete_names_s=chosen.delete_names,
-            tail_rows=TAIL_ROWS if chosen.watch is None else PAGE_ROWS,
-            tell=lambda text: _go_on(stop, progress, text),
+            delete_names_s=delete_names,
+            tail_rows=TAIL_ROWS if watch is None else PAGE_ROWS,
+            tell=_teller(stop, progress),
         )
         while True:
-            failed = _pass(maintainer, progress, chosen)
-            if chosen.watch is None:
+            failed = _pass(maintainer, progress, wait=watch is None, as_json=as_json)
+            if watch is None:
                 if failed is not None:
                     raise failed
                 return
-            _sleep(chosen.watch, stop, progress)
+            _sleep(watch, stop, progress)
 
 
-def _pass(maintainer: Maintainer, progress: _Progress, chosen: argparse.Namespace) -> EosLogError | None:
+def _pass(maintainer: Maintainer, progress: Progress, *, wait: bool, as_json: bool) -> EosLogError | None:
     """One pass, with a line for each step; the last error. With --watch it tries again, unless the log is gone."""
     failed = None
     try:
-        for done in maintainer.run(wait=chosen.watch is None):
+        for done in maintainer.run(wait=wait):
             progress.clear()
             failed = done.error or failed
-            if chosen.json:
+            if as_json:
                 print_json({"step": done.step, "text": done.text, "failed": done.error is not None})
             else:
                 print(f"{done.step:<10} {done.text}")
@@ -134,18 +145,30 @@ def _pass(maintainer: Maintainer, progress: _Progress, chosen: argparse.Namespac
     return failed
 
 
-def _vacuum(chosen: argparse.Namespace) -> None:
-    with _stoppable() as stop, _Progress() as progress:
-        vacuum = Vacuum(
-            Log.open(chosen.url, settings=chosen.settings),
-            min_age_s=chosen.min_age,
+@app.command("vacuum", cls=Command)
+def vacuum(
+    url: Url,
+    dry_run: _DryRun = False,
+    min_age: _MinAge = MIN_AGE_S,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Delete files that nothing refers to."""
+    from spark_eos.clients.consumer.heartbeat import heartbeat_name
+    from spark_eos.maintenance.maintain import size_text
+    from spark_eos.maintenance.vacuum import Vacuum
+
+    with _stoppable() as stop, Progress() as progress:
+        cleaner = Vacuum(
+            open_log(url, command_config),
+            min_age_s=min_age,
             heartbeat_name=heartbeat_name,
-            tell=lambda text: _go_on(stop, progress, text),
+            tell=_teller(stop, progress),
         )
-        if chosen.dry_run:
-            left = vacuum.look()
+        if dry_run:
+            left = cleaner.look()
             progress.clear()
-            if chosen.json:
+            if as_json:
                 for one in left:
                     print_json({"kind": one.kind, "name": one.name, "bytes": one.size})
                 return
@@ -154,22 +177,42 @@ def _vacuum(chosen: argparse.Namespace) -> None:
             total = size_text(sum(one.size for one in left))
             print(f"{len(left)} objects, {total}: nothing was changed")
             return
-        done = vacuum.run()
+        done = cleaner.run()
         progress.clear()
-        if chosen.json:
+        if as_json:
             print_json({"objects": done.objects, "bytes": done.size})
         else:
             print(f"deleted {sum(done.objects.values())} objects, {size_text(done.size)}")
 
 
-def _delete_records(chosen: argparse.Namespace) -> None:
-    offsets = dict(chosen.to or ())
-    if chosen.offset_json_file is not None:
-        offsets.update(_offsets_of(chosen.offset_json_file))
+@app.command("delete-records", cls=Command)
+def delete_records(
+    url: Url,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC:PARTITION=OFFSET...",
+            help="The new first offset of a partition; -1: its last stable offset. Repeatable.",
+        ),
+    ] = None,
+    offset_json_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help='The same in Kafka\'s form: {"partitions": [{"topic", "partition", "offset"}]}',
+        ),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Delete the records before an offset."""
+    offsets = dict(map(_place, to or ()))
+    if offset_json_file is not None:
+        offsets.update(_offsets_of(offset_json_file))
     if not offsets:
         raise ConfigError("say which records: --to TOPIC:PARTITION=OFFSET, or --offset-json-file FILE")
-    starts = Admin(chosen.url, chosen.settings).delete_records(offsets)
-    if chosen.json:
+    starts = admin(url, command_config).delete_records(offsets)
+    if as_json:
         for at, start in starts.items():
             print_json({**at._asdict(), "start": start})
         return
@@ -189,18 +232,11 @@ def _offsets_of(path: str) -> dict[TopicPartition, int]:
 def _place(text: str) -> tuple[TopicPartition, int]:
     found = re.fullmatch(r"(.+):([0-9]{1,9})=(-1|[0-9]{1,18})", text, re.ASCII)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:PARTITION=OFFSET")
+        raise typer.BadParameter(f"{text!r} is not TOPIC:PARTITION=OFFSET", param_hint="'--to'")
     return TopicPartition(found[1], int(found[2])), int(found[3])
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
-    return seconds
-
-
-# -- Stopping, and showing what is done -----------------------------------------------------------------
+# -- Stopping -------------------------------------------------------------------------------------------
 
 
 class _Stop:
@@ -237,13 +273,18 @@ def _stoppable() -> Iterator[_Stop]:
             signal.signal(number, handler)
 
 
-def _go_on(stop: _Stop, progress: _Progress, text: str) -> None:
-    if stop.signal is not None:
-        raise _Stopped
-    progress.show(text)
+def _teller(stop: _Stop, progress: Progress) -> Callable[[str], None]:
+    """Shows what is done now, unless the command has to end."""
+
+    def tell(text: str) -> None:
+        if stop.signal is not None:
+            raise _Stopped
+        progress.show(text)
+
+    return tell
 
 
-def _sleep(seconds: float, stop: _Stop, progress: _Progress) -> None:
+def _sleep(seconds: float, stop: _Stop, progress: Progress) -> None:
     end = time.monotonic() + seconds
     while True:
         rest = end - time.monotonic()
@@ -254,34 +295,3 @@ def _sleep(seconds: float, stop: _Stop, progress: _Progress) -> None:
         if progress.in_place:
             progress.show(f"next pass in {rest:.0f} s")
         time.sleep(min(rest, 0.2))
-
-
-class _Progress:
-    """What is being done: in place on a terminal, else a line now and then, on standard error."""
-
-    def __init__(self) -> None:
-        self.in_place = sys.stderr.isatty()
-        self._next = time.monotonic() + (0.0 if self.in_place else _QUIET_S)
-        self._shown = False
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def show(self, text: str) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + (_REDRAW_S if self.in_place else _QUIET_S)
-        if self.in_place:
-            print(f"\r\x1b[K{text[:_WIDTH]}", end="", file=sys.stderr, flush=True)
-            self._shown = True
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._shown = False

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict
+from typing import Annotated
 
-from spark_eos.cli.arguments import Commands, add_command
-from spark_eos.cli.tables import print_json, print_table
-from spark_eos.clients.admin import Admin
+import typer
 
-__all__ = ["add_commands"]
+from spark_eos.cli.options import ConfigFile, Json, Url, admin
+from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.parsing import Command
 
+__all__ = ["app"]
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands about topics."""
-    add_command(commands, "topics", _topics, "list the topics")
-    describe = add_command(commands, "describe", _describe, "partitions, settings and columns of a topic")
-    describe.add_argument("topic", metavar="TOPIC")
+app = typer.Typer()
 
 
-def _topics(chosen: argparse.Namespace) -> None:
-    admin = Admin(chosen.url, chosen.settings)
-    described = [admin.describe_topic(name) for name in admin.list_topics()]
-    if chosen.json:
+@app.command("topics", cls=Command)
+def topics(url: Url, command_config: ConfigFile = None, as_json: Json = False) -> None:
+    """List the topics."""
+    client = admin(url, command_config)
+    described = [client.describe_topic(name) for name in client.list_topics()]
+    if as_json:
         for topic in described:
             told = {"topic": topic.name, "topic_id": topic.topic_id, "partitions": len(topic.partitions)}
             print_json(told | ({"schema_error": topic.schema_error} if topic.schema_error else {}))
@@ -37,13 +36,20 @@ def _topics(chosen: argparse.Namespace) -> None:
             print(f"error: {topic.schema_error}")
 
 
-def _describe(chosen: argparse.Namespace) -> None:
-    topic = Admin(chosen.url, chosen.settings).describe_topic(chosen.topic)
+@app.command("describe", cls=Command)
+def describe(
+    url: Url,
+    name: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show partitions, settings and columns of a topic."""
+    topic = admin(url, command_config).describe_topic(name)
     columns = [
         {"name": field.name, "type": str(field.type), "nullable": field.nullable}
         for field in topic.schema or ()
     ]
-    if chosen.json:
+    if as_json:
         print_json(
             {
                 "topic": topic.name,
@@ -56,8 +62,8 @@ def _describe(chosen: argparse.Namespace) -> None:
         )
         return
     print(f"topic {topic.name} ({topic.topic_id})")
-    for name, value in topic.config.items():
-        print(f"  {name}={value}")
+    for setting, value in topic.config.items():
+        print(f"  {setting}={value}")
     if topic.schema_error:
         print(f"  error: {topic.schema_error}")
     for column in columns:

@@ -2,78 +2,57 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
-from spark_eos.cli.arguments import Commands, add_command, add_noun, commas
-from spark_eos.cli.tables import print_json, print_table
-from spark_eos.clients.admin import Admin, HangingTransaction, TransactionDescription
+import typer
+
+from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas
+from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.parsing import Command, Commands
 from spark_eos.errors import ConfigError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["add_commands"]
+if TYPE_CHECKING:
+    from spark_eos.clients.admin import HangingTransaction, TransactionDescription
+
+__all__ = ["app"]
+
+app = typer.Typer(name="transactions", cls=Commands, help="List, describe and end transactions.")
 
 _MINUTE_MS = 60_000
 
-
-def add_commands(commands: Commands) -> None:
-    """Add the commands about transactions."""
-    verbs = add_noun(commands, "transactions", "list, describe and end transactions")
-    _add_looks(verbs)
-    abort = add_command(verbs, "abort", _abort, "abort an open transaction; its producer is fenced first")
-    abort.add_argument("--transactional-id", metavar="ID")
-    abort.add_argument("--topic")
-    abort.add_argument("--partition", type=int)
-    abort.add_argument(
-        "--start-offset", type=int, metavar="OFFSET", help="the transaction's first offset in the partition"
-    )
-    abort.add_argument("--producer-id", type=int, metavar="N")
-    abort.add_argument("--producer-epoch", type=int, metavar="N")
-    force = add_command(
-        verbs,
-        "force-terminate",
-        _force_terminate,
-        "fence a transactional id and abort what it has open, if anything",
-    )
-    force.add_argument("--transactional-id", required=True, metavar="ID")
+_TransactionalId = Annotated[str, typer.Option(metavar="ID", help="The producers' transactional.id.")]
+_Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="The topic's name.")]
+_Partition = Annotated[int | None, typer.Option(metavar="PARTITION", help="The partition's number.")]
 
 
-def _add_looks(verbs: Commands) -> None:
-    listed = add_command(verbs, "list", _list, "the last transaction of every transactional id")
-    listed.add_argument("--duration-filter", type=int, metavar="MS", help="open for longer than that")
-    listed.add_argument("--transactional-id-pattern", metavar="REGEX", help="the whole id matches")
-    listed.add_argument(
-        "--state", type=commas, action="extend", metavar="STATE[,STATE]", help="such as Ongoing; repeatable"
+@app.command("list", cls=Command)
+def list_transactions(
+    url: Url,
+    duration_filter: Annotated[
+        int | None, typer.Option(metavar="MS", help="Only transactions that are open for longer than this.")
+    ] = None,
+    transactional_id_pattern: Annotated[
+        str | None, typer.Option(metavar="REGEX", help="Only ids that match as a whole.")
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATE[,STATE]", help="Only these states, such as Ongoing. Repeatable."),
+    ] = None,
+    producer_id: Annotated[
+        list[str] | None, typer.Option(metavar="N[,N]", help="Only these producer ids. Repeatable.")
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List the last transaction of every transactional id."""
+    listed = admin(url, command_config).list_transactions(
+        commas(state), _numbers(producer_id), duration_filter, transactional_id_pattern
     )
-    listed.add_argument(
-        "--producer-id", type=_numbers, action="extend", metavar="N[,N]", help="producer ids; repeatable"
-    )
-    describe = add_command(verbs, "describe", _describe, "the last transaction of a transactional id")
-    describe.add_argument("--transactional-id", required=True, metavar="ID")
-    producers = add_command(verbs, "describe-producers", _describe_producers, "who wrote to a partition")
-    producers.add_argument("--topic", required=True)
-    producers.add_argument("--partition", required=True, type=int)
-    hanging = add_command(
-        verbs, "find-hanging", _find_hanging, "open transactions past their timeout, which have not expired"
-    )
-    hanging.add_argument("--topic")
-    hanging.add_argument("--partition", type=int)
-    hanging.add_argument(
-        "--max-transaction-timeout",
-        type=int,
-        default=15,
-        metavar="MINUTES",
-        help="older than this and than their own timeout (default: 15)",
-    )
-
-
-def _list(chosen: argparse.Namespace) -> None:
-    listed = Admin(chosen.url, chosen.settings).list_transactions(
-        chosen.state, chosen.producer_id, chosen.duration_filter, chosen.transactional_id_pattern
-    )
-    if chosen.json:
+    if as_json:
         for transaction in listed:
             print_json(_as_json(transaction))
         return
@@ -81,9 +60,26 @@ def _list(chosen: argparse.Namespace) -> None:
     print_table(("TransactionalId", "ProducerId", "TransactionState"), rows)
 
 
-def _describe(chosen: argparse.Namespace) -> None:
-    transaction = Admin(chosen.url, chosen.settings).describe_transaction(chosen.transactional_id)
-    if chosen.json:
+def _numbers(texts: list[str] | None) -> list[int] | None:
+    parts = commas(texts)
+    try:
+        return None if parts is None else [int(part) for part in parts]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{','.join(parts or ())!r} is not N or N,N", param_hint="'--producer-id'"
+        ) from None
+
+
+@app.command("describe", cls=Command)
+def describe(
+    url: Url,
+    transactional_id: _TransactionalId,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show the last transaction of a transactional id."""
+    transaction = admin(url, command_config).describe_transaction(transactional_id)
+    if as_json:
         print_json(_as_json(transaction))
         return
     groups = (
@@ -104,11 +100,19 @@ def _describe(chosen: argparse.Namespace) -> None:
     print_table([*row], [[*row.values()]])
 
 
-def _describe_producers(chosen: argparse.Namespace) -> None:
-    producers = Admin(chosen.url, chosen.settings).describe_producers(chosen.topic, chosen.partition)
-    if chosen.json:
+@app.command("describe-producers", cls=Command)
+def describe_producers(
+    url: Url,
+    topic: Annotated[str, typer.Option(metavar="TOPIC", help="The topic's name.")],
+    partition: Annotated[int, typer.Option(metavar="PARTITION", help="The partition's number.")],
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List the known producers that wrote to a partition."""
+    producers = admin(url, command_config).describe_producers(topic, partition)
+    if as_json:
         for producer in producers:
-            print_json({"topic": chosen.topic, "partition": chosen.partition, **asdict(producer)})
+            print_json({"topic": topic, "partition": partition, **asdict(producer)})
         return
     header = ("ProducerId", "ProducerEpoch", "LastSequence", "LastTimestamp", "CurrentTransactionStartOffset")
     rows = [
@@ -124,13 +128,25 @@ def _describe_producers(chosen: argparse.Namespace) -> None:
     print_table(header, rows)
 
 
-def _find_hanging(chosen: argparse.Namespace) -> None:
-    if chosen.max_transaction_timeout < 0:
+@app.command("find-hanging", cls=Command)
+def find_hanging(
+    url: Url,
+    topic: _Topic = None,
+    partition: _Partition = None,
+    max_transaction_timeout: Annotated[
+        int,
+        typer.Option(metavar="MINUTES", help="Only transactions older than this and than their own timeout."),
+    ] = 15,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List open transactions that are past their timeout."""
+    if max_transaction_timeout < 0:
         raise ConfigError("--max-transaction-timeout must be at least 0 minutes")
-    found = Admin(chosen.url, chosen.settings).find_hanging_transactions(
-        chosen.topic, chosen.partition, chosen.max_transaction_timeout * _MINUTE_MS
+    found = admin(url, command_config).find_hanging_transactions(
+        topic, partition, max_transaction_timeout * _MINUTE_MS
     )
-    if chosen.json:
+    if as_json:
         for hanging in found:
             starts = [{**at._asdict(), "start_offset": start} for at, start in hanging.start_offsets.items()]
             print_json({**asdict(hanging), "start_offsets": starts})
@@ -154,40 +170,61 @@ def _hanging_rows(hanging: HangingTransaction) -> list[tuple[object, ...]]:
     ]
 
 
-def _abort(chosen: argparse.Namespace) -> None:
-    admin = Admin(chosen.url, chosen.settings)
-    at_partition = chosen.topic is not None and chosen.partition is not None
-    named_there = (
-        chosen.topic,
-        chosen.partition,
-        chosen.start_offset,
-        chosen.producer_id,
-        chosen.producer_epoch,
-    )
-    if chosen.transactional_id is not None and all(value is None for value in named_there):
-        after = admin.abort_transaction(chosen.transactional_id)
-    elif chosen.transactional_id is None and at_partition:
-        after = admin.abort_transaction_at(
-            TopicPartition(chosen.topic, chosen.partition),
-            chosen.start_offset,
-            producer_id=chosen.producer_id,
-            producer_epoch=chosen.producer_epoch,
+@app.command("abort", cls=Command)
+def abort(
+    url: Url,
+    transactional_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="The producers' transactional.id.")
+    ] = None,
+    topic: _Topic = None,
+    partition: _Partition = None,
+    start_offset: Annotated[
+        int | None,
+        typer.Option(metavar="OFFSET", help="The transaction's first offset in the partition."),
+    ] = None,
+    producer_id: Annotated[int | None, typer.Option(metavar="N", help="The producer's id.")] = None,
+    producer_epoch: Annotated[int | None, typer.Option(metavar="N", help="The producer's epoch.")] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Fence a producer, and abort its open transaction.
+
+    Name the transaction by --transactional-id, or by --topic, --partition and --start-offset, or by --topic,
+    --partition, --producer-id and --producer-epoch.
+    """
+    client = admin(url, command_config)
+    named_there = (topic, partition, start_offset, producer_id, producer_epoch)
+    if transactional_id is not None and all(value is None for value in named_there):
+        after = client.abort_transaction(transactional_id)
+    elif transactional_id is None and topic is not None and partition is not None:
+        after = client.abort_transaction_at(
+            TopicPartition(topic, partition),
+            start_offset,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
         )
     else:
         raise ConfigError(
             "name the transaction by --transactional-id, or by --topic, --partition and --start-offset, or by --topic, "
             "--partition, --producer-id and --producer-epoch"
         )
-    _print_done("transaction", after, chosen)
+    _print_done("transaction", after, as_json=as_json)
 
 
-def _force_terminate(chosen: argparse.Namespace) -> None:
-    after = Admin(chosen.url, chosen.settings).force_terminate_transaction(chosen.transactional_id)
-    _print_done("fenced; last transaction", after, chosen)
+@app.command("force-terminate", cls=Command)
+def force_terminate(
+    url: Url,
+    transactional_id: _TransactionalId,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Fence a transactional id, and abort what it has open."""
+    after = admin(url, command_config).force_terminate_transaction(transactional_id)
+    _print_done("fenced; last transaction", after, as_json=as_json)
 
 
-def _print_done(what: str, after: TransactionDescription, chosen: argparse.Namespace) -> None:
-    if chosen.json:
+def _print_done(what: str, after: TransactionDescription, *, as_json: bool) -> None:
+    if as_json:
         print_json(_as_json(after))
         return
     number = "none" if after.number < 0 else f"{after.number} is {after.state}"
@@ -211,7 +248,3 @@ def _as_json(transaction: TransactionDescription) -> dict[str, object]:
 
 def _comma_separated(partitions: Mapping[TopicPartition, OffsetAndMetadata] | list[TopicPartition]) -> str:
     return ",".join(map(str, partitions))
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in commas(text)]

@@ -35,6 +35,7 @@ __all__ = [
     "earliest",
     "entry_at_time",
     "iso",
+    "parse_time",
     "plan_as_of",
     "replay",
     "state_at",
@@ -224,12 +225,16 @@ def _is_retired(log: Log, seq: int) -> bool:
 # -- Times ----------------------------------------------------------------------------------------------
 
 
-def time_ms(text: str) -> int:
-    """An ISO 8601 date or time, UTC unless it says otherwise, as milliseconds since 1970. Raises ``ValueError``."""
+def parse_time(text: str) -> datetime:
+    """An ISO 8601 date or time, in UTC unless it has a time zone. Raises ``ValueError``."""
     # Python 3.10 does not know the Z.
     found = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in {"Z", "z"} else text)
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=timezone.utc)
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+
+
+def time_ms(text: str) -> int:
+    """The same (`parse_time`) as milliseconds since 1970. Raises ``ValueError``."""
+    found = parse_time(text)
     whole = int(found.replace(microsecond=0).timestamp())
     return whole * 1000 + found.microsecond // 1000
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spark_eos.config.nearest import suggestion
-from spark_eos.errors import ConfigError, EosLogError, NotALogError
+from spark_eos.errors import EosLogError, NotALogError
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import iso
 from spark_eos.log.timekeeping import MEND, is_ahead
@@ -18,12 +17,10 @@ from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
-from spark_eos.maintenance.vacuum import MIN_AGE_S, HeartbeatName, Tell, Vacuum, silent
+from spark_eos.maintenance.steps import MIN_AGE_S, STEPS, check_steps
+from spark_eos.maintenance.vacuum import HeartbeatName, Tell, Vacuum, silent
 
-__all__ = ["STEPS", "Done", "Maintainer", "Step", "check_steps", "size_text"]
-
-STEPS = ("snapshot", "retire", "names", "retention", "roll", "compact", "vacuum", "expire")
-"""What a pass does, in this order: what an earlier step lets go is deleted by a later one."""
+__all__ = ["Done", "Maintainer", "Step", "size_text"]
 
 NOTHING = "nothing to do"
 
@@ -42,14 +39,6 @@ class Done:
     step: str
     text: str
     error: EosLogError | None = None
-
-
-def check_steps(chosen: Iterable[str]) -> tuple[str, ...]:
-    """The steps in their order. Raises `ConfigError` for an unknown one."""
-    wanted = set(chosen)
-    for name in sorted(wanted - {*STEPS}):
-        raise ConfigError(f"unknown step {name!r} of maintenance; {suggestion(name, STEPS)}")
-    return tuple(name for name in STEPS if name in wanted)
 
 
 class Maintainer:

@@ -27,6 +27,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import TOPIC_CONFIGS, config_value
 from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
 from spark_eos.maintenance.reachability import data_files, piece_names
+from spark_eos.maintenance.steps import MIN_AGE_S
 from spark_eos.protocol.actions import Action, RaiseStagingFloor
 from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -34,13 +35,7 @@ from spark_eos.protocol.encoding.snapshots import decode_snapshot
 from spark_eos.protocol.state import State
 from spark_eos.storage import PROBES, ObjectInfo, PosixStore
 
-__all__ = ["CHUNK", "MIN_AGE_S", "HeartbeatName", "Leftover", "Tell", "Vacuum", "Vacuumed", "silent"]
-
-MIN_AGE_S = 86_400.0
-"""How long a writer has from its start to its commit before a vacuum may refuse it.
-
-A day, because a Spark batch that takes longer would be refused, run again, and be refused again.
-"""
+__all__ = ["CHUNK", "HeartbeatName", "Leftover", "Tell", "Vacuum", "Vacuumed", "silent"]
 
 CHUNK = 100_000
 """Names that are held at once, some 30 MB: more garbage takes more rounds."""

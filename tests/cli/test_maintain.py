@@ -15,7 +15,7 @@ import pytest
 from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.log.log import Log
-from spark_eos.maintenance.maintain import STEPS
+from spark_eos.maintenance.steps import STEPS
 from spark_eos.protocol.actions import AlterTopic
 
 
@@ -161,14 +161,9 @@ def test_stopped_while_it_waits_for_readers(log):
     assert log.store.size(file.name) == file.size
 
 
-def test_progress_on_a_terminal_and_elsewhere(log, capsys, monkeypatch):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    err = run(capsys, "maintain", log.url, "--only", "vacuum").err
-    assert err.startswith("\r\x1b[Klooking for data files")
-    assert err.endswith("\r\x1b[K"), "nothing is left standing"
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+def test_progress(log, capsys, monkeypatch):
     assert run(capsys, "maintain", log.url, "--only", "vacuum").err == "", "short work is not talked about"
-    monkeypatch.setattr("spark_eos.cli.maintain._QUIET_S", 0.0)
+    monkeypatch.setattr("spark_eos.cli.progress._LINE_S", 0.0)
     assert "looking for data files without a reference\n" in run(capsys, "vacuum", log.url).err
 
 

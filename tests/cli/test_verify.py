@@ -1,15 +1,13 @@
-"""``eoslog verify``: what it prints, how it ends, and how it shows that it goes on."""
+"""``eoslog verify``: what it prints, and how it ends."""
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
 
 from spark_eos import Producer
 from spark_eos.cli.command import main
-from spark_eos.cli.verify import Progress
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 
@@ -81,28 +79,3 @@ def test_a_repair(log_url, capsys):
 def test_no_log(log_url, capsys):
     assert main(("verify", log_url)) == 1
     assert "is not a log" in capsys.readouterr().err
-
-
-class Out(io.StringIO):
-    def __init__(self, *, tty):
-        super().__init__()
-        self.tty = tty
-
-    def isatty(self):
-        return self.tty
-
-
-@pytest.mark.parametrize("tty", [True, False])
-def test_progress(tty):
-    now, out = [0.0], Out(tty=tty)
-    progress = Progress(out, lambda: now[0])
-    for number in range(100):
-        now[0] += 0.15
-        progress("entries", number, 99)
-    progress("data files", 99, 99)
-    progress.clear()
-    if tty:
-        assert out.getvalue().startswith("\rentries: 1 of 99\rentries: 3 of 99\r")
-        assert out.getvalue().endswith("\r" + " " * len("entries: 99") + "\r")
-    else:
-        assert out.getvalue() == "entries: 66 of 99\n", "every ten seconds"

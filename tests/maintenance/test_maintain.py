@@ -10,7 +10,8 @@ from spark_eos.errors import ConfigError, NotALogError, StoreUnavailableError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
-from spark_eos.maintenance.maintain import STEPS, Maintainer, check_steps, size_text
+from spark_eos.maintenance.maintain import Maintainer, size_text
+from spark_eos.maintenance.steps import STEPS, check_steps
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore

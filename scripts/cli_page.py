@@ -1,0 +1,66 @@
+"""Write the commands and options of eoslog into docs/reference/cli.md: python scripts/cli_page.py.
+
+They come from the typer app itself. What stands outside of the two marks of the page is written by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from spark_eos.cli.command import app
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
+BEGIN = "<!-- Written by scripts/cli_page.py from spark_eos/cli. Do not edit. -->"
+END = "<!-- End of what is written by scripts/cli_page.py. -->"
+
+COMMON = ("url", "command_config", "as_json")
+"""Parameters that all commands have."""
+
+
+def page(text: str) -> str:
+    """The page with the part between the marks as it should be."""
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return "\n".join([before + BEGIN, *_commands(), END + after])
+
+
+def _commands() -> Iterator[str]:
+    found = list(_leaves(typer.main.get_command(app), "eoslog"))
+    common = [param for param in found[0][1].params if param.name in COMMON]
+    yield from ("All commands take these, and `--help`:", "", *_table(common), "")
+    for name, command in found:
+        own = [param for param in command.params if param.name not in COMMON]
+        needed = "".join(f" {_written(param)}" for param in own if param.required)
+        yield from (f"### {name}", "", f"`{name} URL{needed}`", "", *command.help.splitlines(), "")
+        if own:
+            yield from (*_table(own), "")
+
+
+def _leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    for child_name, child in getattr(command, "commands", {}).items():
+        yield from _leaves(child, f"{name} {child_name}")
+    if not hasattr(command, "commands"):
+        yield name, command
+
+
+def _table(params: list[Any]) -> Iterator[str]:
+    yield from ("| argument or option | meaning |", "|---|---|")
+    for param in params:
+        needed = " Required." if param.required and param.name not in COMMON else ""
+        default = f" Default: {param.default}." if type(param.default) is int and not needed else ""
+        yield f"| `{_written(param)}` | {param.help}{needed}{default} |".replace("ENTRY|TIME", r"ENTRY\|TIME")
+
+
+def _written(param: Any) -> str:
+    """``URL``, ``--json`` or ``--from SEQ``."""
+    if param.param_type_name == "argument":
+        return str(param.metavar)
+    return str(param.opts[0]) if param.is_flag else f"{param.opts[0]} {param.metavar}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,127 @@
+"""Arguments and options that several commands have, and what their texts mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_eos.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spark_eos.clients.admin import Admin
+    from spark_eos.log.log import Log
+    from spark_eos.protocol.types import TopicPartition
+    from spark_eos.storage import Settings
+
+__all__ = [
+    "ConfigFile",
+    "Group",
+    "Json",
+    "Url",
+    "admin",
+    "at_most_one",
+    "commas",
+    "exactly_one",
+    "open_log",
+    "partitions",
+    "store_settings",
+]
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="The log: a folder or a URL.")]
+ConfigFile = Annotated[
+    str | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="File with settings of the object store: NAME=VALUE on each line.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="The group's id.")]
+
+# Clients and Arrow are imported when a command runs: help and completion answer without them.
+
+
+def admin(url: str, config_file: str | None) -> Admin:
+    """The log's admin client, with the settings of ``--command-config``."""
+    from spark_eos.clients.admin import Admin
+
+    return Admin(url, store_settings(config_file))
+
+
+def open_log(url: str, config_file: str | None) -> Log:
+    """The log, with the settings of ``--command-config``."""
+    from spark_eos.log.log import Log
+
+    return Log.open(url, settings=store_settings(config_file))
+
+
+def store_settings(path: str | None, option: str = "--command-config") -> Settings:
+    """The settings in a file, as Kafka's tools take them: ``name=value``; a line that begins with ``#`` is a comment.
+
+    A file, because all users of the machine can see the arguments of a command.
+    """
+    from spark_eos.storage import NO_SETTINGS, Settings
+
+    if path is None:
+        return NO_SETTINGS
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            lines = [line.strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path!r} cannot be read: {error}", param_hint=f"'{option}'") from None
+    found = {}
+    for number, line in enumerate(lines, 1):
+        name, sign, value = line.partition("=")
+        if line and not line.startswith("#"):
+            if not sign:
+                raise typer.BadParameter(
+                    f"line {number} of {path!r} is not NAME=VALUE", param_hint=f"'{option}'"
+                )
+            found[name.strip()] = value.strip()
+    try:
+        return Settings(found)
+    except ConfigError as error:
+        raise typer.BadParameter(f"{path!r}: {error}", param_hint=f"'{option}'") from None
+
+
+def commas(texts: Iterable[str] | None) -> list[str] | None:
+    """``a,b`` and ``c`` as one list: the values of an option that may also be repeated. None if it was not given."""
+    return None if texts is None else [part for text in texts for part in text.split(",") if part]
+
+
+def partitions(texts: Iterable[str] | None) -> list[TopicPartition | str]:
+    """Kafka's ``--topic TOPIC`` or ``--topic TOPIC:0,1``, any number of times."""
+    from spark_eos.protocol.types import TopicPartition
+
+    found: list[TopicPartition | str] = []
+    for text in texts or ():
+        topic, colon, numbers = text.partition(":")
+        try:
+            found += (
+                [TopicPartition(topic, int(number)) for number in numbers.split(",")] if colon else [topic]
+            )
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:0,1", param_hint="'--topic'") from None
+    return found
+
+
+def at_most_one(given: Mapping[str, object]) -> None:
+    """Refuse two of these options together. ``given`` has their values; None, False and [] are those not given."""
+    named = [
+        name for name, value in given.items() if value is not None and value is not False and value != []
+    ]
+    if len(named) > 1:
+        raise typer.BadParameter(
+            f"it cannot be used with {named[0]}; give one of them", param_hint=f"'{named[1]}'"
+        )
+
+
+def exactly_one(given: Mapping[str, object]) -> None:
+    """As `at_most_one`, and refuse none of them, too."""
+    at_most_one(given)
+    if all(value is None or value is False or value == [] for value in given.values()):
+        raise typer.BadParameter(f"give one of {', '.join(given)}")

@@ -1,0 +1,70 @@
+"""How arguments are read, where typer reads them otherwise: several values of an option, missing values, names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from spark_eos.config.nearest import suggestion
+
+__all__ = ["Command", "Commands"]
+
+_SEVERAL = "..."
+"""The metavar of an option that takes several values at once ends with this: ``--alter NAME=VALUE...``."""
+
+_NUMBER = re.compile(r"-[0-9]+|-[0-9]*\.[0-9]+")
+
+
+class Command(TyperCommand):
+    """A command of ``eoslog``.
+
+    ``--alter A=1 B=2`` is ``--alter A=1 --alter B=2`` for options with several values. An option is never the value of
+    the option before it: ``groups delete LOG --group --json`` is refused, and does not delete a group ``--json``.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments into ``ctx.params``."""
+        return super().parse_args(ctx, [*self._separated(ctx, args)])
+
+    def _separated(self, ctx: Any, args: list[str]) -> Iterator[str]:
+        metavars = {
+            name: param.metavar or ""
+            for param in self.params
+            if param.param_type_name == "option" and not getattr(param, "is_flag", False)
+            for name in param.opts
+        }
+        waiting = several = ""
+        for position, argument in enumerate(args):
+            if _is_option(argument):
+                if waiting and not ctx.resilient_parsing:
+                    ctx.fail(f"Option {waiting!r} needs a value: {metavars[waiting] or 'TEXT'}.")
+                if argument == "--":
+                    yield from args[position:]
+                    return
+                waiting = argument if argument in metavars else ""
+                several = waiting if metavars.get(waiting, "").endswith(_SEVERAL) else ""
+            elif waiting:
+                waiting = ""
+            elif several:
+                yield several
+            yield argument
+
+
+def _is_option(argument: str) -> bool:
+    return (
+        len(argument) > 1 and argument[0] == "-" and " " not in argument and not _NUMBER.fullmatch(argument)
+    )
+
+
+class Commands(TyperGroup):
+    """Commands that have a name in common, such as ``eoslog groups``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that ``args`` begins with."""
+        name = args[0]
+        if name not in self.commands and not _is_option(name) and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}; {suggestion(name, self.commands)}")
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,176 @@
+"""``eoslog --help``, wrong usage and completion; and the page that has the same commands and options."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from spark_eos.cli.command import app, main
+from spark_eos.cli.parsing import Command, Commands
+
+ROOT = Path(__file__).parent.parent.parent
+DRAWN = "╭│─\x1b"
+
+
+def commands(command, *names):
+    """All commands, by the words that call them."""
+    if isinstance(command, Commands):
+        yield from (
+            found for name, child in command.commands.items() for found in commands(child, *names, name)
+        )
+    else:
+        yield names, command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def fails(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    return shown.err
+
+
+def test_the_commands():
+    assert [" ".join(names) for names in COMMANDS] == [
+        *("topics", "describe", "dump"),
+        *("transactions list", "transactions describe", "transactions describe-producers"),
+        *("transactions find-hanging", "transactions abort", "transactions force-terminate"),
+        *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
+        *("groups remove-members", "configs", "clock", "expire", "maintain", "vacuum", "delete-records"),
+        *("verify", "copy", "history", "diff"),
+    ]
+    assert all(isinstance(command, Command) for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize("names", [(), ("groups",), ("transactions",), *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_is_plain_text_on_a_pipe(names, option, capsys):
+    assert main([*names, option]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"Usage: {' '.join(('eoslog', *names))} ")
+    assert not {*DRAWN} & {*shown.out}
+    assert shown.err == ""
+    if names in COMMANDS:
+        assert "--command-config FILE" in shown.out
+        assert "--json" in shown.out
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_every_argument_and_option_has_a_help_text(names):
+    for param in COMMANDS[names].params:
+        assert param.help[0].isupper() or param.help.startswith("Kafka"), param.name
+        assert param.help.endswith((".", "}")), param.name
+
+
+@pytest.mark.parametrize("names", [*COMMANDS], ids=" ".join)
+def test_a_command_without_its_log(names, capsys):
+    error = fails(capsys, *names)
+    assert "Missing" in error
+    assert f"Try 'eoslog {' '.join(names)} --help' for help." in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "Missing command"),
+        (("groups",), "Missing command"),
+        (("topcs", "LOG"), "did you mean topics"),
+        (("nonsense",), "known are topics, describe, dump, transactions, groups"),
+        (("groups", "lst"), "did you mean list"),
+        (("topics", "LOG", "--jsn"), "--json"),
+        (("topics", "LOG", "MORE"), "MORE"),
+        (("dump", "LOG", "--from", "x"), "'--from'"),
+        (("dump", "LOG", "--from"), "'--from'"),
+        (("groups", "delete", "LOG"), "'--group'"),
+        (("groups", "delete", "LOG", "--group", "--json"), "'--group' needs a value: GROUP"),
+        (("groups", "describe", "LOG", "--group", "g", "--members", "--state"), "'--state': it cannot be used with"),
+        (("groups", "reset-offsets", "LOG", "--group", "g", "--to-latest"), "give one of --topic, --all-topics"),
+        (("groups", "reset-offsets", "LOG", "--group", "g", "--all-topics"), "give one of --to-earliest, "),
+        (("transactions", "list", "LOG", "--producer-id", "1,one"), "'--producer-id': '1,one' is not N"),
+        (("maintain", "LOG", "--watch", "soon"), "'--watch': soon is not a number of seconds"),
+        (("configs", "LOG", "--alter", "a"), "'--alter': 'a' is not NAME=VALUE"),
+        (("configs", "LOG", "--alter=a=1", "b=2"), "b=2"),
+        (("history", "LOG", "--since", "soon"), "'--since': 'soon' is neither an entry nor a time"),
+        (("copy", "LOG", "TO", "--destination-config", "/none"), "'--destination-config': '/none' cannot be read"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_names_what_is_wrong(arguments, words, capsys):
+    error = fails(capsys, *arguments)
+    assert words in " ".join(error.split())
+    assert not {*DRAWN} & {*error}
+
+
+def completed(line):
+    """What bash is offered for a line, whose last word is not finished."""
+    words = line.split(" ")
+    environment = {
+        **os.environ,
+        "_EOSLOG_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    command = [sys.executable, "-m", "spark_eos"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_completion():
+    assert completed("eoslog to") == ["topics"]
+    assert completed("eoslog groups re") == ["reset-offsets", "remove-members"]
+    assert completed("eoslog dump LOG --f") == ["--from"]
+    assert completed("eoslog maintain LOG --only vacuum,re") == ["vacuum,retire", "vacuum,retention"]
+
+
+def test_the_script_of_completion(tmp_path):
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
+    }
+    for option in ("--show-completion", "--install-completion"):
+        done = subprocess.run(
+            [sys.executable, "-m", "spark_eos", option, "bash"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "completion" in done.stdout
+    assert "_EOSLOG_COMPLETE=complete_bash" in (tmp_path / ".bash_completions/eoslog.sh").read_text()
+
+
+HEAVY = {"pyarrow", "numpy", "fastavro", "pandas", "obstore", "immutables", "rich"}
+
+
+def loaded(code):
+    code = f"import sys\n{code}\nprint(*sorted({HEAVY} & set(sys.modules)), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stderr.split()
+
+
+def test_help_and_completion_load_no_library():
+    assert loaded("from spark_eos.cli import main; main(['groups', 'reset-offsets', '--help'])") == []
+
+
+def test_clients_load_nothing_of_the_command():
+    code = "import spark_eos; spark_eos.Producer; spark_eos.Consumer; spark_eos.Admin; spark_eos.start_query"
+    code += "\nassert not {'typer', 'rich', 'spark_eos.cli'} & set(sys.modules)"
+    assert "rich" not in loaded(code)
+
+
+def test_the_page_has_the_commands_and_options():
+    spec = importlib.util.spec_from_file_location("cli_page", ROOT / "scripts" / "cli_page.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    text = script.PAGE.read_text(encoding="utf-8")
+    assert text == script.page(text), "run: python scripts/cli_page.py"
+    assert text.count("\n### eoslog ") == len(COMMANDS)

@@ -1,0 +1,165 @@
+"""``eoslog`` on a terminal, and the same on a pipe: only a terminal gets drawn tables, help, errors and progress."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from spark_eos import Admin, Producer
+from spark_eos.cli import output
+from spark_eos.cli.progress import Progress
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def url(log_url):
+    Admin(log_url).create_topic("orders", 2)
+    with Producer(log_url, {"transactional.id": "billing"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"x", partition=0)
+        producer.commit_transaction()
+    return log_url
+
+
+def on_terminal(*arguments, columns=120, code=0, out_is_terminal=True):
+    """What the command writes to a terminal of that many columns; and to a pipe, if that is its standard output."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spark_eos", *arguments],
+        stdin=side,
+        stdout=side if out_is_terminal else subprocess.PIPE,
+        stderr=side,
+        env={**kept, "TERM": "xterm-256color"},
+    )
+    os.close(side)
+    shown = b""
+    while True:
+        try:
+            part = os.read(main, 65_536)
+        except OSError:  # The other side has ended.
+            break
+        if not part:
+            break
+        shown += part
+    os.close(main)
+    piped, _ = process.communicate()
+    assert process.returncode == code
+    return shown.decode().replace("\r\n", "\n"), (piped or b"").decode()
+
+
+def on_pipe(*arguments, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_eos", *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert "\x1b" not in done.stdout + done.stderr
+    return done
+
+
+def test_a_table(url):
+    shown, _ = on_terminal("topics", url)
+    assert "\x1b[1m" in shown, "the header is bold"
+    assert _CONTROL.sub("", shown).splitlines() == [
+        "╭────────┬────────────┬─────────╮",
+        "│ TOPIC  │ PARTITIONS │ OFFSETS │",
+        "├────────┼────────────┼─────────┤",
+        "│ orders │          2 │       2 │",
+        "╰────────┴────────────┴─────────╯",
+    ]
+    assert on_pipe("topics", url).stdout == "TOPIC   PARTITIONS  OFFSETS\norders  2           2\n"
+
+
+def test_a_table_that_is_too_wide_becomes_a_list_for_each_row(url):
+    shown, _ = on_terminal("transactions", "describe", url, "--transactional-id", "billing", columns=80)
+    lines = _CONTROL.sub("", shown).splitlines()
+    assert re.fullmatch(r"│ TransactionState +│ CompleteCommit +│", lines[5])
+    assert all(len(line) <= 80 for line in lines)
+    assert "TransactionalId" in _CONTROL.sub(
+        "", on_terminal("transactions", "find-hanging", url, columns=60)[0]
+    )
+
+
+def test_text_is_the_same_on_a_terminal_and_json_too(url):
+    for arguments in (("dump", url), ("topics", url, "--json"), ("groups", "list", url, "--json")):
+        assert on_terminal(*arguments)[0] == on_pipe(*arguments).stdout
+    assert re.fullmatch(
+        r'\{"topic": "orders", "topic_id": "[0-9a-f-]{36}", "partitions": 2\}\n',
+        on_pipe("topics", url, "--json").stdout,
+    )
+
+
+def test_help_and_wrong_usage(url):
+    assert "╭─ Commands ─" in _CONTROL.sub("", on_terminal("--help")[0])
+    wrong = _CONTROL.sub("", on_terminal("topics", url, "--jsn", code=2)[0])
+    assert "╭─ Error ─" in wrong
+    assert "--json" in wrong
+    assert on_pipe("topics", url, "--jsn", code=2).stderr.startswith("Usage: eoslog topics [OPTIONS] ")
+
+
+def test_an_error_is_one_line_everywhere(url):
+    shown, _ = on_terminal("describe", url, "ordrs", code=1)
+    assert shown.startswith("eoslog: ")
+    assert shown == on_pipe("describe", url, "ordrs", code=1).stderr
+
+
+def test_what_is_written_to_a_file_is_plain_while_progress_is_on_the_terminal(url):
+    shown, piped = on_terminal("verify", url, out_is_terminal=False)
+    assert piped == on_pipe("verify", url).stdout
+    assert "entries: 5 read" not in shown
+
+
+class Out(io.StringIO):
+    def __init__(self, *, tty):
+        super().__init__()
+        self.tty = tty
+
+    def isatty(self):
+        return self.tty
+
+
+def test_progress_on_a_terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    now, out = [0.0], Out(tty=True)
+    with Progress(out, lambda: now[0]) as progress:
+        progress.show("too early")
+        assert out.getvalue() == ""
+        now[0] += 1
+        progress.count("entries", 3, 99)
+        progress.clear()
+        assert "entries: 3 of 99" in out.getvalue()
+        now[0] += 1
+        progress.show("waiting [for] readers")
+    assert "waiting [for] readers" in out.getvalue()
+    assert out.getvalue().endswith("\x1b[2K"), "nothing is left standing"
+    assert out.getvalue().count("\x1b[?25l") == out.getvalue().count("\x1b[?25h") == 2, "the cursor is back"
+
+
+def test_progress_elsewhere():
+    now, out = [0.0], Out(tty=False)
+    with Progress(out, lambda: now[0]) as progress:
+        for number in range(100):
+            now[0] += 0.15
+            progress.count("entries", number, 99)
+        now[0] += 10
+        progress.count("data files", 99, 99)
+        now[0] += 10
+        progress.show("waiting for readers")
+    assert out.getvalue() == "entries: 66 of 99\ndata files: 99\nwaiting for readers\n", "every ten seconds"
+
+
+def test_cells_without_a_value(capsys):
+    output.print_table(("A", "B"), [(None, 1), ("", "long")])
+    assert capsys.readouterr().out == "A  B\n-  1\n-  long\n"
