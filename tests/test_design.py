@@ -24,6 +24,16 @@ def line_of(rule, name):
     return line
 
 
+def defines(module, name):
+    text = module.read_text(encoding="utf-8")
+    return re.search(rf"^ *(?:def|class) {name}\b|^{name}\b.* = ", text, re.MULTILINE)
+
+
+def places_of(name):
+    modules = sorted((ROOT / "spark_eos").rglob("*.py"))
+    return [str(module.relative_to(ROOT)) for module in modules if defines(module, name)]
+
+
 def test_the_notes_have_rules():
     assert len(RULES) > 40
     assert len(NOTES) == 7
@@ -39,10 +49,13 @@ def test_where_it_lives(rule):
     places = PLACE.findall(line_of(rule, "Where"))
     assert places
     for path, names in places:
-        text = (ROOT / "spark_eos" / path).read_text(encoding="utf-8")
+        module = ROOT / "spark_eos" / path
+        assert names or module.exists(), f"there is no spark_eos/{path}: the design note needs the new one"
         for name in re.findall(r"\w+", names):
-            found = re.search(rf"^ *(?:def|class) {name}\b|^{name}\b.* = ", text, re.MULTILINE)
-            assert found, f"spark_eos/{path} has no {name}: correct the design note"
+            found = module.exists() and defines(module, name)
+            assert found, (
+                f"spark_eos/{path} has no {name}: the design note needs its new place, {places_of(name)}"
+            )
 
 
 @pytest.mark.parametrize("rule", RULES)
