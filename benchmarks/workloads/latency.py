@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 TITLE = "End to end"
 
 TEXT = """
-A record is produced, a stream at a zero trigger copies it to another topic, a consumer who polls sees it there; then,
-after a pause that is different each time, the next. From before `send` until after `poll`, in milliseconds, and in
-micro-batches: by the median `triggerExecution` of those that copied something. eoslog's stream is exactly-once; Kafka's
-is at-least-once.
+A record is produced, a stream at a zero trigger copies it to another topic, and a polling consumer sees it there;
+then, after a pause that is different each time, the next. From before `send` until after `poll`, in milliseconds, and
+in micro-batches: by the median `triggerExecution` of those that copied something. eoslog's stream is exactly-once;
+Kafka's is at-least-once.
 """
 
 Pipe = tuple[Callable[[bytes], None], Callable[[], list[bytes]], Any]

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 TITLE = "Batch sink"
 
 TEXT = """
-Rows that Spark holds in memory, in two tasks, are written by one `df.write…save()`; making them costs no contender
-anything. *no-op* is a data source in Python whose Arrow writer forgets what it is given: no sink in Python can be
-faster. *Arrow files* writes what each task is given into an Arrow file of its own, the same way to the disk as eoslog,
-and does nothing else: no partitions, no checksums, no commit. Values are random hexadecimal digits, all equally long,
-of which eoslog makes use where it sorts them by partition (benchmarks/journal/speed.md); keys are 100,000
-different ones of 5 to 9
-bytes. Nobody compresses but Delta and Parquet, who do by default. eoslog waits for `fsync` and is exactly-once; Kafka's
-sink is at-least-once, and neither its broker nor Delta nor Parquet calls `fsync`.
+Rows that Spark holds in memory, in two tasks, are written by one `df.write…save()`; no measurement includes the time
+to make them. *no-op* is a data source in Python whose Arrow writer drops its rows: no sink in Python can be faster.
+*Arrow files* writes the rows of each task into an Arrow file of its own, to the disk in the same way as eoslog, and
+does nothing else: no partitions, no checksums, no commit. Values are random hexadecimal digits of equal length, which
+eoslog uses where it sorts them by partition (benchmarks/journal/speed.md); keys are 100,000 different ones of 5 to 9
+bytes. Only Delta and Parquet compress, by default. eoslog waits for `fsync` and is exactly-once; Kafka's sink is
+at-least-once, and neither its broker nor Delta nor Parquet calls `fsync`.
 """
 
 

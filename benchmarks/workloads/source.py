@@ -19,18 +19,18 @@ TITLE = "Batch source"
 
 TEXT = """
 The same rows, keyed, are read back into Spark's own `noop` sink, key and value of them. *bare* is a data source in
-Python that hands on the record batches of eoslog's own files by memory map, unchecked and in no order: no reader of
+Python that returns the record batches of eoslog's own files by memory map, unchecked and in no order: no reader of
 these files in Python can be faster. *bare, all columns* adds the columns that eoslog's and Kafka's rows have and the
-files do not (topic, partition, offset, timestamp, timestampType). Spark gives Python sources no way to know which
-columns a query wants, so *eoslog* makes them all too; *eoslog, two columns* is told by
-`.schema("key binary, value binary")`, as *Delta* and *Parquet* are by the query. Like is compared with like. eoslog
-checks the CRC of every batch, and reads files instead of mapping them; *read, not mapped* is bare without the map.
+files do not (topic, partition, offset, timestamp, timestampType). Spark does not pass the columns that a query needs
+to Python sources, so *eoslog* makes all of them too; *eoslog, two columns* gets them from `.schema("key binary, value
+binary")`, *Delta* and *Parquet* from the query. Only like is compared with like. eoslog checks the CRC of every
+batch, and reads files instead of mapping them; *read, not mapped* is bare without the map.
 """
 
 _TARGETS = {"bare": 0.9, "bare, all columns": 0.9, "Kafka": 3.0, "Delta": 2.0}
 
 _NARROW = "eoslog, two columns"
-"""Ours, told which columns the query wants."""
+"""Ours, with the columns that the query needs."""
 
 _ALL_COLUMNS = ("bare, all columns", "read, not mapped, all columns", "Kafka")
 """Whose rows have all columns, whatever the query wants."""

@@ -17,16 +17,16 @@ from spark_eos.log.log import Log
 TITLE = "Many writers"
 
 TEXT = """
-1, 4 and 16 processes, each with a transactional producer of its own, commit transactions of one record to one partition
-as fast as they can: commits per second of all together, and how long one takes. Once in a folder, once in a folder
-where each write takes 5 ms longer, as on a disk that is attached by the network, and once on a store whose every
-request takes 100 ms longer, as far away stores do.
+1, 4 and 16 processes, each with a transactional producer of its own, commit transactions of one record to one
+partition as fast as they can: commits per second of all together, and how long one takes. Once in a folder, once in a
+folder where each write takes 5 ms longer, as on a disk that is attached by the network, and once on a store where
+each request takes 100 ms longer, as on a distant store.
 
 Processes that write at the same time share entries (docs/design/0006-group-commit.md). In a folder on a quick disk
-the 16 are bound by the processors where there are two: one process alone keeps three quarters of a core busy, so that
-two cores could give 2.6 times its commits at the most, if nobody had to know what the others write; but each applies
-all entries. Where a write takes longer they commit many times as much. Before entries were shared the 16 committed
-0.16 times as much as one.
+the 16 are limited by the two processors: one process alone keeps three quarters of a core busy, so two cores could
+give at most 2.6 times its commits, if no process had to know what the others write; but each applies all entries.
+Where a write takes longer they commit many times as much. Before entries were shared the 16 committed 0.16 times as
+much as one.
 """
 
 COUNTS = (1, 4, 16)

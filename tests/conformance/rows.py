@@ -76,7 +76,7 @@ _KAFKA = Table(
                 "testCommitTransactionTimeout": "The same, for `commit_transaction`. If the rows themselves cannot be "
                 "staged, the error asks for an abort.",
                 "testAbortTransactionTimeout": "The same, for `abort_transaction`. Here an abort of a transaction "
-                "that nobody else has seen needs no storage, so an open one is aborted.",
+                "that no other process has seen needs no storage, so an open one is aborted.",
                 "testFencingOnSend": "A fenced producer's records are refused. Here `send` only gathers: the "
                 "refusal comes with `flush` or commit, and nothing was stored.",
                 "testFencingOnAddPartitions": "The same for a producer that had no transaction open when it was "
@@ -94,8 +94,8 @@ _KAFKA = Table(
                 "testBumpTransactionalEpochWithTV2Enabled": "The same, and what the failed transaction sent late "
                 "can never reach the next one. Kafka raises the epoch with every transaction; here the transaction "
                 "number rises, and the epoch only with a new producer.",
-                "testFailureToFenceEpoch": "An `init_transactions` that fails for want of storage fences nobody "
-                "by halves: the next producer takes the id over, its epoch higher.",
+                "testFailureToFenceEpoch": "An `init_transactions` that fails because the storage is away fences "
+                "completely or not at all: the next producer takes the id over, at a higher epoch.",
                 "testEmptyAbortAfterCommit": "An empty transaction aborted after a commit does not fence its own "
                 "producer. Here it leaves no trace at all.",
             },
@@ -115,7 +115,7 @@ _KAFKA = Table(
             "TransactionsExpirationTest.",
             {
                 "testBumpTransactionalEpochAfterInvalidProducerIdMapping": "The transactional id has expired: the "
-                "producer is told so (`InvalidPidMappingError`), and a new one takes the id and commits.",
+                "producer gets `InvalidPidMappingError`, and a new one takes the id and commits.",
                 "testTransactionAfterProducerIdExpires": "What is known of a producer in its partitions has "
                 "expired, its id not: the next producer gets the same producer id at the next epoch.",
             },
@@ -268,9 +268,11 @@ _RULES = Table(
             "The commit loop",
             "commit/",
             {
-                "one-winner": "A slot has one winner; who loses is judged anew by what the winner wrote.",
+                "one-winner": "A slot has one winner. The rules judge the other request again, in the state "
+                "after the winner.",
                 "newest-state": "No refusal, and no “nothing to do”, rests on an old state or an unwritten entry.",
-                "three-outcomes": "Nobody who may be in is told no: an outcome in doubt is an error of its own.",
+                "three-outcomes": "A request that may be in the log never gets the answer no: an unknown outcome "
+                "is an error of its own.",
                 "same-slot": "A slot in doubt is filled before anything else is decided.",
                 "own-request": "A call that is repeated finds its own entry.",
                 "all-or-nothing": "A request that breaks a rule changes nothing, and harms no request beside it.",
@@ -340,7 +342,7 @@ _RULES = Table(
                 "offsets": "Offsets are forgotten `offsets.retention.minutes` after the last commit and the last "
                 "member.",
                 "queries": "What a Spark query stands on never expires.",
-                "settings": "These times are settings of the log, the same for everybody.",
+                "settings": "These times are settings of the log, the same for all clients.",
             },
         ),
         _section(
@@ -349,7 +351,7 @@ _RULES = Table(
             {
                 "membership": "Only a member, in the generation it has synced to, commits for its group.",
                 "transaction": "The same inside of a transaction (KIP-447).",
-                "held": "Nobody commits for, or reads, what another member still holds.",
+                "held": "No member commits for, or reads, a partition that another member still holds.",
                 "hand-over": "A partition passes on when its reader has let go, left, or been silent for its session "
                 "timeout.",
                 "static": "A static member's successor takes over its place without a rebalance (KIP-345).",
