@@ -1,7 +1,7 @@
 """The shape of an Arrow schema message, read without Arrow: its columns, their depth, the number of fields.
 
 The rules judge schemas by this. What they come to must be the same for every reader of an entry, so it must not depend
-on the version of a library. Any bytes whatever are either a shape or a `ValueError`, in time that grows with their
+on the version of a library. Any bytes are either a shape or a `ValueError`, in time that grows with their
 number. The message is a flatbuffer (github.com/apache/arrow: format/Message.fbs and Schema.fbs).
 """
 

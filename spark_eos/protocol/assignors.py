@@ -1,4 +1,4 @@
-"""Which member reads what: the partition assignments that Kafka's consumers know. Pure functions of their arguments.
+"""Assignors: which member of a group reads which partitions, as Kafka's consumers do it. Pure functions.
 
 Each of them gives every partition of a subscribed topic that exists to exactly one of the topic's
 subscribers. They depend on nothing else, not even on the order of the mappings, so that every process
@@ -69,7 +69,7 @@ def assign_sticky(subscribers: Mapping[str, Subscriber], partitions: Mapping[str
 
     With equal subscriptions the numbers of partitions differ by one at most, and a member that had no more
     than its share keeps all it had. With others, no single partition could move to make the numbers more
-    even. What several members claim to have had counts for none of them.
+    even. A partition that several members claim to have had counts for none of them.
     """
     by_topic = _by_topic(subscribers, partitions)
     owned = _valid(subscribers, partitions)
@@ -82,7 +82,7 @@ def assign_sticky(subscribers: Mapping[str, Subscriber], partitions: Mapping[str
     taken: set[tuple[str, int]] = set().union(*held.values())
     heap: list[tuple[int, int, str]] = []
     last: list[str] | None = None
-    # Topics that few can read come first: the others have a choice left then.
+    # Topics with few subscribers come first: then the others still have a choice.
     for topic in sorted(by_topic, key=lambda topic: (len(by_topic[topic]), topic)):
         if by_topic[topic] is not last:
             last = by_topic[topic]
@@ -110,7 +110,7 @@ ASSIGNORS: dict[str, Assignor] = {
 """By the names that Kafka's members exchange."""
 
 EAGER: frozenset[str] = frozenset({"range", "roundrobin"})
-"""Those under which a member gives up all it has before it gets anything new (KIP-429)."""
+"""Those with which a member gives up all its partitions before it gets new ones (KIP-429)."""
 
 
 def _in_order(subscribers: Mapping[str, Subscriber]) -> list[str]:

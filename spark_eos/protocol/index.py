@@ -1,9 +1,10 @@
-"""What a partition holds: its batches in offset order, the older ones sealed into pieces that need no memory.
+"""The index of a partition: its batches by offset. The older ones are in index pages, which need no memory.
 
 The newest rows are the *tail*, an append-only sequence that states share. From time to time the oldest of
-them are sealed into a *piece* (`spark_eos.protocol.rules.sealing`): the state keeps where it begins and ends,
-how much is in it and its checksum, and its content can be dropped once it is stored, to be read again when
-a plan needs it. Many pieces are sealed into one of the next level, so a state holds O(log history) of them.
+them are sealed into an *index page* (`spark_eos.protocol.rules.sealing`), which older names in the code call a piece.
+The state keeps where a page begins and ends, how much is in it, and its checksum. The content can be dropped once it is
+stored; it is read again when a plan needs it. Many pages are sealed into one page of the next level, so a state holds
+O(log history) of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["Index", "IndexPage", "IndexRow", "Kind", "Load", "Measures", "PageCo
 
 
 class Measures(NamedTuple):
-    """What only the encoded content of a piece tells."""
+    """What is only known from the encoded content of a page."""
 
     bytes: int
     """Of the batches in the data files."""
@@ -29,13 +30,13 @@ class Measures(NamedTuple):
 
 
 class IndexPage:
-    """A sealed stretch of a partition's index: all rows of its offsets, or (level 1 and up) pieces of them.
+    """A sealed part of a partition's index: all rows of its offsets, or (from level 1 on) the pages of them.
 
-    Immutable but for ``content``, which is a cache: None once it was dropped. Two pieces are equal if they
+    Immutable but for ``content``, which is a cache: None after it was dropped. Two pages are equal if they
     say the same of their content, checksum included.
 
-    What takes long to find out, the rows themselves and their `Measures`, is found out when it is asked for first: a
-    commit that seals a million rows does not wait for that. Threads may ask at once; each finds the same.
+    The rows and their `Measures` take long to compute, so they are computed at their first use: a commit that seals a
+    million rows does not wait for that. Several threads may compute them at once; each gets the same result.
     """
 
     __slots__ = (
@@ -59,7 +60,7 @@ class IndexPage:
         measures: Measures | _Measure,
         content: PageContent | Callable[[], PageContent] | None = None,
     ) -> None:
-        """``measures`` may be what finds them, given the content, and ``content`` what makes it."""
+        """``measures`` may be a function that computes them from the content, and ``content`` one that makes it."""
         #: Topic id and number of the partition.
         self.partition = partition
         self.level = level
@@ -73,7 +74,7 @@ class IndexPage:
 
     @property
     def content(self) -> PageContent | None:
-        """Its rows or pieces; None once they were dropped."""
+        """Its rows or pages; None after they were dropped."""
         content = self._content
         return content() if callable(content) else content
 
@@ -83,16 +84,16 @@ class IndexPage:
         return self._content is not None
 
     def forget(self) -> PageContent | None:
-        """Drop the content, which is in the store; what was dropped, as far as it is in memory as it is."""
+        """Drop the content, which is in the store. Returns what was in memory of it."""
         self.measures  # noqa: B018  (what is dropped cannot be measured any more)
         content, self._content = self._content, None
         return None if callable(content) else content
 
     @property
     def measures(self) -> Measures:
-        """What its encoded content tells."""
+        """What is known from its encoded content."""
         measure, content = self._measure, self._content
-        if self._measures is None:  # Else another thread may have found them, and dropped the content.
+        if self._measures is None:  # Else another thread has computed them and dropped the content.
             assert measure is not None
             assert content is not None
             self._measures = measure(content() if callable(content) else content)
@@ -115,7 +116,7 @@ class IndexPage:
 
     @property
     def identity(self) -> tuple[tuple[str, int], int, int, int, int, int, int, int]:
-        """All that it says of itself and its content."""
+        """All that the state keeps of it."""
         return (self.partition, self.level, self.base_offset, self.next_offset, self.rows, *self.measures)
 
     def __eq__(self, other: object) -> bool:
@@ -133,11 +134,11 @@ PageContent: TypeAlias = "tuple[IndexRow, ...] | tuple[IndexPage, ...]"
 _Measure: TypeAlias = "Callable[[PageContent], Measures]"
 
 Load: TypeAlias = "Callable[[IndexPage], PageContent]"
-"""Gives the content of a piece, from wherever it is."""
+"""Returns the content of a page, from memory or from the store."""
 
 
 def in_memory(piece: IndexPage) -> PageContent:
-    """The content of a piece that still has it: for states of which nothing was dropped."""
+    """The content of a page that still has it: for states of which nothing was dropped."""
     content = piece.content
     if content is None:
         raise IllegalStateError(
@@ -147,19 +148,19 @@ def in_memory(piece: IndexPage) -> PageContent:
 
 
 class Index(NamedTuple):
-    """All batches of a partition by rising offset: ``pieces``, whose levels never rise, and then the ``tail``."""
+    """All batches of a partition by rising offset: pages (``pieces``), whose levels never rise, then the ``tail``."""
 
     pieces: tuple[IndexPage, ...] = ()
     tail: Rows = Rows()
 
     def append(self, row: IndexRow) -> Index:
-        """This index and ``row`` behind it."""
+        """This index with ``row`` at its end."""
         return Index(self.pieces, self.tail.append(row))
 
     def scan(
         self, offset: int, load: Load = in_memory, *, newer_than_ms: int | None = None
     ) -> Iterator[IndexRow]:
-        """The rows that hold ``offset`` or later ones, in order; pieces are loaded as they are reached.
+        """The rows that hold ``offset`` or later ones, in order. A page is loaded when the scan reaches it.
 
         ``newer_than_ms`` leaves out what has only older records, without loading it.
         """
@@ -170,17 +171,17 @@ class Index(NamedTuple):
                 yield row
 
     def find(self, offset: int, load: Load = in_memory) -> IndexRow | None:
-        """The row that holds ``offset``, or else the next one; None behind the last one."""
+        """The row that holds ``offset``, or else the next one; None after the last one."""
         return next(self.scan(offset, load), None)
 
     def since(self, offset: int) -> Index:
-        """Without the pieces and rows that lie wholly before ``offset``."""
+        """Without the pages and rows that lie wholly before ``offset``."""
         pieces = tuple(piece for piece in self.pieces if piece.next_offset > offset)
         return Index(pieces, self.tail.since(offset))
 
     @property
     def start(self) -> int | None:
-        """The first offset that is in it; None if there is none."""
+        """The first offset of the index; None if it is empty."""
         if self.pieces:
             return self.pieces[0].base_offset
         return self.tail.start

@@ -33,7 +33,7 @@ class IndexRow(NamedTuple):
     """One batch of a partition: offsets ``base_offset`` to ``base_offset + count - 1``.
 
     ``file`` and ``batch`` are None for control batches, which have one offset and no rows. A batch of a file
-    that was written anew may have fewer rows than offsets; the file says then which each row has.
+    that was rewritten may have fewer rows than offsets; then the file says which offset each row has.
     """
 
     base_offset: int
@@ -46,19 +46,19 @@ class IndexRow(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the last one of this batch."""
+        """The offset after the last one of this batch."""
         return self.base_offset + self.count
 
 
 class Rows(Sequence[IndexRow]):
     """Index rows by rising offset.
 
-    Immutable to its holders: `append` gives new ones that share the rows with the old one. The newest
-    holder appends in place, an older one copies first, so following a log costs O(1) a batch and a state
-    that lost its race for a slot is never seen by others.
+    Immutable for its holders: `append` returns new ones, which share rows with the old one. The newest
+    holder appends in place, an older one copies first. So following a log costs O(1) for each batch, and a state
+    whose entry did not get its slot is seen by no other holder.
 
     The newest rows are *open*, objects in a list; each time there are `BLOCK_ROWS` of them they become a block of
-    bytes (`spark_eos.protocol.encoding.packing`), from which they are read again when they are asked for.
+    bytes (`spark_eos.protocol.encoding.packing`), from which they are read again when they are needed.
     """
 
     __slots__ = ("_closed", "_heads", "_last", "_length", "_open", "_packed")
@@ -71,12 +71,12 @@ class Rows(Sequence[IndexRow]):
         self._heads = tuple(heads for _, heads in blocks)
         self._open = rows[self._closed :]
         self._last: tuple[bytes, Heads] | None = None
-        """The open rows, as long as they were not looked at since they were read from a snapshot."""
+        """The open rows as a snapshot has them, until they are needed for the first time."""
         self._length = len(rows)
 
     @classmethod
     def packed(cls, data: bytes, heads: tuple[Heads, ...], opened: int) -> Rows:
-        """The rows of which another `pack` gave this; they are looked at when they are asked for."""
+        """The rows from the result of `pack`. They are decoded when they are needed."""
         found = [*blocks(data)]
         if len(found) != len(heads) or any(
             one.rows != len(of.rows) for one, of in zip(found, heads, strict=True)
@@ -96,7 +96,7 @@ class Rows(Sequence[IndexRow]):
         return self._packed + data, (*self._heads, heads), opened
 
     def append(self, row: IndexRow) -> Rows:
-        """These rows and ``row`` behind them."""
+        """These rows and ``row`` after them."""
         rows, opened = self._opened(), self._length - self._closed
         if opened + 1 == BLOCK_ROWS:
             data, heads = pack([*rows[:opened], row])
@@ -105,13 +105,13 @@ class Rows(Sequence[IndexRow]):
         if len(rows) != opened or not opened:  # No rows at all: they are shared by all empty partitions.
             rows = rows[:opened]
         rows.append(row)
-        # Two threads may have appended to one list at once: the one without the place takes a copy.
+        # Two threads may have appended to one list at once: the one that came second takes a copy.
         if rows[opened] is not row:
             rows = [*rows[:opened], row]
         return _rows(self._packed, self._heads, self._closed, rows, None, self._length + 1)
 
     def _opened(self) -> list[IndexRow]:
-        """The list of the open rows; behind them there may be others' rows."""
+        """The list of the open rows; after them it may have rows of newer holders."""
         last = self._last
         if last is not None:
             data, heads = last
@@ -122,7 +122,7 @@ class Rows(Sequence[IndexRow]):
         return self._open
 
     def find(self, offset: int) -> int:
-        """The number of the first row whose ``next_offset`` lies behind ``offset``."""
+        """The number of the first row whose ``next_offset`` is greater than ``offset``."""
         opened = self._length - self._closed
         if opened and (rows := self._opened())[0].base_offset <= offset:
             return self._closed + _find(rows, offset, opened)
@@ -140,9 +140,9 @@ class Rows(Sequence[IndexRow]):
 
     def since(self, offset: int) -> Rows:
         """The rows that hold ``offset`` or later ones."""
-        return self.behind(self.find(offset))
+        return self.without_first(self.find(offset))
 
-    def behind(self, count: int) -> Rows:
+    def without_first(self, count: int) -> Rows:
         """Without the first ``count`` rows. Whole blocks stay as they are."""
         if count <= 0:
             return self
@@ -159,7 +159,9 @@ class Rows(Sequence[IndexRow]):
         if number < count:
             first, head = pack(unpack(self._packed, block, heads[0], _row)[count - number :])
             data, heads = first + self._packed[block.end :], (head, *heads[1:])
-        last = self._last  # Before the list, which is filled before this is taken away.
+        last = (
+            self._last
+        )  # Read before the list: another thread fills the list first, and removes this afterwards.
         return _rows(data, heads, self._closed - count, self._open, last, self._length - count)
 
     @property

@@ -1,7 +1,7 @@
-"""What must hold in every state, and between a state and a later one, whatever was asked of the log.
+"""Invariants: what must hold in every state, and between a state and a later one, whatever requests were made.
 
-Only between a state and what *one* request makes of it can it be seen that something went which had first to
-end: the next request of the same entry may already forget a producer whose transaction this one commits.
+Some hold only between a state and the state after *one* request, such as: a producer with an open transaction is not
+forgotten. The next request of the same entry may already forget a producer whose transaction this one commits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "che
 
 
 class InvariantError(AssertionError):
-    """The rules themselves are wrong: no request may ever lead here."""
+    """The rules themselves are wrong: no request may lead to this state."""
 
 
 def apply_checked(state: State, entry: Entry) -> tuple[State, tuple[Outcome, ...]]:
-    """What `spark_eos.protocol.rules.apply_entry` comes to, with `check_step` at each request.
+    """The result of `spark_eos.protocol.rules.apply.apply_entry`, with `check_step` at each request.
 
     Raises `InvariantError`, and what `apply_entry` raises. O(requests times size of the state).
     """
@@ -38,9 +38,9 @@ def apply_checked(state: State, entry: Entry) -> tuple[State, tuple[Outcome, ...
 
 
 def check_step(before: State, after: State, actions: int = 1) -> None:
-    """Raise `InvariantError` if ``after`` is impossible, or no single request can make it of ``before``.
+    """Raise `InvariantError` if ``after`` is impossible, or if no single request leads from ``before`` to it.
 
-    ``actions`` are those of the request: a group whose members have left by one may be forgotten by the next.
+    ``actions`` is the number of the request's actions: a group whose members leave by one may be forgotten by the next.
 
     O(size of both states, with their indexes): for tests, simulations and verification.
     """
@@ -76,7 +76,7 @@ def _elsewhere(state: State, query: Query) -> Query | None:
 
 
 def check_later(before: State, after: State) -> None:
-    """Raise `InvariantError` if ``after`` is impossible, or cannot come any number of entries after ``before``."""
+    """Raise `InvariantError` if ``after`` is impossible, or if no number of entries leads from ``before`` to it."""
     check_state(after)
     for name in ("seq", "time_resets", "next_producer_id", "staging_floor"):
         _ensure(getattr(before, name) <= getattr(after, name), f"{name} went back")
@@ -193,7 +193,7 @@ def _check_partition(key: PartitionKey, partition: Partition) -> None:
 
 
 def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
-    # What is stable may be written anew (`ReplaceSegments`), and is sealed then; nothing else may change.
+    # Stable rows may be rewritten (`ReplaceSegments`), and are sealed then; nothing else may change.
     kept = [_shown(old, row) for row in old.index.tail if row.next_offset > new.start]
     held = _held(new)
     found = {row.base_offset: _shown(new, row) for row in held}
@@ -201,7 +201,7 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
     files = {row.file for row in old.index.tail}
     anew = [row for row in held if row.file not in files or row.kind is Kind.HOLE]
     for row in kept:
-        # An open transaction may be aborted; what was aborted, or committed, stays so.
+        # An open transaction may be aborted; an aborted or committed one stays so.
         later = found.get(row.base_offset)
         aborted = row._replace(kind=Kind.ABORTED) if row.producer.producer_id in old.open else row
         if later not in (row, aborted):
@@ -213,7 +213,7 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
 
 
 def _held(partition: Partition) -> list[IndexRow]:
-    """All rows that are in memory: pieces may have dropped theirs."""
+    """All rows that are in memory: pages may have dropped theirs."""
     rows: list[IndexRow] = []
     pieces = [*partition.index.pieces]
     while pieces:

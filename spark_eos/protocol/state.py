@@ -149,7 +149,7 @@ class Member(NamedTuple):
     """A consumer of a group.
 
     ``generation`` is the last one it has synced to, and so the one in which it may commit. ``held`` are the
-    partitions it may read now, sorted: never another member's, whatever the newest assignment says.
+    partitions it may read now, sorted: never another member's, even if the newest assignment says so.
     """
 
     member_id: str
@@ -163,7 +163,7 @@ class Member(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The members of a consumer group, and who should read what.
+    """The members of a consumer group, and which of them should read which partitions.
 
     ``generation`` rises with every change of members, subscriptions or partitions. ``assignment`` is that of
     the newest generation, by member id; a member gets of it what no other member holds any more.

@@ -117,7 +117,7 @@ MUTANTS = (
         "        if len(rows) != opened or not opened:  # No rows at all: they are shared by all empty partitions.\n"
         "            rows = rows[:opened]\n"
         "        rows.append(row)\n"
-        "        # Two threads may have appended to one list at once: the one without the place takes a copy.\n"
+        "        # Two threads may have appended to one list at once: the one that came second takes a copy.\n"
         "        if rows[opened] is not row:\n"
         "            rows = [*rows[:opened], row]\n",
         "        rows.append(row)\n",

@@ -106,7 +106,7 @@ def test_packed_rows_are_those_that_were_appended(rows, data):
         expected = next(n for n, one in enumerate(rows) if one.next_offset > offset)
         for each in (index, again):
             assert each.find(offset) == expected
-            assert each.since(offset)[:] == rows[expected:] == [*each.behind(expected)]
+            assert each.since(offset)[:] == rows[expected:] == [*each.without_first(expected)]
     at = data.draw(st.integers(0, len(rows) - 1))
     assert again[at] == rows[at] == index[at - len(rows)]
     assert again[at:][::2] == rows[at::2] == index[at::2]
@@ -126,7 +126,7 @@ def test_rows_read_from_a_snapshot_go_on_as_those_that_wrote_it(rows, data):
             theirs = Rows.packed(*theirs.pack())
         if data.draw(st.integers(0, 9)) == 0:
             count = data.draw(st.integers(0, len(ours)))
-            ours, theirs = ours.behind(count), theirs.behind(count)
+            ours, theirs = ours.without_first(count), theirs.without_first(count)
         assert ours.pack() == theirs.pack()
         assert ours == theirs
 

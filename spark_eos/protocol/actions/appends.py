@@ -82,7 +82,7 @@ def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, 
         and (repeated := _repeated(producer, action, known)) is not None
     ):
         return state, repeated
-    # Only now: a file that is in the log already is kept, whatever its name says.
+    # Not before the repetition is ruled out: a file that is in the log already is kept, however old it is.
     for staged in action.files:
         check_floor(state, staged.file.name)
     appended = []
@@ -166,7 +166,7 @@ def check_file_name(name: str) -> None:
 
 
 def staged_at(file_name: str) -> int:
-    """The base seq in a data file's name, ``…/<base seq>-<id>.arrow``: where the log was for its writer."""
+    """The base seq in a data file's name, ``…/<base seq>-<id>.arrow``: the newest entry when its writer began."""
     digits, _, rest = file_name.rpartition("/")[2].partition("-")
     if not rest or not _BASE_SEQ.fullmatch(digits):
         raise InvalidRequestError(f"{file_name!r} is not the name of a data file: <base seq>-<id>.arrow")
@@ -191,8 +191,8 @@ def _appended(
     batch: BatchRef,
     opens: dict[int, Map[int, int]],
 ) -> Partition:
-    """The partition with a batch behind it. ``opens`` shares what partitions with the same end have open."""
-    # No function with names for its arguments: this runs for every batch of every entry, in every process.
+    """The partition with one more batch. Partitions with the same end share a map of open transactions (``opens``)."""
+    # Positional arguments, since they are quicker: this runs for every batch of every entry, in every process.
     start, base, index, opened, aborted = partition
     if stamp.number != NO_PRODUCER.number and stamp.producer_id not in opened:
         if opened:
@@ -234,7 +234,7 @@ def _check_file(known: dict[str, Topic], staged: StagedFile) -> None:
 
 
 def _inside(staged: StagedFile, topic: Topic) -> bool:
-    """Whether all batches are well: by columns, as nearly always all are."""
+    """Whether all batches are right. It looks at columns, which is quick: nearly always all are right."""
     if not staged.batches:
         return True
     partitions, counts, positions, lengths, *_ = zip(*staged.batches, strict=True)
@@ -251,7 +251,7 @@ def _inside(staged: StagedFile, topic: Topic) -> bool:
 def _windows(
     producer: Producer, action: AppendBatches, known: dict[str, Topic]
 ) -> dict[PartitionKey, tuple[int, ...]]:
-    """What the producer wrote last to the partitions that it has now given sequence numbers for."""
+    """The producer's last batches in each partition for which the action has sequence numbers."""
     keys = [
         (known[staged.topic].topic_id, batch.partition)
         for staged in action.files

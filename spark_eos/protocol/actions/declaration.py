@@ -48,7 +48,7 @@ class Bounds(NamedTuple):
 
 
 INT32 = Bounds(-(2**31), 2**31 - 1)
-"""A number of 32 bits. Where it must not be negative the rule says so, and says it better."""
+"""A number of 32 bits. If it must not be negative, the rule rejects it with a better message."""
 CRC = Bounds(0, 2**32 - 1)
 SETTINGS = Bounds(characters=2**20, nul=True, items=1000)
 
@@ -100,7 +100,7 @@ class Effects(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """All that there is to know of a kind of action. See `declare` for its parts."""
+    """What was declared of a kind of action. See `declare` for its parts."""
 
     kind: type[Any]
     number: int
@@ -170,9 +170,9 @@ def declare(
         Which time the rule sees.
     fate
         Whether the action is part of a state, for a writer that got no reply (`spark_eos.protocol.rules.fate`).
-        None: no trace of the action tells.
+        None: the state keeps no trace of the action.
     fate_decides
-        What ``fate`` says counts for the whole request, also if it is "unknown".
+        The answer of ``fate`` counts for the whole request, also if it is "unknown".
     is_repeatable
         Whether it does no harm if the action is applied twice.
     effects

@@ -63,7 +63,7 @@ def is_open(state: State, action: ExpireTransaction) -> bool:
 
 
 def expire_transaction(state: State, action: ExpireTransaction) -> tuple[State, None]:
-    """Fence, then abort: its producer cannot go on as if nothing had happened (KAFKA-6119)."""
+    """Fence the producer, then abort. Unfenced, it would go on writing into a transaction that is over (KAFKA-6119)."""
     producer = require_epoch(state, action.producer)
     if not is_open(state, action):
         raise InvalidTxnStateError(
@@ -95,7 +95,7 @@ class ExpireProducers(NamedTuple):
 
 
 def expire_producers(state: State, action: ExpireProducers) -> tuple[State, None]:
-    """Forget sequence numbers; of a producer without transactional.id nothing else is left to know."""
+    """Forget sequence numbers. A producer without transactional.id is forgotten as a whole."""
     producers = state.producers
     for producer_id in action.producers:
         producer = producers.get(producer_id)

@@ -1,7 +1,7 @@
 """Consumer groups without a broker: members, generations, and who may read and commit what (KIP-447, KIP-345).
 
 A change of members, subscriptions or partitions makes a new generation, with a new assignment, in one entry.
-A member goes on in the generation it has synced to, and holds what it held, until it says that it has let go
+A member goes on in the generation it has synced to, and holds what it held, until it says that it has released it
 (`SyncGroup`). What no member holds any more passes to the member that the newest assignment names. So a
 partition never has two holders, and members that lose nothing never stop: what Kafka does by a barrier
 (eager) or by two rebalances (KIP-429) falls out of one rule. Without generations, a member that lost a partition while
@@ -64,7 +64,7 @@ class JoinGroup(NamedTuple):
 def join(state: State, action: JoinGroup) -> tuple[State, int]:
     """A new member, a new subscription, or the successor of a static member; the generation it is in.
 
-    A new member is synced at once: it holds nothing that it could let go.
+    A new member is synced at once: it holds nothing that it would have to release.
     """
     _check_join(action)
     group = state.groups.get(action.group, Group())
@@ -124,7 +124,7 @@ declare(
 
 
 class SyncGroup(NamedTuple):
-    """A member has let go of what the assignment of this generation takes from it."""
+    """A member has released the partitions that the assignment of this generation takes from it."""
 
     group: str
     member_id: str
@@ -132,7 +132,7 @@ class SyncGroup(NamedTuple):
 
 
 def sync(state: State, action: SyncGroup) -> tuple[State, tuple[PartitionKey, ...]]:
-    """The member lets go of what it loses in the newest generation; what it holds from now on."""
+    """The member releases what it loses in the newest generation. The result is what it holds from now on."""
     group = state.groups.get(action.group, Group())
     member = group.members.get(action.member_id)
     if member is None:
@@ -157,7 +157,7 @@ declare(
 
 
 class LeaveGroup(NamedTuple):
-    """Members go: by their own call, by an administrator's, or because their heartbeats stopped.
+    """Members leave: by their own call, by an administrator's, or because their heartbeats stopped.
 
     ``silent_ms`` is for how long the member that removes them has seen no heartbeat of theirs, by its own monotonic
     clock; -1 where no wait was needed.
@@ -169,7 +169,7 @@ class LeaveGroup(NamedTuple):
 
 
 def leave(state: State, action: LeaveGroup) -> tuple[State, tuple[str, ...]]:
-    """Members go, and what they held passes on; those that had gone before are passed over."""
+    """Members leave, and others get what they held. Members that had left before are ignored."""
     group = state.groups.get(action.group, Group())
     gone = tuple(sorted({member for member in action.members if member in group.members}))
     if not gone:
@@ -235,7 +235,7 @@ def check_committer(
 
 
 def topic_changed(state: State, name: str, gone: Collection[PartitionKey] = ()) -> State:
-    """A topic came, has more partitions, or went with those that are ``gone``: it is shared out anew."""
+    """A topic was created, has more partitions, or was deleted with those that are ``gone``: its groups rebalance."""
     for group_id in sorted(state.groups):
         group = known = state.groups[group_id]
         if gone:
@@ -276,7 +276,7 @@ def _rebalanced(state: State, group_id: str, group: Group) -> Group:
 
 
 def _handed_out(group: Group) -> Group:
-    """Members that have synced hold their share, but for what another member has yet to give up."""
+    """Members that have synced hold their share, except what another member has yet to release."""
     kept = {
         key
         for member in group.members.values()

@@ -91,7 +91,7 @@ class DeleteOffsets(NamedTuple):
 
 
 def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
-    """A group forgets its offsets, or all of itself; never under its members' hands."""
+    """A group forgets offsets, or is forgotten as a whole; rejected while members read these topics."""
     group = state.groups.get(action.group, Group())
     offsets = state.offsets.get(action.group, Map())
     if not action.partitions:

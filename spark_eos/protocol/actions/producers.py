@@ -60,13 +60,13 @@ SEQUENCE_WINDOW = 5
 """Batches remembered for each producer and partition (Kafka's NUM_BATCHES_TO_RETAIN)."""
 
 RUNS_REMEMBERED = 100
-"""Query runs remembered as fenced. An older one is stopped by its batch id, which went by long ago."""
+"""Query runs that are remembered as fenced. An older run is stopped by its batch id, which was committed long ago."""
 
 _SEQUENCES = 2**31
 
 _WIDTH = len(SequenceRange._fields)
 _EPOCH, _LAST = (SequenceRange._fields.index(name) - _WIDTH for name in ("epoch", "last"))
-"""Where a window has these numbers of its last batch."""
+"""The places of these numbers in a window, from its end."""
 
 
 class InitProducer(NamedTuple):
@@ -84,7 +84,7 @@ class InitProducer(NamedTuple):
 
 
 def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
-    """Take a producer id at the next epoch; whatever the epoch before left open is aborted."""
+    """Take a producer id at the next epoch. A transaction that the epoch before left open is aborted."""
     if action.transactional_id is not None and not 1 <= action.timeout_ms <= TRANSACTION_MAX_TIMEOUT_MS:
         raise InvalidTransactionTimeoutError(
             f"transaction.timeout.ms is {action.timeout_ms}; it must be from 1 to "
@@ -131,7 +131,7 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
 
 
 def _fate_of_init(state: State, action: InitProducer) -> Fate:
-    """Others may have taken the same epoch and number meanwhile: only a run's own name tells."""
+    """Another producer may have taken the same epoch meanwhile: only the name of a query run is evidence."""
     known = state.producers.get(action.producer_id)
     if known is None:
         return Fate.UNKNOWN
@@ -283,7 +283,7 @@ def next_sequence(window: tuple[int, ...], epoch: int) -> int:
 def next_window(
     producer: Producer, topic: str, window: tuple[int, ...], number: int, batch: BatchRef, base_offset: int
 ) -> tuple[int, ...]:
-    """A partition's window of five (`Producer.sequences`) with this batch behind it, which must follow the last one."""
+    """A partition's window (`Producer.sequences`) with this batch at its end, which must follow the last one."""
     first = batch.base_sequence
     expected = next_sequence(window, producer.epoch)
     if first != expected:
@@ -292,7 +292,7 @@ def next_window(
             f"{topic}-{batch.partition}; the next one is {expected}"
         )
     last = (first + batch.count - 1) % _SEQUENCES
-    # Plain numbers: the garbage collector has nothing to look for in them.
+    # Plain numbers, which the garbage collector need not look at.
     return (*window, producer.epoch, number, first, last, base_offset)[-SEQUENCE_WINDOW * _WIDTH :]
 
 

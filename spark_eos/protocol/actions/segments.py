@@ -26,12 +26,12 @@ __all__ = ["ReplaceSegments", "replace_segments"]
 
 
 class ReplaceSegments(NamedTuple):
-    """Sealed rows of a partition give way to others with the same records at the same offsets, or fewer of them.
+    """Sealed rows of a partition are replaced by others with the same records at the same offsets, or fewer of them.
 
-    ``replaced`` is the checksum (`spark_eos.protocol.encoding.index_pages.checksum`) of the pieces from
-    ``base_offset`` to ``next_offset``: of several requests that replace the same pieces, one wins. ``rows`` cover just
-    these offsets. ``staged`` are the names of the files that were written for it; all others that the rows name were
-    named by what is replaced.
+    ``replaced`` is the checksum (`spark_eos.protocol.encoding.index_pages.checksum`) of the index pages
+    from ``base_offset`` to ``next_offset``: of several requests that replace the same pages, one is accepted. ``rows``
+    cover exactly these offsets. ``staged`` are the names of the files that were written for it; all other files of the
+    rows belong to what is replaced.
     """
 
     topic: str
@@ -45,9 +45,9 @@ class ReplaceSegments(NamedTuple):
 
 
 def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None]:
-    """The rows of the action, in place of exactly the pieces that it names.
+    """The rows of the action take the place of exactly the index pages that it names.
 
-    They may reach into the tail, which is sealed so far then (`sealed_to`).
+    They may reach into the tail, which is then sealed up to there (`sealed_to`).
 
     Raises `SegmentsReplacedError` if they are not there any more: another process was faster, or they were deleted.
     """
@@ -68,7 +68,7 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
         )
     _check_rows(action, where)
     for name in action.staged:
-        # What was in the log all the time is not at stake, however old.
+        # Only new files: those that the replaced rows refer to were never unreferenced, however old they are.
         check_floor(state, name)
     new = [seal_rows(key, action.rows[at : at + PAGE_ROWS]) for at in range(0, len(action.rows), PAGE_ROWS)]
     kept: tuple[IndexPage, ...] = (*pieces[:first], *new, *pieces[end:])
@@ -82,7 +82,7 @@ def _check_staged(action: ReplaceSegments) -> None:
 
 
 def _check_written(action: ReplaceSegments) -> None:
-    """What is stored names the partition once, and a file with its batch."""
+    """The stored form has the partition once, and a file only together with its batch."""
     for row in action.rows:
         if (row.file is None) is not (row.batch is None) or (
             row.batch is not None and row.batch.partition != action.partition

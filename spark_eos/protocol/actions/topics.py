@@ -104,7 +104,7 @@ def _check_new(action: CreateTopic) -> None:
 
 
 def _check_config(action: CreateTopic | AlterTopic) -> None:
-    """Maintenance reckons with these: one that is no number would stop it for every topic of the log."""
+    """Maintenance calculates with these: one that is no number would stop it for every topic of the log."""
     for name, value in action.config or ():
         if name.endswith((".ms", ".bytes")) and not _NUMERIC.fullmatch(value):
             raise InvalidRequestError(f"topic setting {name!r} must be a whole number, not {value[:80]!r}")
@@ -128,7 +128,7 @@ declare(
 
 
 class AlterTopic(NamedTuple):
-    """More partitions, other settings, or a further schema version; None leaves a thing as it is."""
+    """More partitions, other settings, or a further schema version; None: no change."""
 
     name: str
     topic_id: str
@@ -185,12 +185,12 @@ class DeleteTopic(NamedTuple):
 
 
 def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
-    """The topic, its partitions and the offsets of it that groups committed or are about to commit.
+    """The topic goes, with its partitions and all offsets that groups committed, or are about to commit, for it.
 
     A transaction that is open in it goes on without it, as in Kafka: its end writes to what is left. Kafka's
     coordinator skips the markers of partitions without a leader, "likely deleted already", and completes the
-    transaction with the others (TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue). So a transaction in
-    nothing but a deleted topic ends as well. What is sent to that topic afterwards is refused.
+    transaction with the others (TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue). So a transaction that
+    wrote only to a deleted topic ends as well. Batches that are sent to that topic afterwards are rejected.
     """
     topic = require(state, action.name, action.topic_id)
     partitions, offsets = state.partitions, state.offsets

@@ -1,1 +1,1 @@
-"""Entries, snapshots and index blocks as bytes."""
+"""Entries, snapshots and index pages as bytes."""

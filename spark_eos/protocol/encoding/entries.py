@@ -41,14 +41,14 @@ def encode_entry(entry: a.Entry) -> bytes:
 def decode_entry(data: Any, seq: int, where: str) -> a.Entry:
     """The entry in ``data`` (anything with a buffer of bytes), which must be entry ``seq``.
 
-    ``where`` names the object for people. Raises `UnsupportedVersionError` for what a newer version wrote,
+    ``where`` names the object in messages. Raises `UnsupportedVersionError` for an entry of a newer version,
     and `CorruptRecordError` for everything that is not an entry as `encode_entry` writes it.
     """
     body, schema = _FRAME.unwrap(data, known_schemas(), where)
     try:
         entry = _read(body, schema)
     except Exception as error:
-        # Whatever a decoder stumbles over: the bytes are not an entry.
+        # Any error of a decoder means that the bytes are not an entry.
         raise CorruptRecordError(f"{where} is no valid entry: {error!r}") from error
     if entry.seq != seq:
         raise CorruptRecordError(f"{where} holds entry {entry.seq}, not entry {seq}")

@@ -1,6 +1,6 @@
-"""The frame around everything in ``_log/``: it says what is inside, in which format, and whether it is whole.
+"""The frame around all objects in ``_log/``: which kind of object, in which format, and whether it is undamaged.
 
-6 bytes   magic: what it is
+6 bytes   magic: the kind of object
 2 bytes   format version, big-endian
 8 bytes   fingerprint of the Avro schema that wrote the body
 4 bytes   CRC32C of the body, big-endian
@@ -23,7 +23,7 @@ _HEADER = Struct(">6sH8sI")
 
 
 class Frame(NamedTuple):
-    """One kind of thing: its ``magic``, what people call it, and the newest ``version`` known here."""
+    """One kind of object: its ``magic``, its name in messages, and the newest ``version`` that is known here."""
 
     magic: bytes
     what: str
@@ -34,9 +34,9 @@ class Frame(NamedTuple):
         return _HEADER.pack(self.magic, self.version, fingerprint, google_crc32c.value(body)) + body
 
     def unwrap(self, data: Any, schemas: Mapping[bytes, Any], where: str) -> tuple[bytes, Any]:
-        """Body and schema of ``data`` (anything with a buffer of bytes); ``where`` names it for people.
+        """Body and schema of ``data`` (anything with a buffer of bytes); ``where`` names it in messages.
 
-        Raises `UnsupportedVersionError` for what a newer version wrote, `CorruptRecordError` for all else that
+        Raises `UnsupportedVersionError` for an object of a newer version, `CorruptRecordError` for all else that
         is not as `wrap` made it.
         """
         view = memoryview(data).cast("B")

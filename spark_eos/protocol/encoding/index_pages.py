@@ -1,6 +1,7 @@
-"""Pieces of an index as bytes: the same rows give the same bytes, so a piece is known by its checksum.
+"""Index pages as bytes: the same rows give the same bytes, so a page is known by its checksum.
 
-Rows are columns (one Avro array each), and files are listed once: most rows of a piece share theirs.
+Rows are columns (one Avro array each), and files are listed once: most rows of a page share theirs. The Avro records
+are called `Piece` and `Pieces`: the names are part of the stored schema.
 """
 
 from __future__ import annotations
@@ -43,36 +44,36 @@ _FRAME = Frame(b"EOSIDX", "piece of an index", 1)
 _PIECE_COLUMNS = (*("level", "base_offset", "next_offset", "rows", "bytes", "max_timestamp_ms", "crc"),)
 
 _MOST_BYTES = 2**63 - 1
-"""Nothing has more: a sum that says so is of a request that lied, and has to be written down all the same."""
+"""No log has more. A larger sum comes from false lengths in a request, and must be storable all the same."""
 
 PIECES = record("Pieces", **{name: array("long") for name in _PIECE_COLUMNS})
 
 WRITTEN = (record("Piece", content=[rows_of(file_of(3)), PIECES]),)
-"""Every schema of pieces that a release ever wrote, oldest first."""
+"""Every schema of pages that a release ever wrote, oldest first."""
 
 
 @cache
 def schemas() -> dict[bytes, Any]:
-    """Them all by their fingerprints, as fastavro takes them."""
+    """All schemas by their fingerprints, parsed."""
     from fastavro.schema import parse_schema
 
     return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
 
 
 def seal_rows(partition: tuple[str, int], rows: tuple[IndexRow, ...]) -> IndexPage:
-    """A piece of level 0, with its content."""
+    """A page of level 0, with its content."""
     return IndexPage(partition, 0, rows[0].base_offset, rows[-1].next_offset, len(rows), _of_rows, rows)
 
 
 def seal_tail(partition: tuple[str, int], tail: Rows, start: int, end: int, aborted: Aborted) -> IndexPage:
-    """A piece of level 0 with the rows number ``start`` to ``end - 1`` of a tail, which stay as they are for now."""
+    """A page of level 0 with the rows number ``start`` to ``end - 1`` of a tail. They stay packed until needed."""
     unsealed = _Unsealed(tail, start, end, aborted)
     first, last = tail[start].base_offset, tail[end - 1].next_offset
     return IndexPage(partition, 0, first, last, end - start, _of_rows, unsealed)
 
 
 def seal_pages(pieces: tuple[IndexPage, ...]) -> IndexPage:
-    """A piece one level up, with its content."""
+    """A page one level up, with its content."""
     first, last = pieces[0], pieces[-1]
     rows = sum(piece.rows for piece in pieces)
     return IndexPage(
@@ -81,7 +82,7 @@ def seal_pages(pieces: tuple[IndexPage, ...]) -> IndexPage:
 
 
 class _Unsealed:
-    """The rows of a piece, as long as they are not stored: as small as in the tail."""
+    """The rows of a page until they are stored, packed as in the tail."""
 
     __slots__ = ("_aborted", "_end", "_start", "_tail")
 
@@ -111,12 +112,12 @@ def _of_pieces(pieces: Any) -> Measures:
 
 
 def checksum(pieces: Iterable[IndexPage]) -> int:
-    """What `ReplaceSegments` says of the pieces that it replaces."""
+    """The checksum by which `ReplaceSegments` names the pages that it replaces."""
     return int(google_crc32c.value(repr([piece.identity for piece in pieces]).encode()))
 
 
 def encode_page(content: PageContent) -> bytes:
-    """The bytes that are stored for a piece with this content."""
+    """The bytes that are stored for a page with this content."""
     return _FRAME.wrap(_body(content), next(reversed(schemas())))
 
 
@@ -183,7 +184,7 @@ def _row(row: IndexRow, files: dict[FileRef, int]) -> tuple[int, ...]:
 
 
 def page_columns(pieces: Iterable[IndexPage]) -> dict[str, Any]:
-    """What a state keeps of pieces, as columns."""
+    """What a state keeps of pages, as columns."""
     table = [piece.identity[1:] for piece in pieces]
     columns = zip(*table, strict=True) if table else ((),) * len(_PIECE_COLUMNS)
     return dict(zip(_PIECE_COLUMNS, map(list, columns), strict=True))
@@ -222,7 +223,7 @@ def read_rows(partition: int, columns: dict[str, Any]) -> Iterable[IndexRow]:
 
 
 def read_pages(partition: tuple[str, int], columns: dict[str, Any]) -> Iterable[IndexPage]:
-    """The pieces that `page_columns` wrote, without their content."""
+    """The pages that `page_columns` wrote, without their content."""
     for row in zip(*(columns[name] for name in _PIECE_COLUMNS), strict=True):
         level, base, end, rows, *measures = row
         yield IndexPage(partition, level, base, end, rows, Measures(*measures))

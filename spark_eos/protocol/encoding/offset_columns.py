@@ -37,7 +37,7 @@ def runs_of(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
 
 
 def read_runs(runs: Iterable[dict[str, Any]]) -> list[tuple[str, int]]:
-    """The partitions of which `runs_of` made runs."""
+    """The reverse of `runs_of`."""
     return [
         (run["topic_id"], number)
         for run in runs
@@ -63,7 +63,7 @@ def offset_columns(offsets: Sequence[PartitionOffset]) -> dict[str, Any]:
 
 
 def read_offsets(columns: dict[str, Any]) -> tuple[PartitionOffset, ...]:
-    """The offsets of which `offset_columns` made columns. Raises `ValueError` if the columns do not fit together."""
+    """The reverse of `offset_columns`. Raises `ValueError` if the columns do not fit together."""
     offsets = columns["offsets"]
     metadata = columns["metadata"] or [""] * len(offsets)
     keys = [
@@ -101,7 +101,7 @@ def source_columns(source: SourceProgress) -> dict[str, Any]:
 
 
 def read_source(fields: dict[str, Any]) -> SourceProgress:
-    """The source of which `source_columns` made this, or that an older schema has."""
+    """The reverse of `source_columns`; it reads sources of older schemas, too."""
     if "start_is_text" not in fields:
         start, end = (
             tuple(PartitionOffset(**at) for at in fields[name]) for name in ("start_offsets", "end_offsets")

@@ -1,9 +1,9 @@
-"""Index rows as a few bytes each: what a process keeps of them, and what a snapshot holds.
+"""Index rows packed in a few bytes each, in memory and in snapshots.
 
-Rows are packed in *blocks* of `BLOCK_ROWS`. A block has columns of numbers, each as its least value and how far the
-others lie above it, in as many bytes as the farthest needs; a column that follows from another one costs next to
-nothing. What is no number (`Heads`) lies beside the blocks: all partitions that one entry appends to share it. The same
-rows in the same blocks give the same bytes.
+Rows are packed in *blocks* of `BLOCK_ROWS`. A block has columns of numbers. A column has its least value, and the
+distances of the others from it, in as many bytes as the largest distance needs; a column that follows from another one
+costs next to nothing. What is no number (`Heads`) lies beside the blocks: all partitions that one entry appends to
+share it. The same rows in the same blocks give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_ROWS", "Block", "Head", "Heads", "blocks", "heads_of", "pack", "unpack"]
 
 BLOCK_ROWS = 16
-"""Rows of a block. So many of each partition are at most in memory as they are."""
+"""Rows of a block. At most so many rows of a partition are in memory unpacked."""
 
 Head: TypeAlias = "tuple[int, ProducerStamp, FileRef | None]"
 """Kind, producer and file of a row."""
@@ -42,7 +42,7 @@ _heads: WeakValueDictionary[tuple[Head, ...], Heads] = WeakValueDictionary()
 
 
 def heads_of(rows: tuple[Head, ...]) -> Heads:
-    """The one object with these heads, or one that is as good."""
+    """The shared object with these heads, or an equal one."""
     found = _heads.get(rows)
     if found is None:
         found = _heads[rows] = Heads(rows)
@@ -113,7 +113,7 @@ def pack(rows: Sequence[IndexRow]) -> tuple[bytes, Heads]:
 
 
 def blocks(data: bytes) -> Iterator[Block]:
-    """All blocks, without what is in them."""
+    """Where all blocks lie. Their rows are not decoded."""
     at, end = 0, len(data)
     while at < end:
         rows, size, width = _START.unpack_from(data, at) if end - at >= _START.size else (0, 0, 0)
@@ -125,7 +125,7 @@ def blocks(data: bytes) -> Iterator[Block]:
 
 
 def unpack(data: bytes, block: Block, heads: Heads, make: Callable[..., IndexRow]) -> list[IndexRow]:
-    """The rows of a block; ``make`` makes one. Raises `CorruptRecordError` if these are none."""
+    """The rows of a block; ``make`` makes one of its values. Raises `CorruptRecordError` if there is no block."""
     try:
         return _unpack(data, block, heads, make)
     except (ValueError, IndexError, TypeError, StopIteration, StructError) as error:

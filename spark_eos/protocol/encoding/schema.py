@@ -6,7 +6,7 @@ lack gets the default of the action's class. Versions 1 to 6 were written by rel
 
 1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
 4: names of sources, and what is known of a query's state.
-5: which history an entry was put behind, whether its clock was checked, and a log's time set back; its requests are
+5: the history to which an entry belongs, whether its clock was checked, and a log's time set back; its requests are
 judged by rules 2 (`spark_eos.protocol.types.RULES`). 6: offsets of partitions as columns.
 """
 

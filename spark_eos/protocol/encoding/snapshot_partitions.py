@@ -1,4 +1,4 @@
-"""The partitions of a snapshot as columns: those that are empty cost next to nothing, rows stay as they are packed."""
+"""The partitions of a snapshot as columns: empty ones cost next to nothing, and rows stay packed."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def partition_columns(partitions: Mapping[PartitionKey, Partition]) -> dict[str,
 
 
 class _Heads:
-    """Heads of blocks, each list of them once, and each head of them once, in the order in which they come."""
+    """The heads of blocks: each list of heads is stored once, and each head once, in the order of their first use."""
 
     def __init__(self) -> None:
         self._blocks: list[int] = []
         self._known: dict[Heads, int] = {}
-        """An object of each list: most blocks share theirs, which is quicker to see than that two are equal."""
+        """One object of each list: most blocks share it, and that is quicker to see than that two lists are equal."""
         self._lists: dict[tuple[Head, ...], int] = {}
         self._heads: dict[Head, int] = {}
 

@@ -1,4 +1,4 @@
-"""The Avro schemas of snapshots. One that was written never changes: a new one is added behind it."""
+"""The Avro schemas of snapshots. A schema that was written never changes: a new one is added after it."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4), _schema(5))
 
 @cache
 def schemas() -> dict[bytes, Any]:
-    """Them all by their fingerprints, as fastavro takes them."""
+    """All schemas by their fingerprints, parsed."""
     from fastavro.schema import parse_schema
 
     return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}

@@ -1,6 +1,6 @@
-"""A state as bytes: the same state gives the same bytes, and they give the same state.
+"""Snapshots: a state as bytes. The same state gives the same bytes, and these give the same state.
 
-A snapshot is a cache of the entries it covers, until they are retired; then it stands for them.
+A snapshot is a cache of the entries that it covers, until they are retired; then it takes their place.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FRAME = Frame(b"EOSSNP", "snapshot", 1)
 
 
 def encode_snapshot(state: State) -> bytes:
-    """The bytes of the state; the content of pieces is not in them."""
+    """The bytes of the state, without the content of index pages."""
     from fastavro import schemaless_writer
 
     newest, schema = list(schemas().items())[-1]
@@ -55,7 +55,7 @@ def encode_snapshot(state: State) -> bytes:
 
 
 def decode_snapshot(data: Any, seq: int, where: str) -> State:
-    """The state behind entry ``seq``. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
+    """The state after entry ``seq``. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
     from fastavro import schemaless_reader
 
     body, schema = _FRAME.unwrap(data, schemas(), where)

@@ -45,10 +45,10 @@ class Rejected(NamedTuple):
 Outcome = Accepted | Rejected
 
 _SHORT = 4
-"""Bytes of a lineage that are kept for later: two histories agree in them once in four thousand million times."""
+"""Bytes that the state keeps of each lineage. Two histories have the same ones by chance once in 2**32 times."""
 
 KEPT_LINEAGES = 1024
-"""Of so many of the newest entries: a process that was paused for longer cannot tell whether it was in this history."""
+"""The state keeps the lineages of so many entries. A process that was paused for longer cannot compare its own."""
 
 
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -57,7 +57,7 @@ _MISTAKES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
     """The state after ``request`` and its outcome; the same state if it is rejected.
 
-    Time never goes back: the request's timestamp counts as at least the one before it. Nor does it run ahead
+    The log's time never goes back: an earlier timestamp counts as the one before it. Nor does it run ahead
     (`spark_eos.protocol.rules.times`).
     """
     results = []
@@ -73,8 +73,8 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
     except EosLogError as error:
         return state, Rejected(error)
     except _MISTAKES as error:
-        # A rule that trips over a request must not stop the readers of the log. Every reader trips alike: these
-        # follow from the values, not from the machine as MemoryError and RecursionError do.
+        # A rule that fails on a request must not stop the readers of the log. It fails in every reader alike: these
+        # errors follow from the values, not from the machine as MemoryError and RecursionError do.
         if state.rules < 2:
             raise
         return state, Rejected(InvalidRequestError(f"the request makes no sense to a rule: {error!r}"))
@@ -84,7 +84,7 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
 def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...]]:
     """The state after ``entry``, which must be the next one, and the outcome of each of its requests.
 
-    Raises `DivergedLogError` if its writer put it behind another history than that of ``state``.
+    Raises `DivergedLogError` if its writer applied it to a state of another history.
     """
     check_history(state, entry)
     state = judged_by(state, entry.rules)
@@ -107,7 +107,7 @@ def check_history(state: State, entry: a.Entry) -> None:
 
 
 def judged_by(state: State, rules: int = RULES) -> State:
-    """The state to which an entry of these rules is applied: rules are never given up again."""
+    """The state to which an entry of these rules is applied: a log never goes back to earlier rules."""
     if state.seq >= 0 and rules <= state.rules:
         return state
     return replace(state, rules=rules)
@@ -131,7 +131,7 @@ def lineage_after(lineage: bytes, entry: a.Entry) -> bytes:
 
 
 def is_in_history(state: State, earlier: State) -> bool:
-    """Whether ``earlier`` may be a state on the way to ``state``; True if that is not known any more."""
+    """Whether ``earlier`` belongs to the history of ``state``; True if that is not known any more."""
     end = len(state.lineages) - (state.seq - earlier.seq) * _SHORT
     if not earlier.lineage or not _SHORT <= end <= len(state.lineages):
         return True

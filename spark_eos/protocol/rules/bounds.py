@@ -2,8 +2,8 @@
 
 An entry may be written by a program that is none of this package's clients. What is accepted stays for ever, and every
 process must be able to add it up, seal it, write it into a snapshot and read it. So every number has a range, every
-text a length, and every value the very type that is declared: ``1.5`` would be stored as 1, and its writer would go
-on with another state than its readers.
+text a length, and every value exactly the declared type: ``1.5`` would be stored as 1, and its writer would go on with
+another state than its readers. See docs/design/0001.
 
 Batches are checked by columns: there may be many of them, and this runs for every entry that is followed.
 """
@@ -80,7 +80,7 @@ def check_types(request: a.Request) -> None:
 
 
 def fits(request: a.Request) -> bool:
-    """Whether `check` has nothing to say, told quickly. A request that does not fit may still be right."""
+    """Whether the request is certainly within all bounds. It is quick; a request that does not fit may pass `check`."""
     try:
         return _quick()(request)
     except InvalidRequestError:
@@ -128,7 +128,7 @@ def _of_record(kind: Any, *, ranges: bool) -> Check:
 
 
 def _extras(kind: Any, *, ranges: bool) -> list[Check]:
-    """The checks of what the types and bounds do not say."""
+    """The checks beyond types and bounds."""
     if kind is a.Request:
         return [_check_request] if ranges else []
     if kind is FileRef:
@@ -278,7 +278,7 @@ def _new_bounds(place: str) -> Bounds:
     return _NEW_BATCHES.get(place) or _bounds(place)
 
 
-# -- What a type does not say ---------------------------------------------------------------------------
+# -- Beyond types and bounds ---------------------------------------------------------------------------
 
 
 def _check_request(request: a.Request) -> None:

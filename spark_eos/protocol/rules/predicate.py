@@ -1,7 +1,7 @@
-"""A predicate over a named tuple and all that is in it, as one piece of Python: far quicker than part by part.
+"""A predicate over a named tuple and all values in it, generated as Python source: far quicker than nested checks.
 
-It is made once, from the types that the tuples declare. It says yes only to what is right for certain; of everything
-else a slower check finds out what is wrong, or that it is right after all (`spark_eos.protocol.rules.bounds`).
+It is generated once, from the types that the tuples declare. It accepts only what is certainly right. What it does not
+accept goes to the slower check (`spark_eos.protocol.rules.bounds`), which names what is wrong, or accepts it after all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Limits", "Predicate", "predicate"]
 Predicate: TypeAlias = "Callable[[Any], bool]"
 
 _FEW = 16
-"""From so many on, columns are quicker."""
+"""From so many items on, columns are quicker."""
 
 
 class Limits(NamedTuple):
@@ -43,7 +43,7 @@ def predicate(kind: Any, limits: Limits) -> Predicate:
 
 
 class _Source:
-    """Functions, one a record, that are not made yet, and what their names stand for."""
+    """The source of the functions, one for each kind of record, and the values of the names in it."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

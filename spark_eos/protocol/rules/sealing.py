@@ -1,8 +1,9 @@
-"""Sealing: every so many entries the older rows of long indexes go into pages, in the same way in every process.
+"""Sealing: at each boundary, the older rows of long indexes go into index pages (docs/design/0005).
 
-A function of the state alone, done behind each entry whose number is a multiple of the log's snapshot interval:
-so all processes that have read the same entries have the same pages. Only rows below the last
-stable offset are sealed; their transactions have ended, and which of them were aborted is written into the rows.
+A boundary is an entry whose number is a multiple of the log's snapshot interval. Sealing is a function of the state
+alone, so all processes that have read the same entries have the same pages: else two of them would store different
+pages under one name. Only rows below the last stable offset are sealed. Their transactions have ended, and which of
+them were aborted is written into the rows.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp
 __all__ = ["FAN_OUT", "PAGE_ROWS", "is_boundary", "ready", "seal", "sealed_to", "trimmed"]
 
 PAGE_ROWS = 512
-"""Rows of a piece. A part of the format, as `FAN_OUT` is: another number gives other states."""
+"""Rows of a page. A part of the format, as `FAN_OUT` is: another number gives other states."""
 
 FAN_OUT = 64
-"""Pieces in a piece of the next level. As many as that stay beside it: what was written last is read most."""
+"""Pages in a page of the next level. As many stay beside it, since the newest ones are read most."""
 
 
 def is_boundary(state: State, seq: int) -> bool:
-    """Whether indexes are sealed, and a snapshot may be taken, behind entry ``seq``."""
+    """Whether indexes are sealed, and a snapshot may be taken, after entry ``seq``."""
     return seq > 0 and seq % state.snapshot_interval == 0
 
 
@@ -48,7 +49,7 @@ def seal(state: State) -> State:
 def trimmed(partition: Partition) -> Partition:
     """The partition without the aborted transactions that no row in the tail needs any more.
 
-    What is sealed says so itself, and a transaction has no rows behind the control batch that ended it.
+    A sealed row says itself that it was aborted, and a transaction has no rows after the control batch that ended it.
     """
     if not partition.aborted:
         return partition
@@ -66,14 +67,14 @@ def ready(partition: Partition) -> int:
 
 
 def sealed_to(key: PartitionKey, partition: Partition, offset: int) -> Partition:
-    """The partition with all that ends at ``offset`` or before sealed, as far as it is stable.
+    """The partition with its stable rows up to ``offset`` sealed.
 
-    For replacing the newest segments without waiting for a boundary. The last piece may have fewer rows.
+    For replacing the newest segments without waiting for a boundary. The last page may have fewer rows.
     """
     tail = partition.index.tail
     count = min(ready(partition), tail.find(offset))
     pieces, aborted = _cut(key, partition, count)
-    index = Index((*partition.index.pieces, *pieces), tail.behind(count))
+    index = Index((*partition.index.pieces, *pieces), tail.without_first(count))
     return replace(partition, index=index, aborted=aborted)
 
 
@@ -86,14 +87,14 @@ def _sealed(key: PartitionKey, partition: Partition) -> Partition:
     for piece in cut:
         pieces.append(piece)
         _join(pieces)
-    tail = partition.index.tail.behind(count)
+    tail = partition.index.tail.without_first(count)
     return replace(partition, index=Index(tuple(pieces), tail), aborted=aborted)
 
 
 def _cut(
     key: PartitionKey, partition: Partition, count: int
 ) -> tuple[list[IndexPage], Map[tuple[int, int], bool]]:
-    """The first ``count`` rows of the tail as pieces, and the aborted transactions that are left to remember."""
+    """The first ``count`` rows of the tail as pages, and the aborted transactions that are left to remember."""
     tail, aborted = partition.index.tail, partition.aborted
     pieces = [
         seal_tail(key, tail, first, min(first + PAGE_ROWS, count), aborted)
@@ -112,7 +113,7 @@ def _ends(tail: Rows, count: int) -> set[tuple[int, ProducerStamp]]:
 
 
 def _join(pieces: list[IndexPage]) -> None:
-    """Where two fans of one level stand side by side, the older one becomes a piece of the next level."""
+    """If a level has two times `FAN_OUT` pages, the older half becomes one page of the next level."""
     level = 0
     while True:
         end = len(pieces)

@@ -1,9 +1,9 @@
-"""The log's time: how far a request may move it, what expires by it, and how it is set back.
+"""The log's time: how far a request may move it, and which time an action is judged by (docs/design/0004).
 
-A request says what time it is by its writer's clock, which may be wrong by years. So it moves the log's time ahead by
+A request carries the time of its writer's clock, which may be wrong by years. So it moves the log's time ahead by
 no more than ``entry.timestamp.after.max.ms``, unless its writer has compared its clock with the store's own
 (`Request.clock_checked`). What expires goes by a checked time, or by the log's time before the request: never by an
-unchecked clock.
+unchecked clock. Else one wrong clock could make ids and offsets expire that are in use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["at", "by_clock", "judge"]
 
 
 def by_clock(actions: tuple[a.Action, ...]) -> bool:
-    """Whether what is asked for depends on what time it is."""
+    """Whether the outcome of these actions depends on the time."""
     return any(DECLARED[type(action)].clock is not Clock.REQUEST for action in actions)
 
 
@@ -37,7 +37,7 @@ def at(state: State, request: a.Request) -> State:
 
 
 def judge(before: State, state: State, request: a.Request, action: a.Action) -> tuple[State, Any]:
-    """Apply an action's rule to ``state``, on the way from that ``before`` the request, at the time that counts."""
+    """Apply the rule of an action to ``state`` at the time that counts for it. ``before`` is before the request."""
     declared = DECLARED[type(action)]
     clock = declared.clock
     if clock is Clock.CHECKED and not request.clock_checked:

@@ -1,7 +1,8 @@
-"""The history of a Spark query: what it committed under any transactional id, and whether it had state to lose.
+"""The history of a Spark query: its last micro-batch under any transactional id, and whether it has state to lose.
 
 Since rules 2 (`CommitMicroBatch`) a query has one record in the log. It lies under the transactional id of its last
-micro-batch, and moves with the query to another id; so does the group that went by the old id.
+micro-batch, and moves with the query to another id; so does the group that is named like the old id. Without that, a
+query that is restarted under another id would write batches a second time (docs/design/0003).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Offsets = Map[str, Map[tuple[str, int], CommittedOffset]]
 
 
 def record_of(state: State, transactional_id: str, query_id: str) -> Query | None:
-    """The query's last micro-batch, whatever transactional id it had."""
+    """The query's last micro-batch under any transactional id."""
     names = places(state, transactional_id, query_id)
     found = [*map(state.queries.get, names), state.queries.get(transactional_id)]
     own = [query for query in found if query is not None and query.query_id == query_id]
@@ -45,7 +46,7 @@ def places(state: State, transactional_id: str, query_id: str) -> tuple[str, ...
 
 
 def check_history(state: State, action: CommitMicroBatch) -> None:
-    """The first batch that the log sees of a query: it must be its first one, and lose no state."""
+    """Check the first batch that the log sees of a query: it must be batch 0, and no state may be lost."""
     if action.batch_id > 0:
         raise CheckpointMismatchError(
             f"this log has no micro-batch of query {action.query_id}, but batch {action.batch_id} is to be committed: "
@@ -94,10 +95,10 @@ def left_groups(
     sources: tuple[SourceProgress, ...],
     names: tuple[str, ...],
 ) -> Offsets:
-    """The offsets without those of groups that go by the transactional ids ``names``, which the query has left.
+    """The offsets without those of groups that are named like ``names``, the transactional ids that the query has left.
 
-    They have been committed for the group of the new id. What another client has moved stays, and so does a group that
-    another query reads for, or that has members.
+    They are committed for the group of the new id instead. An offset that another client has moved stays, and so does a
+    group that another query reads for, or that has members.
     """
     if last is None:
         return offsets
@@ -125,7 +126,7 @@ def left_groups(
 def lowest(
     positions: list[tuple[str | None, tuple[PartitionOffset, ...]]],
 ) -> dict[tuple[str, str, int], PartitionOffset]:
-    """For each group and partition the position that is furthest behind."""
+    """For each group and partition the lowest position."""
     found: dict[tuple[str, str, int], PartitionOffset] = {}
     for group, offsets in positions:
         for at in offsets if group else ():

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["ONE_SHOT_TIMEOUT_MS", "CommitMicroBatch", "MicroBatch", "commit", "propose"]
 
 ONE_SHOT_TIMEOUT_MS = 60_000
-"""Spark's transactions are one shot and never open, so their timeout is never looked at."""
+"""Spark's transactions begin and end in one entry, so their timeout never matters."""
 
 
 class CommitMicroBatch(NamedTuple):
@@ -47,8 +47,8 @@ class CommitMicroBatch(NamedTuple):
 
     ``rules`` are those it is judged by, so that an older entry keeps the outcome it had. 1: only the last micro-batch
     under the same transactional id counts. 2: also what the same query committed under any other id, sources are known
-    by their names, and state is not lost. ``stateful`` says whether the query keeps state in its checkpoint;
-    ``state_loss`` that the user accepts to go on for a stateful query without its state.
+    by their names, and state is not lost. ``stateful`` says whether the query keeps state in its checkpoint,
+    ``state_loss`` whether the user accepts to go on without the state of an earlier query.
     """
 
     transactional_id: str
@@ -62,7 +62,7 @@ class CommitMicroBatch(NamedTuple):
 
 
 class MicroBatch(NamedTuple):
-    """What a driver wants to commit: its ids, what it read, and what its tasks wrote.
+    """What a driver wants to commit: its ids, the ranges that it read, and the files that its tasks wrote.
 
     ``stateful`` and ``state_loss`` as in `CommitMicroBatch`.
     """
@@ -89,8 +89,8 @@ def propose(
     a successor has finished it, so this run is a zombie and must not fence its successor. ``before`` are
     actions that belong to the batch and come first (truncating in complete mode).
 
-    A query that comes with another transactional id takes its old one as well: its run is registered under both, which
-    fences whatever run still goes by the old one.
+    A query that comes with another transactional id takes its old one as well: its run is registered under both ids,
+    which fences a run that still uses the old one.
 
     Raises `ProducerFencedError` or `CheckpointMismatchError`; a refused batch never registers its run.
     """
@@ -239,7 +239,7 @@ def _check_groups(
     """The offsets of all groups after the batch; what they had must be where its sources start.
 
     Two sources may read one partition in the same group (a self-join): the group then stands at the one
-    that is further behind.
+    that has read less.
     """
     for source in action.sources:
         if not source.group and (source.start_offsets or source.end_offsets):

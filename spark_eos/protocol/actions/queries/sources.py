@@ -1,4 +1,4 @@
-"""The sources of a micro-batch beside those of the batch before: which is which, and does each go on where it ended.
+"""The sources of a micro-batch: which of them is which of the batch before, and whether each goes on where it ended.
 
 From version 2 of Spark's offset log on a source has a name. A name of digits alone is a place in the plan, as in
 version 1, which has no names. A source with a name of its own may come, and may go; the log keeps where it ended.
@@ -19,7 +19,7 @@ Sources = tuple[SourceProgress, ...]
 
 
 class Batches(NamedTuple):
-    """How messages call a batch, and the one before it; and how to have the batch planned anew."""
+    """The names of a batch and of the one before it in messages, and how to have the batch planned again."""
 
     now: str
     last: str
@@ -43,7 +43,7 @@ def repeats(ours: Sources, theirs: Sources, away: Collection[str] = ()) -> bool:
 
 
 def former_sources(sources: Sources, last: Query | None) -> Sources:
-    """The sources that the query once had, behind a batch with ``sources``, by name."""
+    """The sources that the query once had and has no more after a batch with ``sources``, by name."""
     if last is None:
         return ()
     gone = {**by_name(last.former), **by_name(last.sources)}
@@ -53,7 +53,7 @@ def former_sources(sources: Sources, last: Query | None) -> Sources:
 
 
 def moved(sources: Sources, last: Query, batches: Batches, *, same_query: bool) -> str | None:
-    """What is wrong with ``sources`` behind the batch ``last``; None if each goes on where it ended."""
+    """What is wrong with ``sources`` after the batch ``last``; None if each goes on where it ended."""
     new, old = by_name(sources), by_name(last.sources)
     if not same_query and len(new) == len(old) == 1:
         new = dict(zip(old, new.values(), strict=True))  # A new checkpoint may have another version.
@@ -115,7 +115,7 @@ def _of_known(name: str, source: SourceProgress, before: SourceProgress, batches
 
 
 def _of_new(name: str, source: SourceProgress, went: list[str], last: Query, batches: Batches) -> str | None:
-    """A source that was not there in the last batch: it must not be an earlier one that begins anew."""
+    """A source that was not there in the last batch: it must not be an earlier one that begins again."""
     gone = {**by_name(last.former), **{key: by_name(last.sources)[key] for key in went}}
     start = _offsets(source.start_offsets)
     for earlier, before in gone.items():
