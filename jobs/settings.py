@@ -133,7 +133,7 @@ def write(rows: DataFrame, settings: argparse.Namespace, topic: str | None = Non
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a job. What goes wrong is told in one line on top of the traceback's exit status 1."""
+    """Run a job. An error is printed in one line, with the exit status 1 that a traceback has."""
     try:
         main()
     except EosLogError as error:

@@ -23,7 +23,7 @@ step() {
   fi
 }
 
-# as_root <command...>: run it as root without asking anybody. can_be_root: whether that is possible.
+# as_root <command...>: run it as root without a prompt. can_be_root: whether that is possible.
 can_be_root() { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -77,8 +77,8 @@ ensure_python() {
   printf '%s\n' "$stamp" >"$venv/stamp"
 }
 
-# pip compiles what it installs, but not this folder, and where PYTHONDONTWRITEBYTECODE is set (images set it) nobody
-# else does: each of the many processes that Spark starts would compile it again, a fifth of its imports.
+# pip compiles what it installs, but not this folder, and where PYTHONDONTWRITEBYTECODE is set (images set it)
+# nothing else does: each of the many processes that Spark starts would compile it again, a fifth of its imports.
 compile_ours() {
   "$venv/bin/python" -m compileall -qq "$root/spark_eos" "$root/pyspark_eoslog.py" || : # what fails is compiled when it is run
 }
@@ -139,7 +139,7 @@ ensure_java() {
 
 # An archive of the classes that Spark loads (JEP 350), made by a first stream: with it a session with one query took
 # half the time, one with a stream four fifths, and the demo and the tests start many. A JVM that it does not fit goes
-# without; so does everybody if it could not be made.
+# without; so do all if it could not be made.
 ensure_archive() {
   local archive="$venv/spark.jsa" mute="-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off" stamp options submit daemon
   stamp="$root $JAVA_HOME $(cat "$JAVA_HOME/release" "$root/requirements.lock" 2>/dev/null | cksum)"
@@ -151,7 +151,7 @@ ensure_archive() {
   options="$mute -XX:SharedArchiveFile=$archive"
   # shellcheck disable=SC2086 # Spark splits them at blanks, too: what a JVM does not take must not reach it.
   if [ -f "$archive" ] && "$JAVA_HOME/bin/java" $options -version >/dev/null 2>&1; then
-    # What somebody has set stays, and wins; a script that calls another one adds it once.
+    # What is set already stays, and wins; a script that calls another one adds it once.
     submit="${SPARK_SUBMIT_OPTS-}" daemon="${SPARK_DAEMON_JAVA_OPTS-}"
     export SPARK_SUBMIT_OPTS="$options ${submit#"$options "}" SPARK_DAEMON_JAVA_OPTS="$options ${daemon#"$options "}"
   fi

@@ -2,7 +2,7 @@
 
     python jobs/delivery/at_least_once.py LOG --from flights --to departures --group loader
 
-For results that may be repeated: whoever reads them overwrites by key, or takes the maximum, or does not mind.
+For results that may be repeated: their readers overwrite by key, or take the maximum, or do not mind.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def departure(record: ConsumerRecord) -> Result | None:
             return None
         number = f"{flight['carrier']}{flight['flight']}"
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        # Leaving it out would be a loss that nobody notices.
+        # Leaving it out would be a silent loss.
         place = f"{record.topic}-{record.partition}, offset {record.offset}"
         raise ValueError(f"{place}: the value is no flight; mend the transform or skip it there") from error
     values = {"scheduled": flight.get("time_hour"), "flight": number, "dep_delay": flight.get("dep_delay")}
@@ -129,7 +129,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         if database.in_transaction:  # some errors, such as a full disk, have ended it already
             database.execute("ROLLBACK")
         raise
-    # If this fails nobody knows whether it is done: end, start again, and look at what the database says.
+    # If this fails, it may be done or not: end, start again, and look at what the database says.
     database.execute("COMMIT")
 
 
@@ -156,7 +156,7 @@ def wait() -> None:
 
 
 def program(run: Callable[..., int], name: str, target: str, arguments: list[str] | None = None) -> None:
-    """Run a recipe with what the command line says; what goes wrong is told in one line, exit status 1."""
+    """Run a recipe as the command line says. An error is printed in one line, with exit status 1."""
     parser = argparse.ArgumentParser(prog=f"{name}.py", description=sys.modules[run.__module__].__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("log", metavar="LOG", help="the log: a folder or URL")

@@ -2,7 +2,7 @@
 
     python jobs/delivery/offsets_in_database.py LOG --from flights --to departures.sqlite --group warehouse
 
-The database alone knows how far the reader is; on start the reader seeks there, and the log is told nothing.
+The database alone knows how far the reader is; on start the reader seeks there, and commits nothing to the log.
 SQLite stands for any database with transactions over the two tables.
 """
 

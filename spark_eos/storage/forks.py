@@ -49,7 +49,7 @@ def _in_child() -> None:
     for one in list(_told):
         try:
             one.forked()
-        except Exception as error:  # noqa: BLE001  (the others are told all the same)
+        except Exception as error:  # noqa: BLE001  (the others are notified all the same)
             failure = error
     if failure is not None:
         raise failure

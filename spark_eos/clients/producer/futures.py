@@ -56,7 +56,7 @@ class Outcome:
         self._end(lambda future, _row: future.set_exception(error))
 
     def state(self, future: SendFuture, row: int) -> dict[str, Any]:
-        """The state that the future of a row has now; from now on it is told when that changes."""
+        """The state that the future of a row has now; from now on the future is notified when that changes."""
         with self._lock:
             state = vars(future)
             if not state:  # Else another thread was here first.
@@ -74,7 +74,7 @@ class Outcome:
     def _end(
         self, tell: Callable[[Future[Any], int], None], answer: Callable[[int], Any] | None = None
     ) -> None:
-        """The first end counts. Futures are told without the lock: they run callbacks."""
+        """The first end counts. Futures are notified without the lock: they run callbacks."""
         with self._lock:
             if self._tell is not None:
                 return

@@ -256,7 +256,7 @@ class TransactionManager(OfOneProcess):
     def _end_if_late(self) -> None:
         """End the own transaction if it is past its time, as any other process would; nothing else follows then.
 
-        Whether a late commit gets in must not depend on who has looked at the log meanwhile.
+        Whether a late commit gets in must not depend on which processes have read the log meanwhile.
         """
         log = self._log()
         waited_ms = int((log.clock.monotonic() - self._open_since) * 1000)

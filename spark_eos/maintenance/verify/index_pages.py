@@ -112,7 +112,7 @@ class PieceCheck:
     # -- All rows of a partition ------------------------------------------------------------------------
 
     def rows(self, state: State, key: PartitionKey, partition: Partition) -> Iterator[IndexRow]:
-        """The rows of a partition; what cannot be read is told and left out."""
+        """The rows of a partition; what cannot be read is reported and left out."""
         for piece in partition.index.pieces:
             yield from self._rows(state, key, piece, required=piece in self._required)
         yield from partition.index.tail

@@ -57,7 +57,7 @@ class Summary:
 class FindingCollector:
     """Takes findings and passes them on at once: a log can have more of them than fit into memory.
 
-    ``progress`` is told what is done now, how much of it, and of how much.
+    ``progress`` is called with what is done now, how much of it, and of how much.
     """
 
     def __init__(

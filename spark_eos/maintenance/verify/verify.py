@@ -38,7 +38,7 @@ def verify(
 ) -> Summary:
     """Look at everything there is of the log at ``url``; ``found`` is called with each finding as it is made.
 
-    ``quick`` reads no data and no retired entries; ``progress`` is told what is done, how much of it, of how much;
+    ``quick`` reads no data and no retired entries; ``progress`` is called with (what, done, of how many);
     ``settings`` are those of an object store.
     Raises `NotALogError`, `UnsupportedVersionError` for what a newer version wrote, and what the store raises when
     it is not there.

@@ -1,4 +1,4 @@
-"""From the checkpoint's offsets to what the log is told about each source of a micro-batch."""
+"""From the checkpoint's offsets to what the commit says about each source of a micro-batch."""
 
 from __future__ import annotations
 

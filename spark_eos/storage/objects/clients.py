@@ -275,8 +275,8 @@ def _gcs(library: Any, location: Location, settings: Settings) -> Made:  # noqa:
     config: dict[str, Any] = {"base_url": endpoint} if endpoint else {}
     if settings.flag("gcs.no-auth"):
         # The library's writes ask for credentials all the same: these mean nothing.
-        nobody = _Fixed({"token": "none", "expires_at": None})
-        return library.GCSStore, {**config, "skip_signature": True}, nobody, endpoint
+        anonymous = _Fixed({"token": "none", "expires_at": None})
+        return library.GCSStore, {**config, "skip_signature": True}, anonymous, endpoint
     if "gcs.oauth2.token" in settings:
         fixed = _Fixed({"token": settings["gcs.oauth2.token"], "expires_at": None})
         return library.GCSStore, config, fixed, endpoint

@@ -29,7 +29,7 @@ class Fate(Enum):
     """Whether a write is in the log."""
 
     COMMITTED = "committed"
-    """It must be: it was acknowledged, or somebody saw a part of it that only a commit could show."""
+    """It must be: it was acknowledged, or a reader saw a part of it that only a commit could show."""
     ABORTED = "aborted"
     """It must not be."""
     UNKNOWN = "unknown"

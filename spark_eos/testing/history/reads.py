@@ -189,7 +189,7 @@ class _Blockers:
         first = bisect_left(known, start, key=lambda place: place[0])
         behind = (blocker for offset, blocker in known[first:] if offset < end)
         return any(
-            # One that failed may be open still, until somebody aborts it.
+            # One that failed may be open still, until it is aborted.
             blocker.kind is not Kind.OK or blocker.fate.index > writer.invoke.index
             for blocker in chain(behind, self._unknown.get(partition, ()))
         )

@@ -1,4 +1,4 @@
-"""Whether the committed operations fit one order: who wrote before whom, who read from whom, who was first."""
+"""Whether the committed operations fit one order: which wrote before which, which read what another wrote."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from spark_eos.testing.history.report import Anomaly
 __all__ = ["Order", "serial_order"]
 
 Order = Literal["none", "process", "realtime"]
-"""What counts besides writes and reads: nothing; that a process did one thing after another; or that whatever
-was acknowledged before another call began came before it, whoever did it (which includes the former)."""
+"""What counts besides writes and reads: nothing (none); the order of calls within each process (process); or
+also that a call which was acknowledged before another one began came before it (realtime)."""
 
 
 class _Edges:
@@ -35,7 +35,7 @@ class _Edges:
     def writes(self) -> Iterator[Edge]:
         """From each writer in a partition to the next one, and to all up to the next one that is not weak.
 
-        So the strong edges alone still tell of every strong writer who comes before whom.
+        So the strong edges alone still order all strong writers.
         """
         facts = self._facts
         for partition in facts.written:

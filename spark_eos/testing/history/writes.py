@@ -91,7 +91,7 @@ def _must_be_in(facts: Facts) -> Iterator[tuple[Operation, Send]]:
 
 
 def lost_writes(facts: Facts, runs: Iterable[Run]) -> Iterator[Anomaly]:
-    """lost-write: in a stretch that somebody read, but read by nobody."""
+    """lost-write: in a stretch that was read, but not read itself."""
     stretches: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
     for run in runs:
         if run.committed:
@@ -107,7 +107,7 @@ def lost_writes(facts: Facts, runs: Iterable[Run]) -> Iterator[Anomaly]:
         found = covered.get(send.partition, [])
         nearest = bisect_right(found, (offset, float("inf"))) - 1
         if nearest >= 0 and offset < found[nearest][1]:
-            text = f"nobody read {send.value!r} of {operation}, though a reader came to {found[nearest][1]}"
+            text = f"{send.value!r} of {operation} was not read, though a reader came to {found[nearest][1]}"
             yield Anomaly("lost-write", at(send.partition, offset), fate(operation), text)
 
 
@@ -126,7 +126,7 @@ def unseen_writes(facts: Facts) -> Iterator[Anomaly]:
     for operation, send in _must_be_in(facts):
         key = (send.partition, send.value)
         if send.partition in facts.final and key not in facts.committed_reads and not _retired(facts, send):
-            text = f"nobody ever read {send.value!r} of {operation}, and all is read"
+            text = f"{send.value!r} of {operation} was never read, and all is read"
             yield Anomaly("unseen", at(send.partition, facts.offset(key)), fate(operation), text)
 
 
@@ -148,7 +148,7 @@ def conservation(facts: Facts) -> Iterator[Anomaly]:
             if key in facts.writers:
                 continue
             if partition in facts.written:
-                text = f"the final read holds {value!r}, which nobody sent"
+                text = f"the final read holds {value!r}, which was never sent"
             elif times > 1:
                 text = f"the final read holds {value!r} {times} times"
             else:
