@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
 __all__ = ["InlineExecutor"]
@@ -12,12 +12,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class InlineExecutor:
+class InlineExecutor(Executor):
     """As `concurrent.futures.ThreadPoolExecutor`, without threads."""
 
     def __init__(self, *_: object) -> None: ...
 
-    def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Done when this returns, for better or worse; what is no `Exception` ends the caller."""
         future: Future[T] = Future()
         try:
@@ -26,5 +26,5 @@ class InlineExecutor:
             future.set_exception(error)
         return future
 
-    def shutdown(self, **_: object) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """There is nothing to wait for."""

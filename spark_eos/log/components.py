@@ -9,6 +9,7 @@ from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.commit.tail import Tail
+from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
@@ -30,28 +31,36 @@ class Components:
     """
 
     def __init__(
-        self, store: Store, clock: Clock, retry: Retry, state: State, is_same: Callable[[], bool]
+        self,
+        store: Store,
+        clock: Clock,
+        retry: Retry,
+        state: State,
+        is_same: Callable[[], bool],
+        environment: Environment = PROCESS,
     ) -> None:
         ready_to_commit()
         self.store = store
         self.clock = clock
         self.retry = retry
+        self.environment = environment
         self._is_same = is_same
         self._of_the_parent: frozenset[bytes] = frozenset()
         self._make(state)
         tell_in_child(self)
 
     def _make(self, state: State) -> None:
-        store, clock = self.store, self.clock
+        store, clock, environment = self.store, self.clock, self.environment
         self.pieces = IndexPageStore(store)
         snapshots = Snapshots(store, self.pieces, clock)
         self.in_doubt = InDoubtRequests()
-        self.tail = Tail(store, state, snapshots.passed, clock, self.in_doubt)
+        self.tail = Tail(store, state, snapshots.passed, clock, self.in_doubt, environment)
         self.time = Timekeeper(store, clock)
         self.time.saw(state)
-        self.committer = Committer(store, self.tail, self.in_doubt, clock, self.retry, self.time)
+        self.committer = Committer(store, self.tail, self.in_doubt, clock, self.retry, self.time, environment)
+        self.commit = environment.around_commit(self.committer.commit)
         self.maintenance = BackgroundMaintenance(store, snapshots, clock, self._is_same, self.tail.check)
-        self.expiration_task = ExpirationTask(self.committer.commit, store, clock, self.time)
+        self.expiration_task = ExpirationTask(self.commit, store, clock, self.time)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`."""

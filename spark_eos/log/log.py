@@ -29,6 +29,7 @@ from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, offset_for_time, read
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
 from spark_eos.log.data.writer import SegmentWriter
+from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
@@ -57,12 +58,18 @@ class Log:
     """
 
     def __init__(
-        self, store: Store, clock: Clock = SYSTEM, retry: Retry | None = None, *, state: State = EMPTY
+        self,
+        store: Store,
+        clock: Clock = SYSTEM,
+        retry: Retry | None = None,
+        *,
+        state: State = EMPTY,
+        environment: Environment = PROCESS,
     ) -> None:
         """Of a store that may not hold a log yet: use `open` or `create`. ``state`` is one seen before."""
         self.store = store
         self.clock = clock
-        self._parts = Components(store, clock, retry or Retry(), state, self.is_same)
+        self._parts = Components(store, clock, retry or Retry(), state, self.is_same, environment)
         self.does_maintenance = True
         """Whether a commit by this handle is followed by a share of the log's maintenance."""
         self._staged_s = clock.monotonic()
@@ -78,13 +85,14 @@ class Log:
         retry: Retry | None = None,
         *,
         settings: Settings = NO_SETTINGS,
+        environment: Environment = PROCESS,
     ) -> Log:
         """Open a log that is there. Raises `NotALogError`, `UnsupportedVersionError`, `CorruptRecordError`.
 
         ``settings`` are those of an object store, here and below.
         """
         store = url if isinstance(url, Store) else open_store(url, settings)
-        log = cls(store, clock, retry)
+        log = cls(store, clock, retry, environment=environment)
         if log.follow().seq < 0:
             raise NotALogError(
                 f"{store.url} is not a log: it has no {paths.entry(0)}. Reading never creates a log; check the "
@@ -104,6 +112,7 @@ class Log:
         snapshot_interval: int = 200,
         entries_per_folder: int = 100_000,
         settings: Settings = NO_SETTINGS,
+        environment: Environment = PROCESS,
     ) -> Log:
         """Create a log, after a probe that the store keeps its word.
 
@@ -113,7 +122,7 @@ class Log:
         Raises `LogExistsError`, `NotALogError` if something else is there, `UnsupportedStoreError`.
         """
         store = url if isinstance(url, Store) else open_store(url, settings)
-        log = cls(store, clock, retry)
+        log = cls(store, clock, retry, environment=environment)
         if log.follow().seq >= 0:
             raise LogExistsError(f"{store.url} holds a log already")
         foreign = _foreign(store)
@@ -138,16 +147,17 @@ class Log:
         retry: Retry | None = None,
         *,
         settings: Settings = NO_SETTINGS,
+        environment: Environment = PROCESS,
     ) -> Log:
         """Open the log, or create it if nothing is there."""
         store = url if isinstance(url, Store) else open_store(url, settings)
         try:
-            return cls.open(store, clock, retry)
+            return cls.open(store, clock, retry, environment=environment)
         except NotALogError:
             try:
-                return cls.create(store, clock, retry)
+                return cls.create(store, clock, retry, environment=environment)
             except LogExistsError:
-                return cls.open(store, clock, retry)
+                return cls.open(store, clock, retry, environment=environment)
 
     @classmethod
     def shared(
@@ -189,6 +199,11 @@ class Log:
     def __reduce__(self) -> tuple[object, ...]:
         """Where it is loaded, the log is opened there. Settings of the store go along, with their secrets."""
         return _reopened, (self.store, self.clock, self._parts.retry, self.log_id, self.does_maintenance)
+
+    @property
+    def environment(self) -> Environment:
+        """What this handle takes from its process."""
+        return self._parts.environment
 
     @property
     def time(self) -> Timekeeper:
@@ -279,7 +294,7 @@ class Log:
         """See `spark_eos.log.commit.loop.Committer.commit`. Maintenance may follow (`does_maintenance`)."""
         if request_id is not None:
             self._parts.check_repeatable(request_id)
-        committed = self._committer.commit(propose, writer=writer, request_id=request_id)
+        committed = self._parts.commit(propose, writer=writer, request_id=request_id)
         if self.does_maintenance:
             self.maintenance.run_slice(committed.state)
         return committed

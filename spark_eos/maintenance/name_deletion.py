@@ -2,11 +2,11 @@
 
 A retired name is what stops a writer that slept from filling a slot of long ago, and what stops a reader that slept
 from taking it for the end of the log. Once it is deleted, their own clocks have to: a process that was away for more
-than `AWAY_S` looks at the newest snapshot before it believes what it found (`spark_eos.log.commit.tail`). So this rests
+than an hour looks at the newest snapshot before it believes what it found (`spark_eos.log.commit.tail`). So this rests
 on an assumption, which nothing else in the log does:
 
-    Of the time from when a name was noted as retired to when it is deleted, at least `LEAST_S` by the clocks of those
-    who maintain, every process that was running notices an hour on its monotonic or on its wall clock.
+    Of the time from when a name was noted as retired to when it is deleted, at least a day by the clocks of the
+    maintainers, every process that was running notices an hour on its monotonic or on its wall clock.
 
 A machine that was put back from an image of a day ago, with its processes and with both of its clocks, breaks it.
 """
@@ -17,15 +17,11 @@ from contextlib import suppress
 
 from spark_eos.errors import ConfigError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
-from spark_eos.log.commit.tail import AWAY_S
 from spark_eos.log.log import Log
 from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
 from spark_eos.maintenance.vacuum import Tell, silent
 
-__all__ = ["LEAST_S", "RetiredNames"]
-
-LEAST_S = 24 * AWAY_S
-"""Names are deleted so long after they were noted as retired, at the earliest."""
+__all__ = ["RetiredNames"]
 
 _RETIRED = "_maintenance/retired"
 """A line each of milliseconds since 1970 and the newest retired entry."""
@@ -35,16 +31,17 @@ _AT_ONCE = 1000
 
 
 class RetiredNames:
-    """Those of one log. They are deleted ``after_s`` seconds, as a maintainer's clock says; at least `LEAST_S`.
+    """Those of one log. They are deleted after ``after_s`` seconds by a maintainer's clock: a day or more.
 
     Raises `ConfigError` for less.
     """
 
     def __init__(self, log: Log, *, after_s: float, tell: Tell = silent) -> None:
-        if after_s < LEAST_S:
+        least_s = log.environment.names_kept_s
+        if after_s < least_s:
             raise ConfigError(
                 f"names of retired entries cannot be deleted after {after_s:.0f} s: a process that is away for an hour "
-                f"relies on them; give {LEAST_S:.0f} s (a day) or more"
+                f"relies on them; give {least_s:.0f} s (a day) or more"
             )
         self._log = log
         self._after_ms = after_s * 1000

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
 from spark_eos import Consumer
-from spark_eos.clients.consumer import heartbeat
-from spark_eos.clients.producer import sender
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableError
 from spark_eos.log.clock import Retry
@@ -24,6 +21,7 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import CrashStore, Trouble, check_log, crash_points
 from verification.inline_executor import InlineExecutor
+from verification.no_threads import NO_THREADS
 
 HOURS = 3600.0
 
@@ -72,7 +70,9 @@ class App:
     def log(self):
         if self._log is None:
             retry = Retry(deadline_s=30 if self.patient else 0)
-            self._log = self.patiently(lambda: Log.open_or_create(self.store, self.clock, retry))
+            self._log = self.patiently(
+                lambda: Log.open_or_create(self.store, self.clock, retry, environment=NO_THREADS)
+            )
         return self._log
 
     def patiently(self, call, *, done=()):
@@ -225,28 +225,10 @@ def check_promises(found, notes, *, repeats):
     assert not undead, f"refused, and there: {undead}"
 
 
-class _Threads:
-    Event, Lock, RLock = threading.Event, threading.Lock, threading.RLock
-    current_thread = staticmethod(threading.current_thread)
-
-    class Thread:
-        ident = None
-
-        def __init__(self, **_): ...
-
-        def start(self): ...
-
-        def join(self): ...
-
-
 @contextmanager
 def no_threads():
-    """Clients start none: the scenarios do by turns what those would do, so that each run is the same."""
-    with (
-        mock.patch.object(sender, "threading", _Threads),
-        mock.patch.object(heartbeat, "threading", _Threads),
-        mock.patch.object(prefetch, "ThreadPoolExecutor", InlineExecutor),
-    ):
+    """Tasks of Spark start none, as clients (`NO_THREADS`): each run is the same."""
+    with mock.patch.object(prefetch, "ThreadPoolExecutor", InlineExecutor):
         yield
 
 

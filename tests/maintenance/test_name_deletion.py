@@ -9,11 +9,11 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CommitOutcomeUnknownError, ConfigError, NotALogError
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
-from spark_eos.log.commit import tail
 from spark_eos.log.data.planner import plan
+from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer
-from spark_eos.maintenance.name_deletion import LEAST_S, RetiredNames
+from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import AppendBatches, InitProducer
 from spark_eos.protocol.rules import sealing
@@ -23,6 +23,7 @@ from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock
 
 AT = TopicPartition("t", 0)
+LEAST_S = PROCESS.names_kept_s
 
 
 class Clock(FakeClock):
@@ -48,11 +49,18 @@ def _small(monkeypatch):
 class World:
     """A log, and those who use it, each with clocks and a connection of its own."""
 
-    def __init__(self, name="a"):
+    def __init__(self, name="a", environment=PROCESS):
         self.inner = MemoryStore()
         self.name, self.clocks = ord(name), []
         clock, store = self._process()
-        self.log = Log.create(store, clock, Retry(deadline_s=10), snapshot_interval=5, entries_per_folder=7)
+        self.log = Log.create(
+            store,
+            clock,
+            Retry(deadline_s=10),
+            snapshot_interval=5,
+            entries_per_folder=7,
+            environment=environment,
+        )
         self.log.ensure_topic("t")
         self.names = RetiredNames(self.log, after_s=LEAST_S)
 
@@ -316,9 +324,9 @@ def test_a_create_in_doubt_before_the_sleep(world):
     assert values(world.log) == [99, *range(40)]
 
 
-def test_who_works_all_the_time_does_not_look_for_snapshots(world, monkeypatch):
-    """Whoever commits every few seconds never asks for news besides."""
-    monkeypatch.setattr(tail, "AWAY_S", 10.0)
+def test_a_writer_without_pauses_does_not_look_for_snapshots():
+    """A writer that commits every few seconds never asks for news besides."""
+    world = World(environment=Environment(away_s=10.0))
     world.go_on()
     world.log.does_maintenance = False
     world.log.store.journal.clear()

@@ -26,7 +26,7 @@ MUTANTS = (
     Mutant(
         "names-as-soon-as-you-like",
         _RETIRED,
-        "        if after_s < LEAST_S:",
+        "        if after_s < least_s:",
         "        if after_s < 0:",
         "names of entries may be deleted before a sleeper notices that it slept",
         _OF_RETIRED,
@@ -50,8 +50,8 @@ MUTANTS = (
     Mutant(
         "only-the-monotonic-clock",
         _TAIL,
-        "        return any(now - then > AWAY_S for",
-        "        return all(now - then > AWAY_S for",
+        "        return any(now - then > self._environment.away_s for",
+        "        return all(now - then > self._environment.away_s for",
         "who was suspended, or whose clock was set, does not notice that it slept",
         _OF_RETIRED,
     ),

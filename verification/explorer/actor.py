@@ -10,16 +10,18 @@ of the store, and wherever they take one of the locks of the commit loop.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
-from unittest import mock
 
 import greenlet
 
 from spark_eos.errors import CommitOutcomeUnknownError, RetriableError
 from spark_eos.log import paths
-from spark_eos.log.commit import loop, tail
+from spark_eos.log.commit.group import LEADER_TIMEOUT_S
 from spark_eos.log.commit.loop import Committed, Propose
+from spark_eos.log.environment import Environment
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
@@ -100,15 +102,8 @@ class Actor:
     def open(self) -> ExploredLog:
         """The log as it was when everything began. All threads share it."""
         if self._log is None:
-            if len(self._threads) == 1:
-                self._log = ExploredLog(self)
-            else:
-                # The lock of the tail is only ever taken by who has the turn: it is no place to give way.
-                with (
-                    mock.patch.object(loop, "threading", _Threading("commit", yields=True)),
-                    mock.patch.object(tail, "threading", _Threading("tail", yields=False)),
-                ):
-                    self._log = ExploredLog(self)
+            alone = len(self._threads) == 1
+            self._log = ExploredLog(self, ALONE if alone else replace(ALONE, lock=_Locks()))
         return self._log
 
     def note(self, name: str, told: str) -> None:
@@ -226,16 +221,21 @@ class Lock:
         self.held = False
 
 
-class _Threading:
-    """The module, as the commit loop and the tail use it."""
+class _Locks:
+    """Makes the locks of the commit loop and the tail, numbered by their names."""
 
-    def __init__(self, name: str, *, yields: bool) -> None:
-        self._name, self._yields = name, yields
-        self._locks = 0
+    def __init__(self) -> None:
+        self._made: Counter[str] = Counter()
 
-    def Lock(self) -> Lock:  # noqa: N802  (the name it has in the module)
-        self._locks += 1
-        return Lock(f"{self._name} {self._locks}", yields=self._yields)
+    def __call__(self, name: str) -> Lock:
+        self._made[name] += 1
+        # The lock of the tail is only ever taken by the thread that has the turn: it is no place to give way.
+        return Lock(f"{name} {self._made[name]}", yields=name != "tail")
+
+
+_LOOK_S = 0.7 * LEADER_TIMEOUT_S
+ALONE = Environment(leader_looks_s=(_LOOK_S, _LOOK_S))
+"""Of an actor with one thread. It looks at most twice whether the leader of group commit is done."""
 
 
 class FrozenClock:
@@ -269,8 +269,8 @@ class FrozenClock:
 class ExploredLog(Log):
     """A log whose actor remembers what he was told of every request."""
 
-    def __init__(self, actor: Actor) -> None:
-        super().__init__(actor.store, actor.clock, state=actor.state)
+    def __init__(self, actor: Actor, environment: Environment) -> None:
+        super().__init__(actor.store, actor.clock, state=actor.state, environment=environment)
         self._actor = actor
         name = paths.entry(max(self.state.seq, 0), self.state.entries_per_folder)
         # The entry behind which the exploration begins was read: it is no step to look at it again.

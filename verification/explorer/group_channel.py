@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
-from unittest import mock
+from contextlib import suppress
 
 from spark_eos.errors import EosLogError, ObjectExistsError
-from spark_eos.log.commit import group
 from spark_eos.storage.group_channel import GroupChannel
 from verification.explorer.store import GROUP_CHANNEL, ExploredStore
 
-__all__ = ["ExploredGroupChannel", "impatient"]
+__all__ = ["ExploredGroupChannel"]
 
 
 class ExploredGroupChannel(GroupChannel):
@@ -74,9 +72,3 @@ class ExploredGroupChannel(GroupChannel):
         except EosLogError:
             return False
         return True
-
-
-def impatient() -> AbstractContextManager[object]:
-    """Surroundings in which nobody looks more than twice whether whoever leads is done."""
-    wait_s = 0.7 * group.LEADER_TIMEOUT_S
-    return mock.patch.multiple(group, _SHORTEST_S=wait_s, _LONGEST_S=wait_s)

@@ -12,7 +12,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.rules import sealing
 from verification.explorer.actor import FrozenClock, Role
 from verification.explorer.actor_programs import TOPIC
-from verification.explorer.group_channel import impatient
 from verification.explorer.history import Chain
 from verification.explorer.scheduler import Start, World
 from verification.explorer.state_fingerprint import Position
@@ -59,8 +58,6 @@ class Scenario:
 
     def surroundings(self) -> AbstractContextManager[object]:
         """What the scenario has to run in."""
-        if self.meets:
-            return impatient()
         if not self.maintained:
             return nullcontext()
         return mock.patch.multiple(sealing, PAGE_ROWS=2, FAN_OUT=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.clients.producer.producer import Producer
@@ -11,8 +12,10 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Recorder
+from verification.no_threads import NO_THREADS
 from verification.simulator.clock import SimulatedClock
-from verification.simulator.outcomes import Outcomes
+from verification.simulator.memory import Memory
+from verification.simulator.outcomes import Outcomes, heard
 from verification.simulator.spark_calls import Call
 from verification.simulator.store import SimulatedStore
 from verification.simulator.world import Process, World
@@ -80,13 +83,31 @@ class GivenUp(Exception):  # noqa: N818  (the application's own end, not an erro
 class Stage:
     """What the actors of one world have in common."""
 
-    def __init__(self, world: World, store: SimulatedStore, operations: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        store: SimulatedStore,
+        operations: int,
+        *,
+        memory: bool = False,
+        forget_s: float | None = None,
+    ) -> None:
+        """With ``memory`` processes share what they have decoded; ``forget_s`` after which names are deleted."""
         self.world = world
         self.store = store
         self.recorder = Recorder(lambda: world.now)
         self.operations = operations
         self.chance = world.random
         self.told: list[Outcomes] = []
+        remembered = Memory() if memory else None
+        self.environment = replace(
+            NO_THREADS,
+            away_s=NO_THREADS.away_s if forget_s is None else forget_s / 4,
+            names_kept_s=NO_THREADS.names_kept_s if forget_s is None else forget_s,
+            decode=NO_THREADS.decode if remembered is None else remembered.decode,
+            apply=NO_THREADS.apply if remembered is None else remembered.apply,
+            around_commit=heard(world, self.told.append, lambda: world.random.randbytes(16)),
+        )
         self.done: list[Done] = []
         self.began: list[Began] = []
         self.drivers: list[tuple[dict[int, Any], list[Call]]] = []
@@ -113,7 +134,10 @@ class Stage:
         log = self.patiently(
             process,
             lambda: Log.open(
-                self.store, SimulatedClock(process), Retry(deadline_s=self.chance.choice([0, 10]))
+                self.store,
+                SimulatedClock(process),
+                Retry(deadline_s=self.chance.choice([0, 10])),
+                environment=self.environment,
             ),
         )
         self.memories.append((process, log, None))

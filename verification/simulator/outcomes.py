@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
-from unittest import mock
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
-from spark_eos.log.commit.loop import Committed, Committer, Propose
+from spark_eos.log.commit.loop import Committed, Propose
+from spark_eos.log.environment import Commit
 from verification.simulator.world import World
 
-__all__ = ["Outcomes", "listening"]
+__all__ = ["Outcomes", "heard"]
 
 
 class Outcomes(NamedTuple):
@@ -32,24 +31,24 @@ class Outcomes(NamedTuple):
     unknown: bool = False
 
 
-@contextmanager
-def listening(world: World, hear: Callable[[Outcomes], None]) -> Iterator[None]:
-    """Hear every answer that a commit loop gives, to whomever. Who is killed while it waits is told nothing."""
-    original = Committer.commit
+def heard(
+    world: World, hear: Callable[[Outcomes], None], unique: Callable[[], bytes]
+) -> Callable[[Commit], Commit]:
+    """Commit calls whose answers are heard. A process that is killed while it waits gets no answer."""
 
-    def commit(
-        self: Committer, propose: Propose, *, writer: str = "", request_id: bytes | None = None
-    ) -> Committed:
-        own = request_id or self._clock.unique()
-        hear(Outcomes(own, world.now, writer, None, unknown=True))
-        try:
-            done = original(self, propose, writer=writer, request_id=own)
-        except EosLogError as error:
-            unknown = isinstance(error, CommitOutcomeUnknownError)
-            hear(Outcomes(own, world.now, writer, None, error=type(error).__name__, unknown=unknown))
-            raise
-        hear(Outcomes(own, world.now, writer, done.seq, done.results))
-        return done
+    def around(original: Commit) -> Commit:
+        def commit(propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
+            own = request_id or unique()
+            hear(Outcomes(own, world.now, writer, None, unknown=True))
+            try:
+                done = original(propose, writer=writer, request_id=own)
+            except EosLogError as error:
+                unknown = isinstance(error, CommitOutcomeUnknownError)
+                hear(Outcomes(own, world.now, writer, None, error=type(error).__name__, unknown=unknown))
+                raise
+            hear(Outcomes(own, world.now, writer, done.seq, done.results))
+            return done
 
-    with mock.patch.object(Committer, "commit", commit):
-        yield
+        return commit
+
+    return around

@@ -6,40 +6,33 @@ The checkpoint is a dict of files that appear whole, as renamed files do.
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
 import greenlet
 
-from spark_eos.clients.consumer import heartbeat
-from spark_eos.clients.producer import sender
 from spark_eos.errors import (
     CheckpointMismatchError,
     ProducerFencedError,
     RetriableError,
     StagedFileExpiredError,
 )
-from spark_eos.log.data import prefetch
 from spark_eos.log.log import Log
 from spark_eos.spark.sink import checkpoint, proof, task
-from verification.inline_executor import InlineExecutor
 from verification.simulator.context import GivenUp, Stage
 from verification.simulator.driver import LOCATION, Files, QueryFailed, Run, TaskContext
-from verification.simulator.memory import remembering
 from verification.simulator.world import Process, World
 
 __all__ = ["query", "surroundings"]
 
 
 @contextmanager
-def surroundings(world: World, *, memory: bool) -> Iterator[None]:
+def surroundings(world: World) -> Iterator[None]:
     """Puts the simulated world in place of what source, sink and clients look for.
 
-    They get the log and the checkpoint of whoever is running. No threads are started: actors do by turns
-    what those would do. With ``memory`` an entry is decoded and applied once and not by every process.
+    They get the log and the checkpoint of the process that runs.
     """
 
     def shared(
@@ -69,10 +62,6 @@ def surroundings(world: World, *, memory: bool) -> Iterator[None]:
         mock.patch.object(Log, "shared", shared),
         mock.patch.object(checkpoint, "_read", text),
         mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
-        mock.patch.object(sender, "threading", _Threading),
-        mock.patch.object(heartbeat, "threading", _Threading),
-        mock.patch.object(prefetch, "ThreadPoolExecutor", InlineExecutor),
-        remembering() if memory else nullcontext(),
     ):
         yield
 
@@ -84,22 +73,6 @@ class _Context:
     def get() -> TaskContext | None:
         run: Run = greenlet.getcurrent().process.query  # type: ignore[attr-defined]
         return run.task
-
-
-class _Threading:
-    """The module, but for its threads."""
-
-    Event, Lock, RLock = threading.Event, threading.Lock, threading.RLock
-    current_thread = staticmethod(threading.current_thread)
-
-    class Thread:
-        ident = None
-
-        def __init__(self, **_: object) -> None: ...
-
-        def start(self) -> None: ...
-
-        def join(self) -> None: ...
 
 
 def query(

@@ -15,7 +15,6 @@ from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.log.commit import tail
 from spark_eos.log.log import Log
-from spark_eos.maintenance import name_deletion
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
@@ -43,7 +42,6 @@ from verification.simulator.final_checks import judge
 from verification.simulator.followers import follower, onlooker
 from verification.simulator.foreign import foreign_query
 from verification.simulator.log_checker import LogChecker
-from verification.simulator.outcomes import listening
 from verification.simulator.producers import idempotent, transactional
 from verification.simulator.queries import query, surroundings
 from verification.simulator.readers import reader
@@ -209,16 +207,18 @@ def simulate(plan: Plan) -> Outcome:
     """Run the plan. The same plan gives the same outcome, byte for byte."""
     world = World(plan.seed, plan.fault_profile)
     store = (SimulatedObjectStore if plan.remote else SimulatedStore)(world)
-    stage = Stage(world, store, plan.operations)
+    stage = Stage(
+        world,
+        store,
+        plan.operations,
+        memory=plan.memory and plan.interval == UNSEALED,
+        forget_s=FORGET_S if plan.forget else None,
+    )
     run = _Run(plan, world, stage, Files("query-id"))
     with ExitStack() as stack:
-        stack.enter_context(surroundings(world, memory=plan.memory and plan.interval == UNSEALED))
+        stack.enter_context(surroundings(world))
         if plan.interval != UNSEALED:
             stack.enter_context(mock.patch.multiple(sealing, PAGE_ROWS=3, FAN_OUT=2))
-        if plan.forget:
-            stack.enter_context(mock.patch.object(tail, "AWAY_S", FORGET_S / 4))
-            stack.enter_context(mock.patch.object(name_deletion, "LEAST_S", FORGET_S))
-        stack.enter_context(listening(world, stage.told.append))
         world.calm = True
         world.start("setup", lambda process: _set_up(process, run))
         world.run(1e9)
@@ -254,6 +254,7 @@ def _set_up(process: Process, run: _Run) -> None:
         SimulatedClock(process),
         snapshot_interval=run.plan.interval,
         entries_per_folder=folder,
+        environment=run.stage.environment,
     )
     admin = Admin(log)
     for topic, partitions in PARTITIONS.items():

@@ -137,7 +137,9 @@ class ConsumerCoordinator:
             self._synced = True
             self.beats.begin(self._member.member_id)
             if self._thread is None:
-                self._thread = HeartbeatThread(self.beats, self._member.group_id)
+                self._thread = HeartbeatThread(
+                    self.beats, self._member.group_id, self._log.environment.thread
+                )
                 self._thread.start()
                 # A consumer that was dropped without close stops beating, and others take over.
                 weakref.finalize(self, self._thread.stop).atexit = False

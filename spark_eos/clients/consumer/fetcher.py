@@ -34,7 +34,7 @@ class Fetcher:
         self._assigned = assigned
         self._stood: list[tuple[PartitionState, int | None]] = []
         """Where partitions stood when rows were taken from them, since `begin`."""
-        self._prefetcher = Prefetcher(log.store)
+        self._prefetcher = Prefetcher(log)
 
     def begin(self) -> None:
         """The caller has got all that was taken before."""

@@ -219,9 +219,11 @@ class Heartbeats:
 class HeartbeatThread:
     """Calls `Heartbeats.step` at its interval until it is stopped. Knows no consumer, so that one may be lost."""
 
-    def __init__(self, beats: Heartbeats, name: str) -> None:
+    def __init__(
+        self, beats: Heartbeats, name: str, thread: Callable[..., threading.Thread] = threading.Thread
+    ) -> None:
         self._stopped = threading.Event()
-        self._thread = threading.Thread(
+        self._thread = thread(
             target=_run,
             args=(beats.step, beats.interval_s, self._stopped),
             name=f"eoslog-heartbeat-{name}",

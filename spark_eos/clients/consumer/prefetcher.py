@@ -10,8 +10,9 @@ from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.prefetch import prefetch_batches
 from spark_eos.log.data.records import Records, read
+from spark_eos.log.log import Log
 from spark_eos.protocol.state import Topic
-from spark_eos.storage import Readable, Store
+from spark_eos.storage import Readable
 
 __all__ = ["Prefetcher"]
 
@@ -23,8 +24,9 @@ class Prefetcher:
     partition has come, gone, been paused or sought in: what was read for it in vain is forgotten then.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, log: Log) -> None:
+        self._store = store = log.store
+        self._make_pool = log.environment.pool
         self._ahead = ExitStack()
         self._reader: Readable = store
         self._left: set[tuple[str, int]] = set()
@@ -40,7 +42,7 @@ class Prefetcher:
         self.close()
         fetches = [*_in_turns(partitions, limit)]
         self._seen, self._left = seen, {(fetch.file.name, fetch.batch.position) for fetch in fetches}
-        self._reader = self._ahead.enter_context(prefetch_batches(self._store, fetches))
+        self._reader = self._ahead.enter_context(prefetch_batches(self._store, fetches, self._make_pool))
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
         """The rows of a planned fetch. See `spark_eos.log.data.records.read`."""

@@ -58,7 +58,9 @@ class Sender:
         if self._thread is None:
             with self._starting:
                 if self._thread is None:
-                    thread = threading.Thread(target=self._run, name="eoslog-producer", daemon=True)
+                    thread = self._log().environment.thread(
+                        target=self._run, name="eoslog-producer", daemon=True
+                    )
                     thread.start()
                     self._thread = thread
 

@@ -25,6 +25,7 @@ from spark_eos.errors import EosLogError
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import REMEMBERED, Tail
+from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.protocol.actions import Action, Entry, Request
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.rules.apply import Rejected, apply
@@ -43,14 +44,18 @@ LEADER_TIMEOUT_S = 1.0
 MAX_SUBMISSION_BYTES = 1_000_000
 """Of other processes' requests in one entry."""
 
-_SHORTEST_S, _LONGEST_S = 0.0005, 0.01
-"""Between two looks whether the leader is done."""
-
 
 class CommitGroup:
     """One process's part in group commit. For one thread at a time."""
 
-    def __init__(self, store: Store, tail: Tail, in_doubt: InDoubtRequests, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        tail: Tail,
+        in_doubt: InDoubtRequests,
+        clock: Clock,
+        environment: Environment = PROCESS,
+    ) -> None:
         self._store = store
         self._tail = tail
         self._in_doubt = in_doubt
@@ -65,7 +70,8 @@ class CommitGroup:
         self._mailbox: dict[bytes, tuple[Action, ...]] = {}
         """The requests that leaders may read in the channel, by their ids."""
         self._mailbox_slot = 0
-        self._wait_s = _SHORTEST_S
+        self._shortest_s, self._longest_s = environment.leader_looks_s
+        self._wait_s = self._shortest_s
         self._news_s = -math.inf
         """When something was last heard."""
 
@@ -144,14 +150,14 @@ class CommitGroup:
         if known >= 0:
             # So long as the last entry took the next one will take, or nearly so.
             now = self._clock.monotonic()
-            self._wait_s = min(max((now - self._news_s) / 8, _SHORTEST_S), _LONGEST_S)
+            self._wait_s = min(max((now - self._news_s) / 8, self._shortest_s), self._longest_s)
             self._news_s = now
         return known
 
     def backoff(self) -> None:
         """A little while, longer each time that nothing was heard."""
         self._clock.sleep(self._wait_s)
-        self._wait_s = min(self._wait_s * 1.3, _LONGEST_S)
+        self._wait_s = min(self._wait_s * 1.3, self._longest_s)
 
     # -- Requests that the leader is to write -----------------------------------------------------------
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable
 
 from spark_eos.errors import DivergedLogError, EosLogError, IllegalStateError, StoreUnavailableError
@@ -31,6 +30,7 @@ from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.slots import TAKEN, Slots
 from spark_eos.log.commit.tail import Tail
+from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.protocol.actions import Entry, Request
 from spark_eos.protocol.encoding.entries import encode_entry
@@ -62,6 +62,7 @@ class Committer(OfOneProcess):
         clock: Clock,
         retry: Retry,
         time: Timekeeper,
+        environment: Environment = PROCESS,
     ) -> None:
         super().__init__()
         self._pid = os.getpid()
@@ -70,13 +71,13 @@ class Committer(OfOneProcess):
         self._clock = clock
         self._time = time
         self._in_doubt = in_doubt
-        self._group = CommitGroup(store, tail, in_doubt, clock)
+        self._group = CommitGroup(store, tail, in_doubt, clock, environment)
         self._slots = Slots(
             store, tail, in_doubt, self._group, clock, retry, lambda: self._check_process("commit")
         )
         self._answers = Answers(store.url, tail, in_doubt, self._slots)
-        self._turn = threading.Lock()
-        self._queue = threading.Lock()
+        self._turn = environment.lock("commit")
+        self._queue = environment.lock("commit")
         self._waiting: list[PendingCommit] = []
         self._used_s = clock.monotonic()
         self._alone_since = -1

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple, Protocol
@@ -23,21 +22,18 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.divergence import DivergenceDetector
 from spark_eos.log.commit.in_doubt import InDoubtRequests
+from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.gc_pause import LARGE_BYTES, paused
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
-from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.rules.apply import apply_entry, is_in_history
+from spark_eos.protocol.rules.apply import is_in_history
 from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["AWAY_S", "ClockReading", "Passed", "Tail"]
+__all__ = ["ClockReading", "Passed", "Tail"]
 
 _LOG = logging.getLogger(__name__)
-
-AWAY_S = 3600.0
-"""After so long a slot may have been taken, retired and deleted since it was looked at."""
 
 _FEW = 8
 """Of so many entries it is looked up which files they are in, one by one: each may be the newest one."""
@@ -73,10 +69,12 @@ class Tail:
         passed: Passed | None = None,
         clock: Clock = SYSTEM,
         in_doubt: InDoubtRequests | None = None,
+        environment: Environment = PROCESS,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._lock = threading.Lock()
+        self._environment = environment
+        self._lock = environment.lock("tail")
         self._state = state
         self._passed = passed
         self._in_doubt = InDoubtRequests() if in_doubt is None else in_doubt
@@ -199,7 +197,10 @@ class Tail:
         return True
 
     def _is_long_ago(self, seen: ClockReading) -> bool:
-        return any(now - then > AWAY_S for now, then in zip(self.clock_reading(), seen, strict=True))
+        return any(
+            now - then > self._environment.away_s
+            for now, then in zip(self.clock_reading(), seen, strict=True)
+        )
 
     def _skipped_ahead(self, asked: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""
@@ -214,7 +215,7 @@ class Tail:
 
     def _apply(self, entry: Entry) -> None:
         with paused(when=self._is_large):
-            state, outcomes = apply_entry(self._state, entry)
+            state, outcomes = self._environment.apply(self._state, entry)
         self._in_doubt.record_entry(entry, outcomes)
         self.applied += 1
         self._take(state, entry, created=False)
@@ -266,7 +267,7 @@ class Tail:
         if not data.size and seq:  # The first entry says what log this is, and is never retired.
             return ()
         with paused(when=data.size > LARGE_BYTES):
-            entry = decode_entry(data, seq, f"{self._store.url}/{name}")
+            entry = self._environment.decode(data, seq, f"{self._store.url}/{name}")
         self._identity = identity
         self._is_large = data.size > LARGE_BYTES
         return entry

@@ -5,8 +5,8 @@ Where a read is a system call this would only cost; where it is a request, most 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -41,13 +41,15 @@ _Batch = tuple[str, int]
 
 
 @contextmanager
-def prefetch_batches(store: Store, fetches: Sequence[Fetch]) -> Iterator[Readable]:
+def prefetch_batches(
+    store: Store, fetches: Sequence[Fetch], make_pool: Callable[[int, str], Executor] | None = None
+) -> Iterator[Readable]:
     """What reads the batches of ``fetches``, each as often as it is in there, best in this order."""
     spans = {} if store.is_local else _spans(fetches)
     if len(spans) < 2:
         yield store
         return
-    pool = ThreadPoolExecutor(MAX_CONCURRENCY, "read-ahead")
+    pool = (make_pool or ThreadPoolExecutor)(MAX_CONCURRENCY, "read-ahead")
     try:
         ahead = _Ahead(store, spans, pool)
         ahead.top_up()
@@ -92,7 +94,7 @@ def _spans(fetches: Sequence[Fetch]) -> dict[_Batch, _Span]:
 class _Ahead:
     """For one thread, which asks for the batches; the requests are made by those of ``pool``."""
 
-    def __init__(self, store: Store, spans: dict[_Batch, _Span], pool: ThreadPoolExecutor) -> None:
+    def __init__(self, store: Store, spans: dict[_Batch, _Span], pool: Executor) -> None:
         self._store = store
         self._spans = spans
         self._pool = pool

@@ -1,0 +1,87 @@
+"""What a handle on a log takes from its process, beside store and clock. Tests hand in another one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.rules.apply import apply_entry
+
+if TYPE_CHECKING:
+    from spark_eos.log.commit.loop import Committed, Propose
+    from spark_eos.protocol.actions import Entry
+    from spark_eos.protocol.rules.apply import Outcome
+    from spark_eos.protocol.state import State
+    from spark_eos.storage import Data
+
+__all__ = ["PROCESS", "Commit", "Environment"]
+
+
+class Commit(Protocol):
+    """The call of the commit loop, `spark_eos.log.commit.loop.Committer.commit`."""
+
+    def __call__(
+        self, propose: Propose, *, writer: str = "", request_id: bytes | None = None
+    ) -> Committed: ...
+
+
+Lock: TypeAlias = AbstractContextManager[object]
+
+
+def _lock(_: str) -> Lock:
+    return threading.Lock()
+
+
+def _unchanged(commit: Commit) -> Commit:
+    return commit
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Durations, locks, threads, and how entries are read. The defaults are those of production.
+
+    The simulator and the explorer run many processes in one thread: they hand in locks and threads of their own, and
+    durations that a short run reaches.
+
+    Attributes
+    ----------
+    away_s
+        After so many seconds a process trusts nothing that it finds in the log before it has read the newest snapshot
+        (`spark_eos.log.commit.tail`).
+    names_kept_s
+        Names of retired entries are deleted so many seconds after they were noted as retired, at the earliest
+        (`spark_eos.maintenance.name_deletion`).
+    leader_looks_s
+        The shortest and the longest time between two looks whether the leader of group commit is done, in seconds.
+    lock
+        Makes a lock of the commit loop or the tail, by its name (``commit``, ``tail``).
+    thread
+        Makes a thread of a client, as `threading.Thread`.
+    pool
+        Makes the threads that prefetch, by their number and name.
+    decode
+        Reads an entry from its bytes.
+    apply
+        Applies an entry to a state.
+    around_commit
+        Gives the commit call that clients use, from that of the commit loop.
+    """
+
+    away_s: float = 3600.0
+    names_kept_s: float = 24 * 3600.0
+    leader_looks_s: tuple[float, float] = (0.0005, 0.01)
+    lock: Callable[[str], Lock] = _lock
+    thread: Callable[..., threading.Thread] = threading.Thread
+    pool: Callable[[int, str], Executor] = ThreadPoolExecutor
+    decode: Callable[[Data, int, str], Entry] = decode_entry
+    apply: Callable[[State, Entry], tuple[State, tuple[Outcome, ...]]] = apply_entry
+    around_commit: Callable[[Commit], Commit] = _unchanged
+
+
+PROCESS = Environment()
+"""That of every process in production."""
