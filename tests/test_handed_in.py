@@ -1,4 +1,4 @@
-"""The simulator, the explorer and the chaos campaign hand settings in (`spark_eos.log.environment`); they patch nothing."""
+"""The simulator, the explorer and the chaos campaign hand settings in (`spark_eos.log.environment`)."""
 
 from __future__ import annotations
 
