@@ -7,9 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 MOST_LINES, MOST_MODULES = 400, 15
 
-LONG = {
-    "log/log.py": 460,
-}
+LONG = {}
 """Still too long. The list may only get shorter, and its numbers smaller."""
 
 WIDE: dict[str, int] = {}

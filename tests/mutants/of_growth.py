@@ -334,7 +334,7 @@ MUTANTS = (
     ),
     Mutant(
         "maintenance-off-for-all",
-        "spark_eos/log/log.py",
+        "spark_eos/log/handle/reading.py",
         "        twin = copy.copy(self)\n",
         "        twin = self\n",
         "one client that leaves maintenance to others switches it off for all that share the handle",

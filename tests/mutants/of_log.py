@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _COMMIT, _LOG, _PLAN = "spark_eos/log/commit/loop.py", "spark_eos/log/log.py", "spark_eos/log/data/planner.py"
+_READING, _WRITING = "spark_eos/log/handle/reading.py", "spark_eos/log/handle/writing.py"
 _READ, _SEGMENTS = "spark_eos/log/data/records.py", "spark_eos/log/data/writer.py"
 _TAIL = "spark_eos/log/commit/tail.py"
 _DERIVED, _STAGING = "spark_eos/log/snapshots/derived.py", "spark_eos/log/data/arrow_file.py"
@@ -216,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         "believed-for-ever",
-        _LOG,
+        _READING,
         "now < self._believed_until:",
         "True:",
         "that a bucket holds another log by now is never noticed",
@@ -453,7 +454,7 @@ MUTANTS = (
     # -- files of a commit, expiration ----------------------------------------------------------------------
     Mutant(
         "files-not-looked-for",
-        _LOG,
+        _WRITING,
         "        if not self.store.is_local:",
         "        if self.store.is_local:",
         "a file that is not there is committed",
@@ -461,7 +462,7 @@ MUTANTS = (
     ),
     Mutant(
         "size-not-compared",
-        _LOG,
+        _WRITING,
         "            if size != staged.file.size:",
         "            if size > staged.file.size:",
         "a file that was cut off is committed",

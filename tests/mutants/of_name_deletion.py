@@ -50,8 +50,8 @@ MUTANTS = (
     Mutant(
         "only-the-monotonic-clock",
         _TAIL,
-        "        return any(now - then > self._environment.away_s for",
-        "        return all(now - then > self._environment.away_s for",
+        "        return any(\n            now - then > self._environment.away_s",
+        "        return all(\n            now - then > self._environment.away_s",
         "who was suspended, or whose clock was set, does not notice that it slept",
         _OF_RETIRED,
     ),

@@ -1,0 +1,1 @@
+"""What a `Log` does, in parts."""

@@ -1,0 +1,299 @@
+"""A handle on one log: how it writes, and ends what has timed out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+
+from spark_eos.errors import EosLogError, ObjectNotFoundError, StorageError, UnknownTopicOrPartitionError
+from spark_eos.log.clock import new_id
+from spark_eos.log.commit.loop import Committed, Propose
+from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
+from spark_eos.log.data.writer import SegmentWriter
+from spark_eos.log.handle.reading import LogReader
+from spark_eos.log.topics import missing_topic, new_topic, unless_exists
+from spark_eos.protocol.actions import Action, ExpireTransaction
+from spark_eos.protocol.actions.appends import check_floor
+from spark_eos.protocol.state import State, Topic
+from spark_eos.protocol.types import StagedFile
+
+__all__ = ["LogWriter"]
+
+_OLD_S = 60.0
+"""After so long without staging anything, the log's end is looked for before."""
+
+
+class LogWriter(LogReader):
+    """The calls that change a log."""
+
+    def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
+        """Put actions into the log, all or none. Returns when they are durable.
+
+        A share of the log's maintenance may follow (`does_maintenance`).
+
+        Parameters
+        ----------
+        propose
+            Called with the newest state; returns the actions. It is called again if another process was faster.
+        writer
+            A name for the history of the log.
+        request_id
+            Of a `CommitOutcomeUnknownError`, to repeat that very call. None: a new request.
+
+        Returns
+        -------
+        Committed
+            The number of the entry, the results of the actions, and the state after it.
+
+        Raises
+        ------
+        CommitOutcomeUnknownError
+            The request may be in the log. Repeat the call with its ``request_id``.
+        StoreUnavailableError, StorageError
+            The request certainly is not in the log.
+
+        Notes
+        -----
+        Every rule of the protocol may refuse a request with its own error. What happens when a reply is lost:
+        docs/design/0001-protocol.md.
+        """
+        if request_id is not None:
+            self._parts.check_repeatable(request_id)
+        committed = self._parts.commit(propose, writer=writer, request_id=request_id)
+        if self.does_maintenance:
+            self.maintenance.run_slice(committed.state)
+        return committed
+
+    def expire_overdue(self, *, everything: bool = False, trust_clock: bool = False) -> tuple[Action, ...]:
+        """End what has timed out in the last known state: open transactions, old ids and offsets.
+
+        It is cheap if there is nothing to do. Any process may call it at any time.
+
+        Parameters
+        ----------
+        everything
+            Look for old ids now, and not once an hour; raise errors.
+        trust_clock
+            In a log that was idle, ids and offsets count as at most one day older than its newest entry. True: they are
+            as old as the store's clock says.
+
+        Returns
+        -------
+        tuple of Action
+            What was ended.
+        """
+        return self._parts.expiration_task.expire_overdue(
+            self.state, everything=everything, trust_clock=trust_clock
+        )
+
+    def end_overdue(self) -> State:
+        """Do `expire_overdue` for a reader that would have to wait for open transactions. Errors are ignored.
+
+        A reader may not be allowed to write: then another process ends them.
+
+        Returns
+        -------
+        State
+            The newest known state.
+        """
+        with suppress(EosLogError):
+            self.expire_overdue()
+        return self.state
+
+    def due(self, *, trust_clock: bool = False) -> list[Action]:
+        """List the ids and offsets that `expire_overdue` would forget with ``everything``.
+
+        Parameters
+        ----------
+        trust_clock
+            As there.
+
+        Returns
+        -------
+        list of Action
+            What would be done.
+        """
+        return self._parts.expiration_task.due(self.state, trust_clock=trust_clock)
+
+    def overdue(self) -> list[ExpireTransaction]:
+        """List the open transactions that `expire_overdue` would end with ``everything``.
+
+        Returns
+        -------
+        list of ExpireTransaction
+            One for each transaction.
+        """
+        return self._parts.expiration_task.overdue(self.state, everything=True)
+
+    def ensure_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, object] | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        auto_create: bool = True,
+    ) -> Topic:
+        """Look up a topic, and create it if it is missing.
+
+        Parameters
+        ----------
+        name
+            The name of the topic.
+        partitions
+            The number of partitions of a new topic.
+        config
+            Settings of a new topic.
+        schema
+            The columns of a new topic. None: Kafka-shaped.
+        auto_create
+            Whether a missing topic may be created.
+
+        Returns
+        -------
+        Topic
+            The topic. If it existed, its own settings hold.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            The topic is missing, and ``auto_create`` is False.
+        """
+        (topic,) = self.ensure_topics([name], partitions, schema, config=config, auto_create=auto_create)
+        return topic
+
+    def ensure_topics(
+        self,
+        names: Sequence[str],
+        partitions: int = 1,
+        schema: pa.Schema | None = None,
+        *,
+        config: Mapping[str, object] | None = None,
+        auto_create: bool = True,
+    ) -> list[Topic]:
+        """Look up topics, and create all that are missing in one entry.
+
+        Parameters
+        ----------
+        names
+            The names of the topics.
+        partitions
+            The number of partitions of a new topic.
+        config
+            Settings of a new topic.
+        schema
+            The columns of a new topic. None: Kafka-shaped.
+        auto_create
+            Whether a missing topic may be created.
+
+        Returns
+        -------
+        list of Topic
+            In the order of the names.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            A topic is missing, and ``auto_create`` is False.
+        """
+        missing = [name for name in names if name not in self.state.topics]
+        if missing:
+            known = self.follow().topics
+            missing = [name for name in dict.fromkeys(missing) if name not in known]
+        if missing and not auto_create:
+            raise UnknownTopicOrPartitionError(
+                f"{missing_topic(self.state, missing[0], self.url)} Create it with Admin.create_topic, or allow "
+                "auto.create.topics.enable"
+            )
+        if missing:
+            actions = [new_topic(name, partitions, config, schema, new_id(self.clock)) for name in missing]
+            self.commit(
+                lambda state: tuple(made for action in actions for made in unless_exists(state, action)),
+                writer="auto.create.topics",
+            )
+        return [self.topic(name) for name in names]
+
+    def stage(
+        self, topic: Topic, *, compression: str | None = None, buffer_bytes: int = BUFFER_BYTES
+    ) -> SegmentWriter:
+        """Make a writer for rows of a topic. What it finishes can be committed by `commit`.
+
+        It is for callers that make the rows in this thread: a second thread writes large files meanwhile. (Spark's
+        tasks get their rows from other processes: `spark_eos.log.data.task_io.TaskStorage`.)
+
+        Parameters
+        ----------
+        topic
+            The topic.
+        compression
+            A codec of Arrow with its level. None: no compression.
+        buffer_bytes
+            How many bytes of rows to keep in memory.
+
+        Returns
+        -------
+        SegmentWriter
+            It writes one data file.
+        """
+        now = self.clock.monotonic()
+        if now - self._staged_s >= _OLD_S:
+            self.follow()
+        self._staged_s = now
+        return stage_rows(
+            self.store,
+            topic,
+            self.state.seq + 1,
+            self.clock,
+            compression=compression,
+            buffer_bytes=buffer_bytes,
+            write_behind=True,
+            now_ms=self.time.record_ms(self.state),
+        )
+
+    def check_visible(self, files: tuple[StagedFile, ...]) -> None:
+        """Check that staged files exist for this process, whole, before they are committed.
+
+        Only in folders, where it costs a system call. So a driver and executors that do not share the folder are found
+        before the commit, and not by a reader.
+
+        Parameters
+        ----------
+        files
+            What writers have finished.
+
+        Raises
+        ------
+        StorageError
+            A file is missing or has another size. Nothing was committed.
+        StagedFileExpiredError
+            A file is older than the staging floor.
+        """
+        if not self.store.is_local:
+            return
+        for staged in files:
+            try:
+                size = self.store.size(staged.file.name)
+            except ObjectNotFoundError:
+                check_floor(self.follow(), staged.file.name)
+                raise StorageError(
+                    f"{self.url}/{staged.file.name} was staged but is not here. It was removed, or the log's "
+                    "folder is not shared by the driver and all executors. Nothing was committed"
+                ) from None
+            if size != staged.file.size:
+                raise StorageError(
+                    f"{self.url}/{staged.file.name} has {size} bytes here, but {staged.file.size} were written. "
+                    "Nothing was committed"
+                )
+
+    def discard(self, files: tuple[StagedFile, ...]) -> None:
+        """Delete staged files that certainly are in no entry. Never call it after an unknown outcome.
+
+        Parameters
+        ----------
+        files
+            What writers have finished.
+        """
+        for staged in files:
+            self.store.delete(staged.file.name)
