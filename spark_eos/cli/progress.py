@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Live
+    from rich.progress import ProgressColumn
 
 __all__ = ["Progress"]
 
@@ -28,6 +29,7 @@ class Progress:
         self._every = _SCREEN_S if self.in_place else _LINE_S
         self._next = monotonic() + self._every
         self._live: Live | None = None
+        self._columns: tuple[str | ProgressColumn, ...] = ()
 
     def __enter__(self) -> Progress:
         return self
@@ -65,9 +67,11 @@ class Progress:
             return
         if self._live is None:
             self._live = _live(self._out)
-            self._live.start()
+            self._columns = self._live.columns
         (task,) = self._live.task_ids
         self._live.update(task, description=text, completed=done, total=of)
+        self._live.columns = self._columns[:-1] if of is None else self._columns  # The last one is the bar.
+        self._live.start()
 
 
 def _live(out: TextIO) -> Live:

@@ -140,9 +140,12 @@ def test_progress_on_a_terminal(monkeypatch):
         progress.count("entries", 3, 99)
         progress.clear()
         assert "entries: 3 of 99" in out.getvalue()
+        assert "━" in out.getvalue(), "a bar"
+        counted = len(out.getvalue())
         now[0] += 1
         progress.show("waiting [for] readers")
     assert "waiting [for] readers" in out.getvalue()
+    assert "━" not in out.getvalue()[counted:], "no bar where it is not known how much there is"
     assert out.getvalue().endswith("\x1b[2K"), "nothing is left standing"
     assert out.getvalue().count("\x1b[?25l") == out.getvalue().count("\x1b[?25h") == 2, "the cursor is back"
 
