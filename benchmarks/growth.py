@@ -346,8 +346,8 @@ def _page(results: list[Row], chosen: argparse.Namespace, load: tuple[float, flo
     intro = (
         f"A log of {chosen.transactions} transactions of {chosen.rows} records each, all to one partition, against a "
         f"log of {YOUNG} and against the same records in one batch. Written by `scripts/bench-growth`; the limits are "
-        "aims, no test asserts them. Times are by the clock, and of the processor: on a machine that does other things "
-        "too, the latter are what to look at."
+        "aims, no test asserts them. Times are by the clock, and of the processor: where other programs run too, "
+        "compare processor times."
     )
     busy = ", ".join(f"{one:.1f}" for one in load)
     lines = [

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -69,13 +71,31 @@ class Typist:
     def run(self, block):
         """What the block prints, with the folder shown as /tmp."""
         text = block.text.replace("/tmp/", f"{self._folder}/")
-        printed = self._python(text) if block.language == "python" else self._shell(text)
+        if block.language == "python":
+            printed = self._python(text)
+        elif text.startswith("spark-submit ") and "&" not in text:
+            printed = self._job(text)
+        else:
+            printed = self._shell(text)
         return printed.replace(f"{self._folder}/", "/tmp/")
 
     def _python(self, text):
         printed = StringIO()
         with redirect_stdout(printed):
             exec(compile(text, "a block of the page", "exec"), self._names)
+        return printed.getvalue()
+
+    def _job(self, text):
+        """A job that runs to its end, in the Spark that is there: starting another one takes longer than the job."""
+        words = shlex.split(text.replace("\\\n", " "))
+        at = next(number for number, word in enumerate(words) if word.startswith("jobs/"))
+        printed, arguments = StringIO(), sys.argv
+        sys.argv = words[at:]
+        try:
+            with redirect_stdout(printed):
+                runpy.run_path(str(ROOT / words[at]), run_name="__main__")
+        finally:
+            sys.argv = arguments
         return printed.getvalue()
 
     def _shell(self, text):
