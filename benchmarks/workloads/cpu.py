@@ -12,8 +12,8 @@ TITLE = "Processor time"
 
 TEXT = """
 Seconds of the processor per million rows, keyed, 8 partitions: of Spark's virtual machine and of all Python processes
-together, and of the broker for Kafka. What a machine does beside it weighs less here than on the clock. The ratios
-are of times: below 1 is less than the other needs.
+together, and of the broker for Kafka. Other programs on the machine change these figures less than times by the
+clock. The ratios are of times: below 1, eoslog needs less.
 """
 
 

@@ -18,10 +18,10 @@ TITLE = "Growth"
 
 TEXT = """
 One query without Spark, whose source and sink are called as Spark calls them, copies 10,000 micro-batches of 100 rows
-on one log, each of them produced in a transaction of its own just before. The log is never maintained but by what
-commits do themselves. The plot shows how long they take, and with it how quick the machine was just then; so at the end
-five times 250 more take turns with those of a new log. By the clock, which includes waiting for the disk, and by the
-processor's time. How logs of 100,000 transactions are opened, read and maintained is in [growth](growth.md).
+on one log, each of them produced in a transaction of its own just before. The only maintenance is what commits do
+themselves. The plot shows how long micro-batches take; it also shows how quick the machine was at that moment. So at
+the end five times 250 more take turns with those of a new log. By the clock, which includes waiting for the disk, and
+by the processor's time. How logs of 100,000 transactions are opened, read and maintained is in [growth](growth.md).
 """
 
 _PARTS = 5

@@ -18,9 +18,10 @@ TITLE = "Exactly once against at least once"
 
 TEXT = """
 *Sink*: two queries without Spark, whose source and sink are called as Spark calls them, copy micro-batches of 5,000
-rows of 1 KB, in turn; one with `processing.guarantee=exactly_once`, one with `at_least_once`. What the one takes longer
-for a micro-batch is a share of the time between two transactions, and less if there are fewer of them. *Producer*:
-`send_arrow` in a transaction every 100 ms, against an idempotent producer that flushes as often.
+rows of 1 KB, in turn; one with `processing.guarantee=exactly_once`, one with `at_least_once`. The additional time of
+the first one for a micro-batch is given as a share of the time between two transactions: the fewer transactions, the
+smaller the share. *Producer*: `send_arrow` in a transaction every 100 ms, against an idempotent producer that flushes
+as often.
 """
 
 _ROWS = 5_000

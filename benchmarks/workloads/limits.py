@@ -14,8 +14,8 @@ from benchmarks.rows import table
 TITLE = "Limits of the machine"
 
 TEXT = """
-Context for all that follows: what one thread does without Spark and without a log. *fsync* is a new file of 4 KB that
-is written and synced; *write and fsync* are 64 MB in one go; *memory map* copies all values of an Arrow file.
+Context for the following sections: what one thread does without Spark and without a log. *fsync* is a new file of 4
+KB that is written and synced; *write and fsync* are 64 MB in one go; *memory map* copies all values of an Arrow file.
 """
 
 

