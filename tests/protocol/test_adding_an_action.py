@@ -192,7 +192,7 @@ def test_the_reference_model_fails_on_it_by_name(state):
     """A model that does not know an action would otherwise agree with whatever the rule does."""
     after, outcome = apply(state, request(ACTION))
     model = ReferenceModel(pytest.fail)
-    with pytest.raises(NotImplementedError, match="ReserveIds"):
+    with pytest.raises(NotImplementedError, match="does not know ReserveIds"):
         model.enter(state, request(ACTION), outcome.results, after, 0.0)
 
 

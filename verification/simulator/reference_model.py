@@ -56,7 +56,8 @@ class ReferenceModel:
             write = getattr(self, f"_{type(action).__name__}", None)
             if write is None and type(action) not in _NOT_MODELLED:
                 raise NotImplementedError(
-                    f"a method for {type(action).__name__}, or its place in _NOT_MODELLED"
+                    f"the reference model does not know {type(action).__name__}: it needs a method for it, or a place "
+                    "for it in _NOT_MODELLED"
                 )
             if write is not None:
                 # Members change rarely in the request that commits for them; then ``before`` says nothing.
