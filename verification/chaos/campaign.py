@@ -30,7 +30,7 @@ from verification.chaos.workloads import DRIVERS, INPUTS, LOGS, Query, Workload
 __all__ = ["Campaign", "Options", "Outcome"]
 
 STUCK_S = 900.0
-"""Nothing moved for so long, though nobody is struck any more: it will not come to rest."""
+"""Nothing moved for so long, though no process is struck any more: it will not come to rest."""
 _TICK_S = 0.1
 _TELL_S = 15.0
 

@@ -74,7 +74,7 @@ def verify_inputs(
     """Acknowledged records exactly once, aborted ones never, and the history without any anomaly.
 
     ``final``: offset and value of all that a committed reader finds in each partition in the end. A record
-    whose outcome nobody knows may be there once.
+    whose outcome is not known may be there once.
     """
     report = check(events, partitions_read_fully=final)
     acknowledged, maybe = Counter[str](), Counter[str]()

@@ -1,4 +1,4 @@
-"""What a program tells whoever started it: a line of JSON each, which outlives its SIGKILL."""
+"""What a program tells its starter: lines of JSON, which survive its SIGKILL."""
 
 from __future__ import annotations
 

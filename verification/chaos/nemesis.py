@@ -98,7 +98,7 @@ class Nemesis:
         return bool(self._frozen) or (self._scene.disk is not None and self._scene.disk.is_full)
 
     def strike(self, only: str | None = None) -> str | None:
-        """One deed (``only``: of that beginning); what it was, None if there was nobody to do it to."""
+        """One deed (``only``: of that beginning); what it was; None without a target."""
         names = [name for name in self._names if only is None or name.startswith(only)] or self._names
         (name,) = self._chance.choices(names, [FAULTS[name] for name in names])
         done = self._faults[name]()
@@ -145,7 +145,7 @@ class Nemesis:
         actor.kill(run, alone=alone)
         checkpoints = self._scene.checkpoints
         if checkpoints is not None and actor is self._scene.checkpoints_of:
-            run.process.kill()  # a copy is taken of what nobody writes to any more
+            run.process.kill()  # a copy is taken of what no process writes to any more
             checkpoints.keep()
         return f"{actor.name}{', its JVM alone' if alone else ''}"
 
@@ -174,7 +174,7 @@ class Nemesis:
             return ""
         members = [one for one in self._scene.actors if one.name.startswith(GROUP)]
         if actor in members and not all(one.ready for one in members):
-            return ""  # somebody has to be there to take over
+            return ""  # a successor has to run already
         told = self._freeze(actor, run, "client", run.process.family())
         if actor.name.startswith(GROUP) and self._chance.random() < 0.5:
             actor.start()

@@ -63,9 +63,9 @@ Body = Callable[["Actor"], None]
 
 
 class Role(NamedTuple):
-    """Somebody who takes part; when he is killed he begins anew, until he had so many ``lives``.
+    """The part of one actor. When it is killed it starts again, until it has had so many ``lives``.
 
-    With ``others`` he has further threads, one for each body.
+    With ``others`` it has further threads, one for each body.
     """
 
     name: str
@@ -75,15 +75,15 @@ class Role(NamedTuple):
 
 
 class Actor:
-    """One life of one who takes part."""
+    """One life of one actor."""
 
     def __init__(self, role: Role, life: int, store: Store, state: State, told: Told) -> None:
         self.name = role.name
         self.life = life
         self.told = dict(told.told)
-        """What he was told of everything he asked for: of requests by their id, of the rest by its name."""
+        """The outcomes of all that it asked for: of requests by their id, of the rest by its name."""
         self.slots = dict(told.slots)
-        """The slots in which he was told that requests are."""
+        """The slots of its requests, as far as it was answered."""
         self.error: BaseException | None = None
         self.story: list[str] = []
         self.clock = FrozenClock(f"{self.name}/{life}")
@@ -123,7 +123,7 @@ class Actor:
     # -- For the world ----------------------------------------------------------------------------------
 
     def calls(self) -> tuple[tuple[int, Call], ...]:
-        """What his threads wait for, and which thread; without those who wait for a lock that is taken."""
+        """What its threads wait for, and which thread; without those that wait for a lock that is taken."""
         return tuple(
             (thread.number, thread.call)
             for thread in self._threads
@@ -146,7 +146,7 @@ class Actor:
         chosen.switch()
 
     def end(self) -> None:
-        """Unwind what he was about to do."""
+        """Unwind what it was about to do."""
         self._dead = True
         for thread in self._threads:
             if not thread.dead:
@@ -167,7 +167,7 @@ class Actor:
 
 
 class Told(NamedTuple):
-    """What an actor was told so far, in all his lives. Outlives him."""
+    """The outcomes that an actor got so far, in all its lives. Survives the actor."""
 
     told: Mapping[str, str] = {}
     slots: Mapping[str, int] = {}
@@ -194,14 +194,14 @@ class Thread(Asking):
             self._body(self.actor)
         except Killed:
             pass
-        except BaseException as error:  # noqa: BLE001  (whoever explores reports it)
+        except BaseException as error:  # noqa: BLE001  (the explorer reports it)
             self.actor.error = error
 
 
 class Lock:
     """`threading.Lock` for threads of an actor.
 
-    With ``yields`` whoever wants it gives way first, else only if it is taken.
+    With ``yields`` a thread gives way before it takes the lock, else only if it is taken.
     """
 
     def __init__(self, name: str, *, yields: bool) -> None:
@@ -267,7 +267,7 @@ class FrozenClock:
 
 
 class ExploredLog(Log):
-    """A log whose actor remembers what he was told of every request."""
+    """A log whose actor remembers the outcome of every request."""
 
     def __init__(self, actor: Actor, environment: Environment) -> None:
         super().__init__(actor.store, actor.clock, state=actor.state, environment=environment)

@@ -224,7 +224,7 @@ def appended(actor: Actor, log: Log, value: str, *, repeats: bool) -> None:
 
 
 def append(log: Log, value: str) -> None:
-    """A plain row, of nobody who takes part."""
+    """A plain row, sent by none of the actors."""
     action = AppendBatches(NO_PRODUCER, _topics(log), staged(log, value))
     log.commit(lambda _state: (action,))
 
@@ -250,7 +250,7 @@ def request(actor: Actor, log: Log, wanted: Propose) -> Committed:
 
 
 def expirer(actor: Actor) -> None:
-    """Somebody who watches open transactions, for longer than they may be open."""
+    """Watches open transactions for longer than they may be open."""
     log = actor.open()
     with suppress(RetriableError):
         for _ in range(2):
@@ -260,7 +260,7 @@ def expirer(actor: Actor) -> None:
 
 
 def visitor(actor: Actor) -> None:
-    """Somebody who comes, looks once, and goes: how long a transaction is open only the store can tell."""
+    """Looks at the log once and ends: only the store can tell how long a transaction has been open."""
     log = actor.open()
     with suppress(RetriableError):
         log.follow()
@@ -268,7 +268,7 @@ def visitor(actor: Actor) -> None:
 
 
 def ender(*, commit: bool) -> Body:
-    """Somebody who knows what is to become of the open transaction, and nothing of others who know it too."""
+    """Decides the open transaction, and knows nothing of others that decide it, too."""
 
     def body(actor: Actor) -> None:
         log = actor.open()

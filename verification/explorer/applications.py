@@ -101,7 +101,7 @@ def _aborted(actor: Actor, stamp: ProducerStamp) -> str:
     try:
         request(actor, actor.open(), lambda _state: (EndTransaction(stamp, commit=False),))
     except InvalidTxnStateError:
-        return COMMITTED  # Nobody but this application could have decided it.
+        return COMMITTED  # Only this application can have decided it.
     except (FatalError, RetriableError):
         return UNKNOWN
     return REFUSED
@@ -175,7 +175,7 @@ def _ask(actor: Actor, action: Action) -> None:
 
 
 def asking_unless(topic: str, there: str) -> Body:
-    """Somebody who creates a topic, but not any more once there is another one: nothing else would refuse it."""
+    """Creates a topic unless another one exists: nothing else would refuse it."""
 
     def body(actor: Actor) -> None:
         def wanted(state: State) -> Sequence[Action]:
@@ -190,7 +190,7 @@ def asking_unless(topic: str, there: str) -> Body:
 
 
 def wanting(topic: str, unique: str) -> Body:
-    """A thread that wants a topic to be there, whoever creates it: there may be nothing to do."""
+    """A thread that needs a topic, created by any process: there may be nothing to do."""
 
     def body(actor: Actor) -> None:
         action = CreateTopic(topic, f"{actor.name}{unique}", 1)

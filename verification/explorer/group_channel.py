@@ -1,4 +1,4 @@
-"""Where actors meet: every look at it and every change is a step of its own, between which others get their turn."""
+"""The group channel of actors: every look at it and every change is a step, between which others get their turn."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["ExploredGroupChannel"]
 class ExploredGroupChannel(GroupChannel):
     """An actor's place in it: objects of the store that are no objects of the log.
 
-    Everybody is under contention from the start. A lead whose owner died is not free again: so it is that of one who
-    sleeps, too.
+    All actors are under contention from the start. The lead of an actor that died is not free again, as if the actor
+    slept.
     """
 
     def __init__(self, store: ExploredStore, who: str) -> None:

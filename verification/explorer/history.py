@@ -47,9 +47,9 @@ class Chain:
     ever: frozenset[str] = frozenset()
     """The data files that are or were listed."""
     values: Counter[str] | None = None
-    """The committed values, once somebody asked."""
+    """The committed values, computed when they are asked for first."""
     judged: dict[Position, tuple[str, ...]] = field(default_factory=dict)
-    """What is wrong with this log for who stands there, once somebody asked."""
+    """What is wrong with this log for an actor at that position, computed when it is asked for first."""
     before: Chain | None = None
     """The same without its last entry."""
     kept: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -221,7 +221,7 @@ class _Reader:
                     yield f"batch {action.batch_id} was committed without its offsets"
 
     def _replaced(self, action: a.ReplaceSegments) -> Iterator[str]:
-        """Exactly what somebody has read is replaced, not what another has put there since."""
+        """Only the rows that the actor has read are replaced, not those that another one has put there since."""
         pieces = self._before.partitions[action.topic_id, action.partition].index.pieces
         there = [one for one in pieces if action.base_offset <= one.base_offset < action.next_offset]
         if checksum(there) != action.replaced:

@@ -62,7 +62,7 @@ def rows_of(log: Log, *values: str) -> None:
 
 
 def left_behind(log: Log) -> None:
-    """A file of a writer that has died, and whom nobody will miss."""
+    """A file of a writer that has died; no entry refers to it."""
     staged(log, "left behind")
 
 
@@ -75,7 +75,7 @@ def _created(actor: Actor, log: Log, topic: str) -> None:
 
 
 def roller(actor: Actor) -> None:
-    """Writes one stretch anew, if nobody else does."""
+    """Rewrites one range of offsets, unless another actor does."""
     try:
         done = Roller(actor.open()).step()
     except (CommitOutcomeUnknownError, RetriableError):
@@ -85,7 +85,7 @@ def roller(actor: Actor) -> None:
 
 
 def maintainer(*steps: str) -> Body:
-    """A pass of `eoslog maintain`, of these steps; what lies in nobody's log is old enough at once."""
+    """A pass of `eoslog maintain`, of these steps; files that no entry refers to are old enough at once."""
 
     def body(actor: Actor) -> None:
         with suppress(RetriableError):

@@ -23,7 +23,7 @@ UNSEALED = 1000
 """So many entries there are in no scenario."""
 
 Check = Callable[[Sequence[Position], Chain], Iterator[str]]
-"""What must hold when nobody has anything left to do, beyond what always must."""
+"""What must hold when all actors have ended, beyond what always must."""
 
 
 def _nothing_else(_actors: Sequence[Position], _chain: Chain) -> Iterator[str]:
@@ -40,7 +40,7 @@ class Scenario:
     faults: int = 1
     partitions: int = 1
     deletes: bool = False
-    """Whether somebody looks at data files of others."""
+    """Whether an actor looks at data files of others."""
     interval: int = UNSEALED
     """Entries from one snapshot to the next. Unless so many that there is none, pieces of indexes are small, too."""
     before: Callable[[Log], None] = lambda _log: None

@@ -1,4 +1,4 @@
-"""Small casts whose every interleaving is explored: who takes part, what he does, and what must come of it."""
+"""Small casts whose every interleaving is explored: actors, what each one does, and what must be true at the end."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _batches_once(actors: Sequence[Position], chain: Chain) -> Iterator[str]:
 
 
 def _nothing_changes(actors: Sequence[Position], chain: Chain) -> Iterator[str]:
-    """What somebody saw who took the id over is what there is at the end, unless that was taken over as well."""
+    """What the successor that took the id over has seen is there at the end, unless the successor was replaced, too."""
     offset, producer = chain.state.offset_of(GROUP, TOPIC, 0), chain.state.producer_of(ID)
     now = f"{-1 if producer is None else producer.epoch} {-1 if offset is None else offset.offset}"
     for actor in actors:

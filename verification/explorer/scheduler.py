@@ -1,4 +1,4 @@
-"""A world in which every next step is a choice: who goes on, and what the store does to what he asked for.
+"""A world in which every next step is a choice: which actor goes on, and what the store does with its call.
 
 The choices alone decide an execution. A moment of it holds what is in the store, what is under way, and the position
 of every actor (`verification.explorer.state_fingerprint`); a step leads to another moment and changes none.
@@ -53,7 +53,7 @@ class Start(NamedTuple):
 
 
 class ClockReading:
-    """What the store holds, what is under way, and where everybody stands. Is never changed."""
+    """What the store holds, what is under way, and the positions of all actors. It is never changed."""
 
     __slots__ = ("chain", "key", "late", "objects", "positions", "sum")
 
@@ -81,17 +81,17 @@ class ClockReading:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody has anything left to do; something delayed may still happen."""
+        """Whether all actors have ended; something delayed may still happen."""
         return all(one.is_over for one in self.positions)
 
 
 class Step(NamedTuple):
     """One choice, and where it leads. ``fault`` if it is a misfortune: their number is limited.
 
-    The part of ``token`` before the dot says who goes on, the rest what happens to his call: ``done``,
+    The part of ``token`` before the dot names the actor that goes on, the rest what happens to its call: ``done``,
     ``refused`` (certainly not done), ``unheard`` (done, and the reply is lost), ``delayed`` (may be done at any
-    later time, or never), ``doubled`` (done twice by something below: he is told that it exists), ``killed``
-    (before it is done), ``killed-after``. With ``-late`` the answer comes after all his deadlines. ``late.0``
+    later time, or never), ``doubled`` (done twice by a library below: the answer says that it exists), ``killed``
+    (before it is done), ``killed-after``. With ``-late`` the answer comes after all its deadlines. ``late.0``
     is a delayed create that takes effect.
     """
 
@@ -125,7 +125,7 @@ class World:
         self._deletes = deletes
         self._maintained = maintained
         self._users: dict[str, tuple[int, int]] = {}
-        """Who uses a data file: the number of the actor, and his life."""
+        """The user of a data file: the number of the actor, and its life."""
         positions = tuple(one.position for one in self.cast.first())
         self.start = ClockReading(Map(start.objects), 0, (), positions, self.chains.of(start.objects))
         self._remember(self.start.chain, self.start.objects)
@@ -170,11 +170,11 @@ class World:
         raise ValueError(f"{token!r} is not possible at this point; possible are {possible or 'no steps'}")
 
     def alone(self, moment: ClockReading, position: Position) -> bool:
-        """Whether nothing that others do can change what his next steps do, nor be changed by it.
+        """Whether nothing that others do can change what its next steps do, nor be changed by it.
 
         So is a thread that takes a lock of its process, an answer that cannot be another one any more (entries, and
         notes of a checkpoint, are never deleted, but they may be retired), and what becomes of a data file that
-        nobody else looks at.
+        no other actor looks at.
         """
         return bool(position.calls) and all(self._is_alone(moment, call) for _, call in position.calls)
 
@@ -267,11 +267,11 @@ class World:
             chain.committed(objects)
 
     def _check_user(self, moment: ClockReading, position: Position, call: Call) -> None:
-        """See that a data file is the business of one life of one actor alone, if nobody deletes."""
+        """Check that only one life of one actor uses a data file, if no actor deletes files."""
         if self._deletes or not call.name.startswith(DATA):
             return
         if call.operation == "read" and call.name in moment.chain.ever:
-            return  # It is or was in the log: whoever wrote it lets it alone.
+            return  # It is or was in the log: its writer does nothing more with it.
         if call.operation == "list" or (
             self._users.setdefault(call.name, (position.number, position.life))
             != (position.number, position.life)

@@ -4,7 +4,7 @@ Depth first over all choices (`verification.explorer.scheduler`), those with the
 moment that was reached before, by whatever way, is not entered again.
 
 *What is left out.* Where some actor's steps can neither change what others do nor be changed by it (`World.alone`),
-only his steps are followed: answers, misfortunes and death. Whatever others might do before, they can do behind
+only its steps are followed: answers, misfortunes and death. Whatever others might do before, they can do behind
 them, and come to the same moment with as many misfortunes: no end is lost. Nor is anything lost that is wrong on
 the way. Such steps do not change the log, and those in which somebody is told otherwise than before
 (`Step.takes_back`) are not put before those of others: what contradicts each other still does so behind them. Every

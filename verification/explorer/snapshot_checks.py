@@ -1,4 +1,4 @@
-"""What is stored so that nobody has to read all entries, judged by the entries: snapshots, pieces, retired names."""
+"""Snapshots, index pages and retired names, compared with the entries that they stand for."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _snapshots(chain: Chain, objects: Mapping[str, Object]) -> Iterator[str]:
         if then is None or bytes(found.body) != encode_snapshot(then.state):
             yield f"snapshot {seq} is not the state behind entry {seq}"
             continue
-        # What was replaced since may be gone: whoever begins here follows the log, and has forgotten it then.
+        # What was replaced since may be gone: a process that begins here follows the log, and then needs it no more.
         yield from (
             f"snapshot {seq} names {piece}, which is not stored as the entries say"
             for piece, _ in _pieces(then.state)

@@ -1,7 +1,7 @@
-"""Where actors stand, each for himself: what he does next is known from the answers he got.
+"""The position of each actor: what it does next follows from the answers it got.
 
 Real code cannot be copied in the middle of a call. But what an actor does depends on nothing but the answers to
-his own calls, so all of it is a tree for each actor: a position for every list of answers that he can get. Real
+its own calls, so all of it is a tree for each actor: a position for every list of answers that it can get. Real
 code runs once for every position; the executions of all actors together are walks through these trees.
 """
 
@@ -29,11 +29,11 @@ _LIVES = 3000
 
 
 class NondeterministicActorError(AssertionError):
-    """The same answers led an actor to different calls: they do not stand for his state."""
+    """The same answers led an actor to different calls: they do not stand for its state."""
 
 
 class Position:
-    """Where an actor stands. ``digest`` stands for all he is: his answers, or, when he has ended, what he was told."""
+    """The position of an actor. ``digest`` stands for its answers, or, when it has ended, for the outcomes it got."""
 
     __slots__ = (
         "answer", "before", "calls", "digest", "error", "is_over", "life", "name", "number", "origin", "slots",
@@ -53,7 +53,7 @@ class Position:
         self.name = name
         self.life = life
         self.calls = calls
-        """What his threads wait for; empty when he has ended."""
+        """What its threads wait for; empty when it has ended."""
         self.digest = stands
         self.told = told.told
         self.slots = told.slots
@@ -64,7 +64,7 @@ class Position:
         self.answer: object = None
         self.waited = False
         self.origin = told
-        """What he had been told when this life began."""
+        """The outcomes that it had got when this life began."""
         self.then: dict[object, Transition] = {}
         """Where every answer that came up leads to."""
 
@@ -74,7 +74,7 @@ class Position:
 
 
 class Transition(NamedTuple):
-    """What an answer leads to. ``takes_back``: something he was told before is told otherwise now."""
+    """What an answer leads to. ``takes_back``: the actor gets another outcome for something than before."""
 
     position: Position
     story: tuple[str, ...]
@@ -82,7 +82,7 @@ class Transition(NamedTuple):
 
 
 class Cast:
-    """Everybody who takes part, and every position that came up."""
+    """All actors, and every position that came up."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Cast:
         self._living: OrderedDict[Position, Actor] = OrderedDict()
 
     def first(self) -> tuple[Transition, ...]:
-        """Where everybody begins."""
+        """The positions at which all actors begin."""
         return tuple(self._begin(number, 1, Told()) for number in range(len(self._roles)))
 
     def after(self, position: Position, thread: int, answer: object, *, waited: bool) -> Transition:
@@ -118,7 +118,7 @@ class Cast:
         return known
 
     def killed(self, position: Position) -> Transition:
-        """The position behind his death: the beginning of the next life, if he has one left."""
+        """The position after its death: the beginning of the next life, if it has one left."""
         known = position.then.get("killed")
         if known is None:
             told, life = Told(position.told, position.slots), position.life
@@ -130,7 +130,7 @@ class Cast:
         return known
 
     def close(self) -> None:
-        """End whoever is still there."""
+        """End the actors that still run."""
         while self._living:
             self._living.popitem()[1].end()
 
@@ -177,7 +177,7 @@ class Cast:
         return found
 
     def _arrive(self, actor: Actor, number: int, stands: bytes, before: Told) -> Transition:
-        """Where the actor stands now; ``stands`` is for his answers."""
+        """The position of the actor now; ``stands`` is for its answers."""
         story = tuple(actor.story)
         actor.story.clear()
         told = Told(dict(actor.told), dict(actor.slots))
@@ -203,7 +203,7 @@ class Cast:
             self._living.popitem(last=False)[1].end()
 
     def _repeat(self, position: Position) -> Actor:
-        """An actor who stands there, from the beginning of his life on."""
+        """An actor at that position, run from the beginning of its life."""
         path = [position]
         while (before := path[-1].before) is not None:
             path.append(before)
@@ -227,7 +227,7 @@ class Cast:
 
 
 def _standing(how: bytes, name: str, life: int, told: Told) -> bytes:
-    """Stands for somebody of whom only what he was told matters."""
+    """Stands for an actor of which only the outcomes that it got matter."""
     return digest(how, repr((name, life, sorted(told.told.items()), sorted(told.slots.items()))).encode())
 
 

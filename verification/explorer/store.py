@@ -64,7 +64,7 @@ class Call(NamedTuple):
 
 
 class Asking(greenlet.greenlet):
-    """A greenlet that is told what its calls come to by somebody else."""
+    """A greenlet whose calls are answered by the scheduler."""
 
     who = ""
     """Whose it is."""

@@ -12,7 +12,7 @@ import sys
 from verification.simulator.campaign import Tally, campaign, story
 
 EVERY = 500
-"""Runs between two lines of progress, where nobody watches."""
+"""Runs between two lines of progress, without a terminal."""
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from verification.simulator.world import Process
 __all__ = ["administrator", "expiration_task", "feeder", "maintainer", "visitor"]
 
 RESET = "reset"
-"""A group that nobody reads for: its offsets are put here and there."""
+"""A group without readers: its offsets are moved around."""
 
 
 def administrator(stage: Stage) -> Callable[[Process], None]:

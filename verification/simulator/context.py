@@ -38,9 +38,9 @@ __all__ = [
 T = TypeVar("T")
 
 INPUT, OUTPUT, SHARED, RAW = "input", "output", "shared", "raw"
-"""Copiers read the first and write the second; everybody writes to the third.
+"""Copiers read the first and write the second; all actors write to the third.
 
-The fourth is for those who keep no rules; it is deleted and created again, and its records are.
+The fourth is for rogue clients; it is deleted and created again, and its records are.
 """
 
 COPIERS, AUTO = "group", "auto"
@@ -50,7 +50,7 @@ COPIERS, AUTO = "group", "auto"
 PARTITIONS = {INPUT: 2, OUTPUT: 3, SHARED: 2, RAW: 2}
 
 DELETE_DELAY_MS = 1000
-"""How long a file is there after nobody refers to it any more."""
+"""How long a file stays after the last reference to it is gone."""
 
 
 class Done(NamedTuple):
@@ -159,7 +159,7 @@ class Stage:
         raise GivenUp
 
     def value(self, process: Process) -> str:
-        """Text that nobody else sends."""
+        """Text that no other process sends."""
         self._values += 1
         return f"{process.name}:{self._values}"
 

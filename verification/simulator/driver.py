@@ -261,7 +261,7 @@ class Run:
         try:
             found = rows()
         except Exception:
-            # Rows are read while they are written: whoever writes fails with the reader.
+            # Rows are read while they are written: the writer fails with the reader.
             name, _ = self._copy("sink", "writer", writer)
             for call in (Call("task", INPUT, "read", copy), Call("task", "sink", "write", name)):
                 self._tell(call, failed=True)

@@ -111,7 +111,7 @@ class LogChecker:
     def _may_repeat(self, request: a.Request) -> bool:
         """Who could not see any more whether it is in asks again, if that does no harm.
 
-        It was retired, or a snapshot covers it, and whoever was away for an hour goes on from there.
+        It was retired, or a snapshot covers it, and a process that was away for an hour goes on from there.
         """
         if not is_repeatable(request.actions):
             return False
@@ -181,7 +181,7 @@ class LogChecker:
         return found
 
     def compare(self, answers: Sequence[Outcomes]) -> Counter[str]:
-        """What everybody was told, against what is in the log; what unknown outcomes turned out to be."""
+        """Compare all answers with what is in the log; what unknown outcomes turned out to be."""
         outcomes: Counter[str] = Counter()
         last = {told.request_id: told for told in answers}
         for told in answers:

@@ -1,4 +1,4 @@
-"""What every process of a simulated world was told about its requests, to be held against the log later."""
+"""The answers that the processes of a simulated world got to their requests, to be compared with the log later."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Outcomes", "heard"]
 class Outcomes(NamedTuple):
     """The answer to one request, ``at`` the world's time (s).
 
-    ``seq`` is None if it was refused for certain, or nobody knows.
+    ``seq`` is None if it was refused for certain, or if the outcome is not known.
 
-    One without an error that is ``unknown`` is none yet: somebody asks, and may be killed before it hears.
+    One without an error that is ``unknown`` is none yet: the process waits, and may be killed before the answer.
     ``error`` is the name of the error's class; ``unknown`` says that it may be in or not.
     """
 

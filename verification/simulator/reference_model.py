@@ -38,7 +38,7 @@ class ReferenceModel:
         self.runs: dict[str, float] = {}
         self.events: Counter[str] = Counter()
         self.visible: list[Rows] = []
-        """Rows that the request at hand made visible to everybody."""
+        """Rows that the current request made visible."""
         self._last: dict[str, a.CommitMicroBatch] = {}
         self._ids: set[int] = set()
         self._files: set[tuple[str, int, int]] = set()

@@ -44,7 +44,7 @@ def rogue_producer(stage: Stage, name: str) -> Callable[[Process], None]:
 
 
 def impersonator(stage: Stage) -> Callable[[Process], None]:
-    """Speaks for others only: members of groups, and whoever has a transaction open."""
+    """Speaks for others only: members of groups, and producers with an open transaction."""
 
     def body(process: Process) -> None:
         try:
@@ -82,7 +82,7 @@ class _RogueProducer:
         self.log = stage.open(process)
         self.held: list[Actions] = []
         self.epoch: int | None = None
-        """The epoch it once took, and keeps to, whoever has taken the id since."""
+        """The epoch that it once took, and keeps, even if another producer has taken the id since."""
 
     def verbs(self) -> list[Callable[[], None]]:
         """What it does, as often as it stands here."""
@@ -227,7 +227,7 @@ class _RogueProducer:
     # -- Others' ---------------------------------------------------------------------------------------
 
     def echo(self) -> None:
-        """What anybody asked at any time, once more, as a new request."""
+        """An earlier request of any process, once more, as a new request."""
         log = self.log
         if log.state.seq < 1:
             return
@@ -244,7 +244,7 @@ class _RogueProducer:
         self._offer(lambda state: actions if all(_may_come_again(state, one) for one in actions) else ())
 
     def hurry(self) -> None:
-        """Somebody's open transaction is said to be past its timeout, and is not."""
+        """Claims that an open transaction of another producer is past its timeout. It is not."""
 
         def propose(state: State) -> Actions:
             opened = [state.producers[one] for one in sorted(state.open_transactions)]
@@ -318,7 +318,7 @@ class _RogueProducer:
         self.log.commit(propose, writer=self.process.name)
 
     def _put(self, requests: Sequence[Actions]) -> None:
-        """An entry made by hand: nobody looks whether its requests can be accepted, so some are rejected."""
+        """An entry made by hand: its requests are not checked before, so some are rejected."""
         state, clock = self.log.follow(), self.log.clock
         entry = a.Entry(
             state.seq + 1,
@@ -346,9 +346,9 @@ def _as_of(action: a.Action, epoch: int, number: int | None) -> a.Action:
 
 
 def _may_come_again(state: State, action: a.Action) -> bool:
-    """Whether nobody honest is wronged if the log takes this once more, where it may.
+    """Whether no honest client is harmed if the log takes this once more, where it may.
 
-    Rows without a producer are not recognised again by anybody, and offsets may go back as long as it is
+    Rows without a producer cannot be recognised, and offsets may go back as long as it is
     allowed to commit them at all: the copiers' own are only sent again when their transaction is over.
     """
     if isinstance(action, a.AppendBatches):
@@ -372,7 +372,7 @@ def _may_come_again(state: State, action: a.Action) -> bool:
 
 
 def _impersonateed(state: State, how: str) -> Actions:
-    """What must be refused in this very state; nothing if the state has nobody to be wronged."""
+    """What must be refused in this very state; nothing if the state has no client to be harmed."""
     groups = [(name, group) for name, group in sorted(state.groups.items()) if group.members]
     if how == "foreign":
         groups = [(name, group) for name, group in groups if len(group.members) > 1]

@@ -1,4 +1,4 @@
-"""One seed, one run: who acts, in which fault_profile, and what must hold when all is over."""
+"""One seed, one run: which actors, which faults, and what must hold at the end."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ UNSEALED = 1000
 the pieces of indexes that are stored, for itself."""
 
 FINISHING = 3000
-"""Calls of the store in which whoever comes last, in calm fault_profile, finishes what was to be copied: at most."""
+"""Calls of the store in which the last copier, without faults, finishes the work: at most."""
 
 MIXED = '{"input": {"0": -1, "1": -2}}'
 """A query begins at the end of one partition, and at the start of the other."""
@@ -91,7 +91,7 @@ class Plan:
     fault_profile: FaultProfile
     cast: tuple[str, ...]
     operations: int = 1000
-    """Calls of the store in bad fault_profile; afterwards it is calm, and everybody comes to an end."""
+    """Calls of the store with faults; afterwards there are none, and every process comes to its end."""
     settings: tuple[tuple[str, str], ...] = ()
     interval: int = UNSEALED
     """Entries between snapshots. Where there are few, pieces of indexes and folders of entries are small too."""
@@ -130,7 +130,7 @@ class Plan:
             cast.append("administrator-of-all")
         fault_profile, memory = FaultProfile.of(chance), chance.random() < 0.9
         interval = chance.choice([2, 3, 5, 8, *[UNSEALED] * 4])
-        # That rests on clocks, so nobody sets them back and forth then.
+        # That rests on clocks, so they are not set back and forth then.
         forget = interval != UNSEALED and not fault_profile.jump and chance.random() < 0.5
         remote = chance.random() < 0.5
         if remote and fault_profile != FaultProfile() and chance.random() < 0.5:
@@ -158,7 +158,7 @@ class Plan:
 
 
 def _settings(chance: random.Random, copying: str) -> tuple[tuple[str, str], ...]:
-    """Now and then things expire within a run. Offsets only if nobody has to rely on them."""
+    """Now and then things expire within a run. Offsets only if no process relies on them."""
     if chance.random() < 0.6:
         return ()
     chosen = [
@@ -198,7 +198,7 @@ class _Run:
 
     @property
     def copying(self) -> str | None:
-        """Who finishes what is to be copied, if anybody copies."""
+        """The role that finishes what is to be copied, if there is a copier."""
         copiers = (role for role in self.plan.cast if role.startswith(("members", "copier", "query-0")))
         return next(copiers, None)
 
@@ -270,7 +270,7 @@ def _set_up(process: Process, run: _Run) -> None:
 
 
 def _employ(run: _Run, role: str) -> None:
-    """An actor who is replaced when he dies, or gives up, for as long as the world goes on."""
+    """An actor that is replaced when it dies or gives up, for as long as the world goes on."""
     world, chance = run.world, run.world.random
     lives = 0
 
@@ -323,7 +323,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
 
 
 def _checkpoint(run: _Run, how: str) -> Files | None:
-    """The query's own checkpoint, or what somebody takes for it: once there is something to take it for."""
+    """The query's own checkpoint, or what an operator takes for it: once there is a candidate."""
     if how in {"amnesiac", "restored"} and run.files.newest("commits") < 0:
         return None
     if how == "amnesiac":
@@ -334,12 +334,12 @@ def _checkpoint(run: _Run, how: str) -> Files | None:
             run.files.put_back(chance.choice([newest, newest, newest + 1, chance.randint(0, newest)]))
         )
         return run.copies[-1]
-    # A copy that is not behind may have gone on in its place: whoever comes next takes the newest.
+    # A copy that is not behind may have gone on in its place: the next run takes the newest.
     return max([run.files, *run.copies], key=lambda files: files.newest("commits"))
 
 
 def _play(run: _Run) -> list[str]:
-    """Bad fault_profile, then calm; then the work is finished, and nobody may still be under way."""
+    """Faults, then none; then the work is finished, and no process may still be under way."""
     world, stage = run.world, run.stage
     while stage.goes_on and world.run(600):
         pass

@@ -22,7 +22,7 @@ ENDS = frozenset({"the query ends", FAILS})
 
 
 class UnknownCallError(AssertionError):
-    """Spark does not do this, as far as anybody has seen."""
+    """Spark does not do this in any recording."""
 
 
 class Call(NamedTuple):

@@ -32,8 +32,8 @@ class Killed(BaseException):
 class FaultProfile:
     """How often things go wrong, as probabilities for each call of the store.
 
-    ``lost`` the request never arrives, ``reply_lost`` it is done and nobody hears, ``delayed`` it is done later
-    than anybody waits, ``doubled`` it is done twice, ``busy`` a burst of refusals begins. ``conflict``: an object
+    ``lost`` the request never arrives, ``reply_lost`` it is done and the reply is lost, ``delayed`` it is done after
+    all deadlines, ``doubled`` it is done twice, ``busy`` a burst of refusals begins. ``conflict``: an object
     store says of a create that the name is taken, and nothing is done. ``kill`` and ``freeze`` strike the process
     that calls, ``jump`` its wall clock.
     """

@@ -1,7 +1,7 @@
 """A Spark driver with some queries; one that fails is started again, from its checkpoint.
 
 Arguments: a JSON file that says which queries (`verification.chaos.workloads.Query`), its notes. The errors
-named in ``ends`` end the whole program: somebody else has to decide what comes next.
+named in ``ends`` end the whole program: its starter has to decide what comes next.
 """
 
 from __future__ import annotations
@@ -133,4 +133,4 @@ def main() -> int:
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    os._exit(status)  # at once: what a stop would wait for belongs to somebody else now
+    os._exit(status)  # at once: what a stop would wait for belongs to another process now

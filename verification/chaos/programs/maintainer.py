@@ -1,4 +1,4 @@
-"""`eoslog maintain`, as somebody has it running beside everything.
+"""`eoslog maintain`, as it runs beside all other programs.
 
 Arguments: its notes, and those of the command.
 """

@@ -126,7 +126,7 @@ class Writer:
             self.trouble(error)
             self.give_back(token)
         except FatalError:
-            # Refused for certain: whoever fenced this producer has aborted what it appended.
+            # Refused for certain: the producer that fenced this one has aborted what it appended.
             self.recorder.fail(token)
             raise
         except EosLogError as error:  # the store said no
