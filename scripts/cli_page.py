@@ -31,7 +31,7 @@ def page(text: str) -> str:
 def _commands() -> Iterator[str]:
     found = list(_leaves(typer.main.get_command(app), "eoslog"))
     common = [param for param in found[0][1].params if param.name in COMMON]
-    yield from ("All commands take these, and `--help`:", "", *_table(common), "")
+    yield from ("", "All commands take these, and `--help`:", "", *_table(common), "")
     for name, command in found:
         own = [param for param in command.params if param.name not in COMMON]
         needed = "".join(f" {_written(param)}" for param in own if param.required)
