@@ -16,6 +16,8 @@ import pytest
 
 from spark_eos import Admin, Producer
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
+from spark_eos.config import log as log_table
+from spark_eos.config import topic as topic_table
 from spark_eos.config.consumer import CONSUMER
 from spark_eos.config.producer import PRODUCER
 from spark_eos.errors import (
@@ -29,11 +31,9 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
-from spark_eos.log.topics import TOPIC_CONFIGS
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
-from spark_eos.protocol.rules.settings import LOG_CONFIGS
 from tests.clients.group_world import beats, held, member_id, settle
 from tests.log.fakes import FakeClock
 from tests.settings_world import AT, Effect, World, refusal
@@ -547,8 +547,8 @@ CONSUMERS = {
 
 
 KINDS = [
-    ("topic", TOPIC, TOPIC_CONFIGS),
-    ("log", LOG, LOG_CONFIGS),
+    ("topic", TOPIC, topic_table.TOPIC),
+    ("log", LOG, log_table.LOG),
     ("producer", PRODUCERS, PRODUCER),
     ("consumer", CONSUMERS, CONSUMER),
 ]

@@ -29,7 +29,8 @@ def configs(
     as_json: Json = False,
 ) -> None:
     """Show the settings of the log, or change them."""
-    from spark_eos.log.settings import LOG_CONFIGS
+    from spark_eos.config.log import LOG
+    from spark_eos.config.reference import in_force
 
     changes = dict(map(_setting, alter or ()))
     client = admin(url, command_config)
@@ -41,7 +42,7 @@ def configs(
         return
     print_table(
         ("NAME", "VALUE", "DEFAULT"),
-        [(name, value, LOG_CONFIGS[name]) for name, value in sorted(log.config.items())],
+        [row[:3] for row in in_force(LOG, log.config)],
     )
 
 

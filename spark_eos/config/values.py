@@ -46,6 +46,11 @@ class ValueType(ABC, Generic[T]):
     """Space around a value is part of it."""
     may_be_empty = False
 
+    @property
+    def summary(self) -> str:
+        """``allowed``, for a table."""
+        return self.allowed
+
     @abstractmethod
     def parse(self, given: object) -> T:
         """The value of what was given. Raises `ValueError` if it is not allowed."""
@@ -149,6 +154,10 @@ class Fixed(ValueType[T]):
     def __init__(self, value: T, spellings: Sequence[str], why: str) -> None:
         self.value, self.spellings = value, spellings
         self.allowed = f"{spellings[0]}, as {why}"
+
+    @property
+    def summary(self) -> str:
+        return f"only {self.spellings[0]}"
 
     def parse(self, given: object) -> T:
         if str(given).lower() not in self.spellings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,13 +9,16 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from spark_eos.config.compression import Compression
+from spark_eos.config.nearest import nearest
+from spark_eos.config.reader import check_stored
+from spark_eos.config.topic import TOPIC
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,
     SchemaMismatchError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.log.compression import LEVELS, Levels, chosen, level_setting
 from spark_eos.log.data.layout import (
     Layout,
     deserialise_schema,
@@ -28,9 +30,8 @@ from spark_eos.protocol.actions import CreateTopic
 from spark_eos.protocol.state import State, Topic
 
 __all__ = [
-    "TOPIC_CONFIGS",
-    "check_config",
-    "codec_of_topic",
+    "compression_at_level",
+    "compression_of_topic",
     "config_value",
     "key_columns",
     "layout_of",
@@ -42,36 +43,6 @@ __all__ = [
     "schema_of",
     "unless_exists",
 ]
-
-TOPIC_CONFIGS: dict[str, str] = {
-    "cleanup.policy": "delete",
-    "compression.lz4.level": str(LEVELS["lz4"].default),
-    "compression.type": "producer",
-    "compression.zstd.level": str(LEVELS["zstd"].default),
-    "delete.retention.ms": "86400000",
-    "file.delete.delay.ms": "60000",
-    "key.columns": "",
-    "max.message.bytes": "1048588",
-    "message.timestamp.after.max.ms": "3600000",
-    "message.timestamp.before.max.ms": str(2**63 - 1),
-    "message.timestamp.type": "CreateTime",
-    "min.cleanable.dirty.ratio": "0.5",
-    "min.compaction.lag.ms": "0",
-    "retention.bytes": "-1",
-    "retention.ms": "604800000",
-    "segment.bytes": "1073741824",
-    "segment.ms": "604800000",
-}
-"""Settings of a topic and their defaults. All but ``key.columns`` (the columns of a topic with a schema
-whose values choose the partition, separated by commas) are Kafka's."""
-
-_INTEGERS = frozenset(name for name in TOPIC_CONFIGS if name.endswith((".ms", ".bytes")))
-_LEVELS = {level_setting(codec): levels for codec, levels in LEVELS.items()}
-_CHOICES = {
-    "cleanup.policy": {"delete", "compact", "compact,delete", "delete,compact"},
-    "compression.type": {"producer", "none", "lz4", "zstd"},
-    "message.timestamp.type": {"CreateTime"},
-}
 
 
 def new_topic(
@@ -85,7 +56,7 @@ def new_topic(
 
     Raises `ConfigError`, `SchemaMismatchError`.
     """
-    settings = check_config(config or {})
+    settings = check_stored(TOPIC, config or {})
     stored = None
     if schema is not None:
         normal = own_schema(schema)
@@ -106,42 +77,21 @@ def own_schema(schema: pa.Schema) -> pa.Schema:
     return normalise_schema(schema)
 
 
-def check_config(config: Mapping[str, object]) -> dict[str, str]:
-    """The settings as text. Raises `ConfigError` for an unknown one (with the nearest known) or a bad value."""
-    checked = {}
-    for name, value in config.items():
-        if name not in TOPIC_CONFIGS:
-            near = difflib.get_close_matches(name, TOPIC_CONFIGS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(TOPIC_CONFIGS)}"
-            raise ConfigError(f"unknown topic setting {name!r}{hint}")
-        text = str(value)
-        if name in _INTEGERS and not _is_integer(text):
-            raise ConfigError(f"topic setting {name!r} must be a whole number from -1 up, not {text!r}")
-        if name.startswith("message.timestamp.") and name in _INTEGERS and int(text) < 0:
-            raise ConfigError(f"topic setting {name!r} must be a whole number from 0 up, not {text!r}")
-        if name in _LEVELS and not _is_level(text, _LEVELS[name]):
-            bounds = f"from {_LEVELS[name].lowest} to {_LEVELS[name].highest}"
-            raise ConfigError(f"topic setting {name!r} must be a whole number {bounds}, not {text!r}")
-        if name in _CHOICES and text not in _CHOICES[name]:
-            raise ConfigError(f"topic setting {name!r} must be one of {sorted(_CHOICES[name])}, not {text!r}")
-        if name == "min.cleanable.dirty.ratio" and not _is_ratio(text):
-            raise ConfigError(f"topic setting {name!r} must be a number from 0 to 1, not {text!r}")
-        checked[name] = text
-    return checked
-
-
 def config_value(topic: Topic, name: str) -> str:
-    """A setting of the topic, or its default."""
-    return topic.config.get(name, TOPIC_CONFIGS[name])
+    """A setting of the topic, or its default, as text."""
+    text = topic.config.get(name)
+    return TOPIC[name].shown_default if text is None else text
 
 
-def codec_of_topic(topic: Topic, producers: str | None) -> str | None:
-    """How new records of the topic are compressed, as `spark_eos.log.compression` has it.
-
-    As its ``compression.type`` says, at its own level; with ``producer`` as the producer chose, at the producer's.
-    """
+def compression_of_topic(topic: Topic, producers: Compression | None) -> Compression | None:
+    """How new records of the topic are compressed: as its ``compression.type`` says, or as the producer chose."""
     codec = config_value(topic, "compression.type")
-    return producers if codec == "producer" else chosen(codec, {**TOPIC_CONFIGS, **topic.config})
+    return producers if codec == "producer" else compression_at_level(topic, codec)
+
+
+def compression_at_level(topic: Topic, codec: str) -> Compression | None:
+    """That codec (``none``: None), at the level that the topic has for it."""
+    return Compression.chosen(codec, topic.config)
 
 
 def key_columns(topic: Topic) -> tuple[str, ...]:
@@ -201,11 +151,9 @@ def _named(topic: Topic) -> Iterator[None]:
 
 def missing_topic(state: State, name: str, url: str) -> UnknownTopicOrPartitionError:
     """The error for a topic that is not there; reading never creates one."""
-    near = difflib.get_close_matches(name, list(state.topics), 1)
+    near = nearest(name, state.topics)
     hint = (
-        f"did you mean {near[0]!r}?"
-        if near
-        else f"its topics are: {', '.join(sorted(state.topics)) or 'none'}"
+        f"did you mean {near!r}?" if near else f"its topics are: {', '.join(sorted(state.topics)) or 'none'}"
     )
     return UnknownTopicOrPartitionError(f"the log {url} has no topic {name!r}; {hint}")
 
@@ -227,18 +175,3 @@ def _check_key_columns(name: str, settings: Mapping[str, str], schema: pa.Schema
                 f"topic {name!r}: key.columns names {column!r}, which is no column of its schema "
                 f"({', '.join(schema.names)})"
             )
-
-
-def _is_integer(text: str) -> bool:
-    return text.lstrip("-").isdecimal() and int(text) >= -1
-
-
-def _is_level(text: str, levels: Levels) -> bool:
-    return text.removeprefix("-").isdecimal() and levels.lowest <= int(text) <= levels.highest
-
-
-def _is_ratio(text: str) -> bool:
-    try:
-        return 0 <= float(text) <= 1
-    except ValueError:
-        return False

@@ -15,15 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_eos.config.compression import Compression
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log import paths
-from spark_eos.log.compression import chosen, write_options
-from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, compression_of
+from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, compression_of, write_options
 from spark_eos.log.data.layout import SKIPPED
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, read
 from spark_eos.log.log import Log
-from spark_eos.log.topics import TOPIC_CONFIGS, config_value, layout_of
+from spark_eos.log.topics import compression_at_level, config_value, layout_of
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind
@@ -66,12 +66,12 @@ _LONGEST = 2**16 - 1
 class Form(NamedTuple):
     """What new files look like: with a column of ``offsets`` or not, without the columns ``omitted``.
 
-    ``compression`` is as in `spark_eos.log.compression`; a file that has grown to ``file_bytes`` is closed.
+    A file that has grown to ``file_bytes`` is closed.
     """
 
     offsets: bool
     omitted: tuple[str, ...] = ()
-    compression: str | None = None
+    compression: Compression | None = None
     file_bytes: int = 1 << 30
 
 
@@ -115,20 +115,20 @@ def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool)
     )
 
 
-def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> str | None:
-    codec: str | None = config_value(topic, "compression.type")
+def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> Compression | None:
+    codec = config_value(topic, "compression.type")
     if codec == "producer":
         newest = next(
             (row for row in reversed(taken) if row.file is not None and row.batch is not None), None
         )
-        codec = None if newest is None else _codec(log, newest)
-    return chosen(codec, {**TOPIC_CONFIGS, **topic.config})
+        codec = "none" if newest is None else _codec(log, newest)
+    return compression_at_level(topic, codec)
 
 
-def _codec(log: Log, row: IndexRow) -> str | None:
+def _codec(log: Log, row: IndexRow) -> str:
     assert row.file is not None
     assert row.batch is not None
-    return compression_of(log.store.read(row.file.name, row.batch.position, row.batch.length))
+    return compression_of(log.store.read(row.file.name, row.batch.position, row.batch.length)) or "none"
 
 
 def has_moved(log: Log, key: PartitionKey, known: Partition) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from spark_eos.config.topic import TOPIC
 from spark_eos.errors import (
     CorruptRecordError,
     InvalidRequestError,
@@ -24,7 +25,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.log import Log
-from spark_eos.log.topics import TOPIC_CONFIGS, config_value
+from spark_eos.log.topics import config_value
 from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
 from spark_eos.maintenance.reachability import data_files, piece_names
 from spark_eos.maintenance.steps import MIN_AGE_S
@@ -41,7 +42,7 @@ CHUNK = 100_000
 """Names that are held at once, some 30 MB: more garbage takes more rounds."""
 
 _TEMPORARY_AGE_S = 3600.0
-_DEFAULT_DELAY_MS = int(TOPIC_CONFIGS["file.delete.delay.ms"])
+_DEFAULT_DELAY_MS = int(TOPIC["file.delete.delay.ms"].default)
 _GROUPS = "_groups/"
 _ENDS = "_maintenance/ends"
 """Where vacuums note when the log's end was where: a line each of milliseconds since 1970 and next free slot."""

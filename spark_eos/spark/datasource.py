@@ -24,7 +24,7 @@ __all__ = ["EosLogDataSource"]
 class EosLogDataSource(DataSource):
     """A transactional log in a folder, as a streaming and batch source and sink.
 
-    The path is the log. Options and their defaults: see `spark_eos.spark.options` and docs/reference/spark.md.
+    The path is the log. Options and their defaults: see docs/reference/options.md.
     Reading never creates anything; writing creates the log and the topic unless
     ``auto.create.topics.enable=false``.
     """

@@ -1,4 +1,6 @@
-"""The options of ``format("eoslog")``: those of Spark's Kafka connector, with their names and defaults.
+"""The options of ``format("eoslog")`` as the source and the sink use them: several options become one value.
+
+Each option, with its default and range, is a row of `spark_eos.config.source.SOURCE` or `spark_eos.config.sink.SINK`.
 
 Nothing is accepted and then ignored: an option that means nothing where it is given is an error.
 """
@@ -10,12 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from spark_eos.config.compression import LEVELS, Compression, level_option
 from spark_eos.config.isolation import Isolation
+from spark_eos.config.reader import OptionReader, expected
+from spark_eos.config.source import SOURCE
+from spark_eos.config.values import MAX_INT, Integer
 from spark_eos.errors import ConfigError
-from spark_eos.log.compression import LEVELS, chosen, level_setting
 from spark_eos.log.time_travel import time_ms
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.optionkeys import OptionReader, expected, is_known_to, of_table
+from spark_eos.spark.option_names import is_known_to, of_table, read_options
 from spark_eos.spark.source.offsets import (
     Kind,
     OffsetSpec,
@@ -28,7 +33,6 @@ from spark_eos.storage import NO_SETTINGS, Settings, settings_of, split_settings
 
 __all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source"]
 
-_MAX_INT32 = 2**31 - 1
 _EARLIEST = OffsetSpec("earliest")
 _LATEST = OffsetSpec("latest")
 _NO_OPTIONS = (
@@ -76,26 +80,23 @@ class SourceOptions:
 class SinkOptions:
     """Where to write, checked. ``checkpoint_location`` is None where it comes from Spark's configuration.
 
-    ``state_loss`` accepts that a stateful query goes on with a new checkpoint, in which its state is empty.
-    ``row_format`` None: the columns decide what a topic is created for.
-    ``include_headers`` False leaves a ``headers`` column out; ``maintenance`` False: the log's maintenance is left
-    to other processes.
+    The other fields are options, under their names.
     """
 
     path: str
     topic: str | None = None
     transactional_id: str | None = None
     group_id: str | None = None
-    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    processing_guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
     num_partitions: int = 1
-    auto_create: bool = True
+    auto_create_topics_enable: bool = True
     row_format: Literal["kafka", "typed"] | None = None
     checkpoint_location: str | None = None
-    state_loss: bool = False
-    compression: str | None = None
-    partitioner: str | None = None
+    allow_state_loss: bool = False
+    compression: Compression | None = None
+    partitioner_class: str | None = None
     include_headers: bool = True
-    maintenance: bool = True
+    auto_maintenance_enable: bool = True
     settings: Settings = NO_SETTINGS
     checkpoint_settings: Settings = NO_SETTINGS
 
@@ -107,7 +108,7 @@ def parse_any_source(options: Mapping[str, str]) -> SourceOptions:
     """
     options = of_table(options)
     rest, _ = split_settings(options)
-    OptionReader(rest, "source")
+    read_options(rest, "source")
     refused: ConfigError | None = None
     for streaming in (True, False):
         try:
@@ -122,14 +123,14 @@ def parse_any_source(options: Mapping[str, str]) -> SourceOptions:
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """The options of a source. Raises `ConfigError`, naming the option, its value and what is expected."""
     rest, settings = split_settings(options)
-    given = OptionReader(rest, "stream source" if streaming else "batch source")
+    given = read_options(rest, "stream source" if streaming else "batch source")
     selection = replace(_selection(given), settings=settings)
     starting = _starting(given, streaming=streaming)
     ending = _LATEST if streaming else _ending(given)
     for bound, wanted in (("starting", starting), ("ending", ending)):
         for at in (*wanted.offsets, *wanted.timestamps_ms):
             _check_selected(_option_of(given, bound), at, selection)
-    group_id = given.text("group.id")
+    group_id: str | None = given["group.id"]
     if starting.kind == "committed" and group_id is None:
         raise ConfigError(
             "option startingOffsets='committed' needs option group.id: the offsets committed by that group; "
@@ -140,19 +141,18 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
             f"option group.id={group_id!r} has no effect: a batch read commits no offsets, and reads those of a group "
             "with startingOffsets=committed alone. Leave it out, or set that"
         )
-    version, moment = given.integer("versionAsOf", lowest=0), _moment(given)
+    version, moment = given["versionAsOf"], _moment(given)
     if version is not None and moment is not None:
         raise ConfigError("options versionAsOf and timestampAsOf contradict each other; keep one of them")
-    isolation = given.choice("isolation.level", tuple(level.value for level in Isolation))
     return replace(
         selection,
         starting=starting,
         starting_option=option if (option := _option_of(given, "starting")) in given else None,
         ending=ending,
-        max_offsets_per_trigger=given.integer("maxOffsetsPerTrigger"),
-        min_partitions=given.integer("minPartitions", highest=_MAX_INT32),
-        max_records_per_partition=given.integer("maxRecordsPerPartition"),
-        isolation_level=Isolation(isolation or "read_committed"),
+        max_offsets_per_trigger=given["maxOffsetsPerTrigger"],
+        min_partitions=given["minPartitions"],
+        max_records_per_partition=given["maxRecordsPerPartition"],
+        isolation_level=given["isolation.level"],
         group_id=group_id,
         version_as_of=version,
         timestamp_as_of_ms=moment,
@@ -162,8 +162,8 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """The options of a sink. Raises `ConfigError`, naming the option, its value and what is expected."""
     rest, settings = split_settings(options)
-    given = OptionReader(rest, "stream sink" if streaming else "batch sink")
-    path, checkpoint = _path(given), given.verbatim("checkpointLocation")
+    given = read_options(rest, "stream sink" if streaming else "batch sink")
+    path, checkpoint = _path(given), given["checkpointLocation"]
     own, others = settings_of(path, settings), settings_of(checkpoint or "", settings)
     for name in settings:
         if name not in own and name not in others:
@@ -171,41 +171,36 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
                 f"option {name} is a setting of an object store that neither the path nor the checkpointLocation is "
                 "in; leave it out"
             )
-    guarantee = given.choice("processing.guarantee", ("exactly_once", "at_least_once"))
-    compression = given.choice("compression.type", ("none", *LEVELS))
-    levels = {
-        name: given.integer(name, lowest=bounds.lowest, highest=bounds.highest)
-        for name, bounds in ((level_setting(codec), bounds) for codec, bounds in LEVELS.items())
-    }
-    for codec in LEVELS:
-        if level_setting(codec) in given and codec != compression:
-            raise ConfigError(
-                f"option {level_setting(codec)} has no effect without compression.type={codec}: set that, or leave "
-                "the level out"
-            )
     return SinkOptions(
         path=path,
-        topic=given.text("topic"),
-        transactional_id=given.text("transactional.id"),
-        group_id=given.text("group.id"),
-        state_loss=given.boolean("allowStateLoss", default=False),
-        guarantee="at_least_once" if guarantee == "at_least_once" else "exactly_once",
-        num_partitions=given.integer("num.partitions", highest=_MAX_INT32) or 1,
-        row_format=_row_format(given),
-        auto_create=given.boolean("auto.create.topics.enable", default=True),
-        checkpoint_location=checkpoint,  # As it is: Spark does not strip it either.
-        compression=chosen(compression, levels),
-        partitioner=given.text("partitioner.class"),
-        include_headers=given.boolean("includeHeaders", default=True),
-        maintenance=given.boolean("auto.maintenance.enable", default=True),
+        topic=given["topic"],
+        transactional_id=given["transactional.id"],
+        group_id=given["group.id"],
+        allow_state_loss=given["allowStateLoss"],
+        processing_guarantee=given["processing.guarantee"],
+        num_partitions=given["num.partitions"],
+        row_format=given["row.format"],
+        auto_create_topics_enable=given["auto.create.topics.enable"],
+        checkpoint_location=checkpoint,
+        compression=_compression(given),
+        partitioner_class=given["partitioner.class"],
+        include_headers=given["includeHeaders"],
+        auto_maintenance_enable=given["auto.maintenance.enable"],
         settings=own,
         checkpoint_settings=others,
     )
 
 
-def _row_format(given: OptionReader) -> Literal["kafka", "typed"] | None:
-    text = given.choice("row.format", ("kafka", "typed"))
-    return None if text is None else "kafka" if text == "kafka" else "typed"
+def _compression(given: OptionReader) -> Compression | None:
+    """Of several options one value. A level for a codec that is not chosen would have no effect."""
+    codec = given["compression.type"]
+    for other in LEVELS:
+        if level_option(other) in given and other != codec:
+            raise ConfigError(
+                f"option {level_option(other)} has no effect without compression.type={other}: set that, or leave "
+                "the level out"
+            )
+    return Compression.chosen(codec, given.values)
 
 
 def _selection(given: OptionReader) -> SourceOptions:
@@ -218,17 +213,17 @@ def _selection(given: OptionReader) -> SourceOptions:
         raise ConfigError(f"{found}; give exactly one of subscribe, subscribePattern and assign")
     return SourceOptions(
         path=_path(given),
-        subscribe=_subscribe(given.text("subscribe")),
-        subscribe_pattern=_pattern(given.text("subscribePattern")),
-        assign=_assign(given.text("assign")),
-        include_headers=given.boolean("includeHeaders", default=False),
-        include_metadata=given.boolean("includeMetadata", default=False),
-        fail_on_data_loss=given.boolean("failOnDataLoss", default=True),
+        subscribe=_subscribe(given["subscribe"]),
+        subscribe_pattern=_pattern(given["subscribePattern"]),
+        assign=_assign(given["assign"]),
+        include_headers=given["includeHeaders"],
+        include_metadata=given["includeMetadata"],
+        fail_on_data_loss=given["failOnDataLoss"],
     )
 
 
 def _path(given: OptionReader) -> str:
-    path = given.verbatim("path")
+    path: str | None = given["path"]
     if path is None:
         raise ConfigError(_NO_OPTIONS.format("INSERT INTO t WITH (path = '...', topic = '...') ..."))
     return path
@@ -239,7 +234,7 @@ def _subscribe(text: str | None) -> tuple[str, ...] | None:
         return None
     topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not topics:
-        raise expected("subscribe", text, "topics, separated by commas, such as 'flights,delays'")
+        raise expected(SOURCE, "subscribe", text, "topics, separated by commas, such as 'flights,delays'")
     return topics
 
 
@@ -249,7 +244,7 @@ def _pattern(text: str | None) -> str | None:
             re.compile(text)
         except (re.error, OverflowError, RecursionError) as error:
             raise expected(
-                "subscribePattern", text, f"a regular expression for topics' names ({error})"
+                SOURCE, "subscribePattern", text, f"a regular expression for topics' names ({error})"
             ) from error
     return text
 
@@ -261,27 +256,29 @@ def _assign(text: str | None) -> dict[str, tuple[int, ...]] | None:
     try:
         found = loads(text)
     except ValueError as error:
-        raise expected("assign", text, f"{what} ({error})") from error
+        raise expected(SOURCE, "assign", text, f"{what} ({error})") from error
     if not isinstance(found, dict) or not found:
-        raise expected("assign", text, what)
+        raise expected(SOURCE, "assign", text, what)
     for topic, numbers in found.items():
         if not isinstance(numbers, list) or not numbers:
-            raise expected("assign", text, f"{what}; topic {topic!r} has no list of partitions")
+            raise expected(SOURCE, "assign", text, f"{what}; topic {topic!r} has no list of partitions")
         for number in numbers:
-            if type(number) is not int or not 0 <= number <= _MAX_INT32:
-                raise expected("assign", text, f"{what}; {number!r} of topic {topic!r} is not a partition")
+            if type(number) is not int or not 0 <= number <= MAX_INT:
+                raise expected(
+                    SOURCE, "assign", text, f"{what}; {number!r} of topic {topic!r} is not a partition"
+                )
     return {topic: tuple(sorted(set(found[topic]))) for topic in sorted(found)}
 
 
 def _starting(given: OptionReader, *, streaming: bool) -> OffsetSpec:
-    strategy = given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"))
+    strategy: Strategy | None = given["startingOffsetsByTimestampStrategy"]
     option = _option_of(given, "starting")
     if strategy is not None and option == "startingOffsets":
         raise ConfigError(
             "option startingOffsetsByTimestampStrategy needs startingTimestamp or startingOffsetsByTimestamp"
         )
     if option != "startingOffsets":
-        return _by_timestamp(given, option, "latest" if strategy == "latest" else "error")
+        return _by_timestamp(given, option, strategy or "error")
     words: tuple[Kind, ...] = ("earliest", "latest", "committed") if streaming else ("earliest", "committed")
     default = _LATEST if streaming else _EARLIEST
     return _by_offset(given, option, words, default, earliest=True, latest=streaming)
@@ -296,16 +293,16 @@ def _ending(given: OptionReader) -> OffsetSpec:
 
 def _moment(given: OptionReader) -> int | None:
     """Delta's timestampAsOf: a date or a time; or, as in startingTimestamp, milliseconds."""
-    text = given.text("timestampAsOf")
-    if text is None or text.isdecimal():
-        return given.integer("timestampAsOf", lowest=0)
+    text: str | None = given["timestampAsOf"]
+    if text is None:
+        return None
     try:
-        return time_ms(text)
+        return Integer(0).parse(text) if text.isdigit() else time_ms(text)
     except (ValueError, OverflowError) as error:
         what = (
             "a date or time such as 2026-11-21 or 2026-11-21T16:30:00.000Z (UTC unless it says otherwise), or"
         )
-        raise expected("timestampAsOf", text, f"{what} milliseconds since 1970") from error
+        raise expected(SOURCE, "timestampAsOf", text, f"{what} milliseconds since 1970") from error
 
 
 def _option_of(given: OptionReader, bound: str) -> str:
@@ -326,7 +323,7 @@ def _by_offset(
     earliest: bool,
     latest: bool,
 ) -> OffsetSpec:
-    text = given.text(option)
+    text: str | None = given[option]
     if text is None:
         return default
     for word in words:
@@ -334,7 +331,7 @@ def _by_offset(
             return OffsetSpec(word)
     if not text.startswith("{"):
         raise expected(
-            option, text, f'{", ".join(words)} or offsets as JSON, such as {{"flights": {{"0": 23}}}}'
+            SOURCE, option, text, f'{", ".join(words)} or offsets as JSON, such as {{"flights": {{"0": 23}}}}'
         )
     offsets = parse_offsets_json(option, text, earliest_allowed=earliest, latest_allowed=latest)
     return OffsetSpec("specific", offsets=offsets)
@@ -342,9 +339,9 @@ def _by_offset(
 
 def _by_timestamp(given: OptionReader, option: str, strategy: Strategy) -> OffsetSpec:
     if option.endswith("ByTimestamp"):
-        times = parse_timestamps_json(option, given.text(option) or "")
+        times = parse_timestamps_json(option, given[option])
         return OffsetSpec("timestamp", timestamps_ms=times, strategy=strategy)
-    return OffsetSpec("timestamp", timestamp_ms=given.integer(option, lowest=0), strategy=strategy)
+    return OffsetSpec("timestamp", timestamp_ms=given[option], strategy=strategy)
 
 
 def _check_selected(option: str, at: TopicPartition, shape: SourceOptions) -> None:

@@ -54,7 +54,7 @@ def test_settings(url, capsys):
 
 def test_settings_that_are_none(url, capsys):
     assert main(["configs", url, "--alter", "offsets.retention=5"]) == 1
-    assert "did you mean 'offsets.retention.minutes'" in capsys.readouterr().err
+    assert "did you mean offsets.retention.minutes" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stopped:
         main(["configs", url, "--alter", "offsets.retention.minutes"])
     assert stopped.value.code == 2

@@ -49,7 +49,7 @@ def test_topics(admin):
     assert admin.list_topics() == ["a", "t"]
     with pytest.raises(TopicExistsError, match="'t'"):
         admin.create_topic("t")
-    with pytest.raises(ConfigError, match=r"'retention\.ms'"):
+    with pytest.raises(ConfigError, match=r"did you mean retention\.ms"):
         admin.create_topic("b", config={"retention.msx": 5})
     admin.delete_topic("t")
     assert admin.list_topics() == ["a"]

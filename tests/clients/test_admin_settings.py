@@ -51,7 +51,7 @@ def test_altering_a_log(admin):
 
 @pytest.mark.parametrize("value", [5, None])
 def test_an_unknown_setting_of_a_log(admin, value):
-    with pytest.raises(ConfigError, match=r"did you mean 'producer\.id\.expiration\.ms'"):
+    with pytest.raises(ConfigError, match=r"did you mean producer\.id\.expiration\.ms"):
         admin.alter_log({"producer.id.expiration": value})
     with pytest.raises(ConfigError, match="whole number"):
         admin.alter_log({"producer.id.expiration.ms": 0})

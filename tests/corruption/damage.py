@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_eos.config.compression import Compression
 from spark_eos.errors import (
     CorruptRecordError,
     NotALogError,
@@ -211,8 +212,8 @@ def compressed() -> dict[str, bytes]:
         (log.ensure_topic("events", 2), plain),
         (log.ensure_topic("typed", 2, schema=schema), typed),
     ):
-        for compression in (None, "lz4", "zstd"):
-            with log.stage(topic, compression=compression) as writer:
+        for compression in ("none", "lz4", "zstd"):
+            with log.stage(topic, compression=Compression.of(compression)) as writer:
                 writer.append(rows, 0)
                 writer.append(rows.slice(3), 1)
                 staged = writer.finish()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_eos.config.compression import Compression
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,
@@ -115,10 +116,10 @@ def test_any_arrow_tool_opens_the_file(store):
     assert table.to_pydict() == {"key": [None, b"l", b"k"], "value": [b"b", b"c", b"a"]}
 
 
-@pytest.mark.parametrize("compression", ["lz4", "zstd", "lz4:9", "lz4:17", "zstd:-5", "zstd:22"])
+@pytest.mark.parametrize("compression", [("lz4", 3), ("zstd", 8), ("lz4", 17), ("zstd", -5), ("zstd", 22)])
 def test_compression(store, compression):
     rows = {"value": ["x" * 10_000] * 5}
-    staged = stage(store, (rows, 1), compression=compression)
+    staged = stage(store, (rows, 1), compression=Compression(*compression))
     assert staged[0].file.size < 5_000
     assert values(store, staged) == {1: [b"x" * 10_000] * 5}
 
@@ -172,23 +173,25 @@ def test_they_wait_with_those_that_gain_by_it(store, other, before):
         segment.finish()
 
 
-def test_an_unknown_compression(store):
+def test_an_unknown_compression():
+    assert Compression.of("none") is None
     with pytest.raises(ConfigError, match="'snappy'"):
-        writer(store, compression="snappy")
-    for compression in ("lz4:0", "lz4:18", "zstd:23", "zstd:-131073"):
-        with pytest.raises(ConfigError, match=r"levels of (lz4|zstd) are"):
-            writer(store, compression=compression)
+        Compression.of("snappy")
+    for codec, level in (("lz4", 0), ("lz4", 18), ("zstd", 23), ("zstd", -131073)):
+        with pytest.raises(ConfigError, match=rf"compression '{codec}' at level {level}: its levels are"):
+            Compression.of(codec, level)
 
 
 def test_a_higher_level_makes_smaller_files_and_the_default_is_ours():
     rows = {"value": [b'{"flight":%d,"delay":%d,"carrier":"UA"}' % (n, n * n % 97) for n in range(20_000)]}
-    sizes = {}
-    for compression in ("lz4:1", "lz4", "lz4:3", "zstd:-50", "zstd:1", "zstd", "zstd:8", "zstd:19"):
-        (staged,) = stage(MemoryStore(), (rows, 0), compression=compression)
-        sizes[compression] = staged.file.size
-    assert sizes["lz4:1"] > sizes["lz4"] == sizes["lz4:3"]
-    assert sizes["zstd:-50"] > sizes["zstd"] == sizes["zstd:8"] > sizes["zstd:19"]
-    assert sizes["zstd:8"] != sizes["zstd:1"]
+
+    def size(codec, level=None):
+        (staged,) = stage(MemoryStore(), (rows, 0), compression=Compression.of(codec, level))
+        return staged.file.size
+
+    assert size("lz4", 1) > size("lz4") == size("lz4", 3)
+    assert size("zstd", -50) > size("zstd") == size("zstd", 8) > size("zstd", 19)
+    assert size("zstd", 8) != size("zstd", 1)
 
 
 def test_a_buffer_without_room(store):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer
+from spark_eos.config.compression import Compression
 from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, ObjectNotFoundError
 from spark_eos.log.data.arrow_file import compression_of
 from spark_eos.log.data.planner import Fetch, plan
@@ -474,13 +475,17 @@ def test_a_fetch_is_cut_by_records_and_again():
 # -- The new files -----------------------------------------------------------------------------------------
 
 
+def of(codec):
+    return Compression.of(codec or "none")
+
+
 @pytest.mark.parametrize("setting", ["none", "lz4", "zstd", "producer"])
 @pytest.mark.parametrize("written", [None, "lz4", "zstd"])
 def test_compression(setting, written):
     world = World(MemoryStore(), config={"compression.type": setting})
     for number in range(8):
-        world.transaction(b"%d" % number * 50, compression=written)
-    world.seal(compression=written)  # the newest of what is rolled decides
+        world.transaction(b"%d" % number * 50, compression=of(written))
+    world.seal(compression=of(written))  # the newest of what is rolled decides
     expected = {"none": None, "producer": written}.get(setting, setting)
     before = everything(world.log)
     Roller(world.log).run()
@@ -499,8 +504,8 @@ def test_compression_at_the_level_of_the_topic(setting):
                 b'{"flight":%d,"delay":%d}' % (n, n * n % 97)
                 for n in range(1000 * number, 1000 * number + 1000)
             ]
-            world.transaction(*values, compression="zstd")
-        world.seal(compression="zstd")
+            world.transaction(*values, compression=of("zstd"))
+        world.seal(compression=of("zstd"))
         Roller(world.log).run()
         sizes.append(world.sealed()[0].batch.length)
     assert sizes[1] < 0.9 * sizes[0]
@@ -513,7 +518,7 @@ def compression(world, row):
 @pytest.mark.parametrize("written", [None, "lz4", "zstd"])
 def test_how_a_batch_is_compressed(written):
     world = World(MemoryStore())
-    world.append(b"x" * 100, compression=written)
+    world.append(b"x" * 100, compression=of(written))
     assert compression(world, world.rows()[0]) == written
     with pytest.raises(CorruptRecordError):
         compression_of(pa.py_buffer(b"\xff\xff\xff\xff\x08\x00\x00\x00 nothing"))

@@ -344,7 +344,7 @@ MUTANTS = (
     Mutant(
         "compression-of-a-topic-ignored",
         "spark_eos/log/data/task_io.py",
-        "compression=codec_of_topic(topic, compression),",
+        "compression=compression_of_topic(topic, compression),",
         "compression=compression,",
         "compression.type of a topic is for rolling alone",
         ("tests/test_settings.py",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_eos.config.log import LOG
 from spark_eos.errors import (
     InvalidPidMappingError,
     InvalidRequestError,
@@ -25,7 +26,7 @@ from spark_eos.protocol.actions import (
     SourceProgress,
 )
 from spark_eos.protocol.actions.expiry import due
-from spark_eos.protocol.rules.settings import LOG_CONFIGS, setting
+from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import TransactionState
 
 DAY_MS = 86_400_000
@@ -253,7 +254,9 @@ def test_offsets_stay_while_a_transaction_carries_newer_ones(log):
 
 @pytest.mark.conformance("expiry/settings")
 def test_settings_of_the_log(log):
-    assert {name: setting(log.state, name) for name in LOG_CONFIGS} == LOG_CONFIGS
+    assert {name: setting(log.state, name) for name in LOG} == {
+        name: option.default for name, option in LOG.items()
+    }
     stamp = log.init(None)
     log.do(AlterLog((("producer.id.expiration.ms", "5"),)))
     log.now += 5

@@ -1,4 +1,4 @@
-"""The rows of docs/reference/options.md: see `tests.spark.changes`."""
+"""The rows of docs/reference/changed-options.md: see `tests.spark.changes`."""
 
 from __future__ import annotations
 

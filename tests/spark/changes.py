@@ -2,8 +2,8 @@
 
 `CHANGES` are small programs. Each does a first run, changes, adds or drops an option, does a second run, and looks
 at what the second run did, or at how it was refused. They run on an engine: `Driven` calls the classes that Spark
-calls, in Spark's order and without Spark; `OnSpark` is Spark. docs/reference/options.md is written from the same list:
-``python -m tests.spark.changes``.
+calls, in Spark's order and without Spark; `OnSpark` is Spark. docs/reference/changed-options.md is written from the
+same list: ``python -m tests.spark.changes``.
 """
 
 # ruff: noqa: T201  (a program that prints)
@@ -30,7 +30,7 @@ from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import source_schema
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "options.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "changed-options.md"
 
 LEFT_OUT = ("topic", "partition", "offset", "timestamp", "timestampType")
 """Columns of a Kafka-shaped topic that a copy does not take along."""
@@ -246,7 +246,7 @@ def _spark_schema(schema):
 
 
 def render(changes):
-    """docs/reference/options.md."""
+    """docs/reference/changed-options.md."""
     lines = [
         "# Every option, changed between two runs",
         "",

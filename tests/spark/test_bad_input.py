@@ -104,7 +104,7 @@ READS = {
     ),
     "offsets of a partition that is not there": (
         {"subscribe": "flights", "startingOffsets": '{"flights": {"7": 1}}'},
-        ["an offset is given for", "7", "which this source does not read"],
+        ["an offset is given for", "7", "which does not exist; this source reads"],
     ),
     "an offset beyond the end": (
         {"subscribe": "flights", "startingOffsets": '{"flights": {"0": 99}}'},

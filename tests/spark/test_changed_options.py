@@ -6,8 +6,9 @@ import os
 
 import pytest
 
+from spark_eos.config.sink import SINK
+from spark_eos.config.source import SOURCE
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
-from spark_eos.spark import optionkeys
 from tests.spark.changed import CHANGES
 from tests.spark.changes import PAGE, Driven, OnSpark, render
 
@@ -64,7 +65,7 @@ def test_many_options_changed_at_once_on_spark(bench, tmp_path, benches, spark):
 
 @pytest.mark.parametrize("use", ["stream source", "batch source", "stream sink", "batch sink"])
 def test_there_is_a_row_for_every_option(use):
-    known = {name for name, option in optionkeys._OPTIONS.items() if use in option.uses}
+    known = {option.name for table in (SOURCE, SINK) for option in table.values() if use in option.uses}
     assert {change.option for change in CHANGES if change.use == use} == known
 
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from spark_eos.config.compression import Compression
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.optionkeys import SPELLINGS
 from spark_eos.spark.options import SinkOptions, SourceOptions, parse_any_source, parse_sink, parse_source
 from spark_eos.spark.source.offsets import OffsetSpec
 
@@ -46,7 +46,7 @@ def test_defaults_of_a_batch():
 
 def test_defaults_of_a_sink():
     assert sink() == SinkOptions(path="/log")
-    assert sink().guarantee == "exactly_once"
+    assert sink().processing_guarantee == "exactly_once"
 
 
 def test_every_source_option_is_read():
@@ -96,7 +96,20 @@ def test_every_sink_option_is_read():
         "auto.maintenance.enable": "false",
     }
     assert parse_sink(options, streaming=True) == SinkOptions(
-        "/log", "out", "t", "g", "at_least_once", 3, False, "typed", "/ck ", True, "zstd", "a:b", False, False
+        "/log",
+        "out",
+        "t",
+        "g",
+        "at_least_once",
+        3,
+        False,
+        "typed",
+        "/ck ",
+        True,
+        Compression("zstd", 8),
+        "a:b",
+        False,
+        False,
     )
     assert sink(compression_type="none").compression is None
 
@@ -104,8 +117,8 @@ def test_every_sink_option_is_read():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"compression.type": "zstd", "kafka.compression.zstd.level": "-5"}, "zstd:-5"),
-        ({"compression.type": "LZ4", "compression.lz4.level": "17"}, "lz4:17"),
+        ({"compression.type": "zstd", "kafka.compression.zstd.level": "-5"}, ("zstd", -5)),
+        ({"compression.type": "LZ4", "compression.lz4.level": "17"}, ("lz4", 17)),
     ],
 )
 def test_the_level_of_the_codec(given, expected):
@@ -363,7 +376,3 @@ def test_bounds_of_what_is_not_read_are_refused(chosen, bound):
     options = {"path": "/log", f"{bound}Offsets": '{"flights": {"0": 3}}', **chosen}
     with pytest.raises(ConfigError, match=f"option {bound}Offsets names partition 0 of topic 'flights'"):
         parse_source(options, streaming=False)
-
-
-def test_spellings_are_by_lower_case():
-    assert all(low == name.lower() for low, name in SPELLINGS.items())

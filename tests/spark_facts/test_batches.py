@@ -98,7 +98,7 @@ def test_a_batch_write_knows_append_and_overwrite(written):
 def test_the_options_of_a_batch_write_are_in_lower_case_too(written):
     """Keys of options arrive in lower case in batch writes, values as they are.
 
-    Rests on it: `spark_eos/spark/optionkeys.py`.
+    Rests on it: `spark_eos/spark/option_names.py`.
     """
     assert written.recording.calls("Writer")[0]["options"]["some_option"] == "Kept"
 

@@ -469,7 +469,7 @@ def test_update_mode_is_refused(queries):
 def test_option_keys_are_lower_case(life):
     """Keys of options arrive in lower case, values as they are.
 
-    Rests on it: `spark_eos/spark/optionkeys.py`.
+    Rests on it: `spark_eos/spark/option_names.py`.
     """
     options = life.recording.calls("StreamWriter")[0]["options"]
     assert options["some_option"] == "Kept"

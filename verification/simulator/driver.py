@@ -15,6 +15,7 @@ from uuid import UUID
 
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from spark_eos.config.compression import Compression
 from spark_eos.errors import ObjectNotFoundError, RetriableError
 from spark_eos.log.commit import tail
 from spark_eos.log.data.planner import Fetch
@@ -101,7 +102,7 @@ class _TaskStage(NamedTuple):
     stage: Stage
     base_seq: int
 
-    def writer(self, topic: Topic, *, compression: str | None = None) -> SegmentWriter:
+    def writer(self, topic: Topic, *, compression: Compression | None = None) -> SegmentWriter:
         return stage_rows(
             self.stage.store, topic, self.base_seq, SimulatedClock(self.process), compression=compression
         )

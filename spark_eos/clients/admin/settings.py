@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.clients.admin.descriptions import ClockDescription, Expired, LogDescription
+from spark_eos.config.log import LOG
+from spark_eos.config.reader import check_names, check_stored
 from spark_eos.errors import InvalidRequestError
-from spark_eos.log.settings import LOG_CONFIGS, check_log_config
 from spark_eos.log.time_travel import iso
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.protocol.actions import (
@@ -39,7 +40,7 @@ class SettingsAdmin(AdminBase):
         """
         log = self._log()
         state = log.follow()
-        return LogDescription(log.url, state.log_id, state.seq + 1, {**LOG_CONFIGS, **state.config})
+        return LogDescription(log.url, state.log_id, state.seq + 1, LOG.defaults() | dict(state.config))
 
     def alter_log(self, config: Mapping[str, object]) -> None:
         """Change settings of the log.
@@ -64,8 +65,8 @@ class SettingsAdmin(AdminBase):
         >>> admin.describe_log().config["offsets.retention.minutes"]
         '1440'
         """
-        changes = check_log_config({key: value for key, value in config.items() if value is not None})
-        check_log_config({key: LOG_CONFIGS.get(key, "") for key in config if key not in changes})
+        check_names(LOG, config)
+        changes = check_stored(LOG, {key: value for key, value in config.items() if value is not None})
 
         def propose(state: State) -> tuple[Action, ...]:
             stays = {key: value for key, value in state.config.items() if key not in config}

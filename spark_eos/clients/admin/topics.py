@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.descriptions import PartitionDescription, TopicDescription
+from spark_eos.config.reader import check_names, check_stored
+from spark_eos.config.topic import TOPIC
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import new_id
 from spark_eos.log.data.layout import evolve_check, serialise_schema
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.data.schema_limits import check_size
 from spark_eos.log.topics import (
-    TOPIC_CONFIGS,
-    check_config,
     new_topic,
     own_schema,
     schema_error,
@@ -111,8 +111,8 @@ class TopicAdmin(AdminBase):
         log = self._log()
         log.topic(name)
         kept = {key: value for key, value in (config or {}).items() if value is not None}
-        changes = check_config(kept)
-        check_config({key: TOPIC_CONFIGS.get(key, "") for key in config or {} if key not in kept})
+        check_names(TOPIC, config or {})
+        changes = check_stored(TOPIC, kept)
         wanted = None if schema is None else own_schema(schema)
 
         def propose(state: State) -> tuple[Action, ...]:

@@ -40,7 +40,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
     config
         Kafka's settings, and those of an object store (``s3.region``, …). As in Kafka, ``isolation.level`` is
         ``read_uncommitted`` and ``auto.offset.reset`` is ``latest`` unless set. All are in
-        docs/reference/clients.md.
+        docs/reference/options.md.
 
     Raises
     ------

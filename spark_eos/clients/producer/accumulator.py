@@ -14,6 +14,7 @@ import pyarrow as pa
 from spark_eos.clients.producer.futures import Outcome, SendFuture
 from spark_eos.clients.producer.record_buffer import RecordBuffer
 from spark_eos.clients.records import RecordMetadata
+from spark_eos.config.compression import Compression
 from spark_eos.errors import (
     AbortableError,
     EosLogError,
@@ -114,7 +115,7 @@ class TopicBuffer:
         topic: Topic,
         partitioner: Partitioner,
         *,
-        compression: str | None,
+        compression: Compression | None,
         buffer_bytes: int,
         request_bytes: int,
         keep: bool,

@@ -10,10 +10,10 @@ from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.sender import Sender
 from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
+from spark_eos.config.compression import Compression
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import EosLogError, IllegalStateError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import Retry
-from spark_eos.log.compression import chosen
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.log import Log
 from spark_eos.log.topics import key_columns
@@ -49,6 +49,7 @@ class ProducerBase(OfOneProcess):
         self._closed = self._closing = False
         self._waiting = Accumulator()
         self._batch_bytes: int = self._settings["batch.size"]
+        self._compression = Compression.chosen(self._settings["compression.type"], self._settings)
         self._memory_bytes: int = self._settings["buffer.memory"]
         self._partitioners: dict[tuple[str, int], Partitioner] = {}
         spec = self._settings["partitioner.class"]
@@ -110,7 +111,7 @@ class ProducerBase(OfOneProcess):
                 self._log(),
                 self._topic(name, columns),
                 self._partitioner(name),
-                compression=chosen(self._settings["compression.type"], self._settings),
+                compression=self._compression,
                 buffer_bytes=self._settings["buffer.memory"],
                 request_bytes=self._settings["max.request.size"],
                 keep=self._transactions is None,

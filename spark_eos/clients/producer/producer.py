@@ -40,7 +40,7 @@ class Producer(ProducerTransactions):
         The log: a path, a URL (``s3://bucket/path``, ``memory://name``, …), or an open `Log`. The log is created
         with the first record if it is missing and ``auto.create.topics.enable`` is on.
     config
-        Kafka's settings, and those of an object store (``s3.region``, …). All are in docs/reference/clients.md.
+        Kafka's settings, and those of an object store (``s3.region``, …). All are in docs/reference/options.md.
 
     Raises
     ------

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import google_crc32c
 import pyarrow as pa
 
+from spark_eos.config.compression import Compression
 from spark_eos.errors import (
     CorruptRecordError,
     EosLogError,
@@ -20,7 +21,14 @@ from spark_eos.log.data.layout import Layout
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store, Upload
 
-__all__ = ["RECORD_BATCH_BYTES", "PartitionRun", "StagedFileWriter", "compression_of", "slices"]
+__all__ = [
+    "RECORD_BATCH_BYTES",
+    "PartitionRun",
+    "StagedFileWriter",
+    "compression_of",
+    "slices",
+    "write_options",
+]
 
 RECORD_BATCH_BYTES = 8 << 20
 """About the largest record batch: what a reader hands on in one piece."""
@@ -176,6 +184,14 @@ def slices(batch: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
         return [batch]
     rows = -(-batch.num_rows // pieces)
     return [batch.slice(first, rows) for first in range(0, batch.num_rows, rows)]
+
+
+def write_options(compression: Compression | None) -> pa.ipc.IpcWriteOptions:
+    """How Arrow writes record batches."""
+    if compression is None:
+        return pa.ipc.IpcWriteOptions()
+    codec, level = compression
+    return pa.ipc.IpcWriteOptions(compression=pa.Codec(codec, compression_level=level))
 
 
 def compression_of(data: pa.Buffer) -> str | None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
+from spark_eos.config.compression import Compression
 from spark_eos.errors import EosLogError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
@@ -19,7 +20,7 @@ from spark_eos.log.data.prefetch import prefetch_batches
 from spark_eos.log.data.records import Records, read
 from spark_eos.log.data.timestamps import TimestampBounds, going_on
 from spark_eos.log.data.writer import SegmentWriter
-from spark_eos.log.topics import codec_of_topic, layout_of, max_message_bytes
+from spark_eos.log.topics import compression_of_topic, layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
 
@@ -35,7 +36,7 @@ def stage_rows(
     base_seq: int,
     clock: Clock = SYSTEM,
     *,
-    compression: str | None = None,
+    compression: Compression | None = None,
     buffer_bytes: int = BUFFER_BYTES,
     write_behind: bool = False,
     now_ms: int | None = None,
@@ -55,7 +56,7 @@ def stage_rows(
         topic.partitions,
         now_ms=clock.now_ms() if now_ms is None else now_ms,
         times=times,
-        compression=codec_of_topic(topic, compression),
+        compression=compression_of_topic(topic, compression),
         max_message_bytes=max_message_bytes(topic),
         buffer_bytes=buffer_bytes,
         write_behind=write_behind,
@@ -77,7 +78,7 @@ class TaskStorage(NamedTuple):
     settings: Settings = NO_SETTINGS
     planned_ms: int | None = None
 
-    def writer(self, topic: Topic, *, compression: str | None = None) -> SegmentWriter:
+    def writer(self, topic: Topic, *, compression: Compression | None = None) -> SegmentWriter:
         """See `stage_rows`."""
         store = shared_store(self.url, self.settings)
         now_ms = self._now_ms(store)

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_eos.config.compression import Compression
 from spark_eos.errors import ConfigError, EosLogError, IllegalStateError
-from spark_eos.log.compression import write_options
 from spark_eos.log.data.arrow import take_rows
-from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, slices
+from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, slices, write_options
 from spark_eos.log.data.convert import Columns, RowConverter
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.partitioners import Partitions, Rows, check_partitions
@@ -55,8 +55,8 @@ class SegmentWriter(OfOneProcess):
 
     ``name`` is the object to create; in the rare case that another file is needed (a column turned out
     not to be empty after all, or ``file_bytes`` was reached), its name has ``-1``, ``-2``, … before the
-    ending. ``now_ms`` is the timestamp of rows that have none; ``times`` bounds the others. ``compression`` is as in
-    `spark_eos.log.compression`, ``write_behind`` as in `Store.upload`.
+    ending. ``now_ms`` is the timestamp of rows that have none; ``times`` bounds the others.
+    ``write_behind`` is as in `Store.upload`.
 
     Nothing is created before the first flush, nor if there are no rows. A context manager: leaving it
     without `finish` discards. Not for several threads at once.
@@ -72,7 +72,7 @@ class SegmentWriter(OfOneProcess):
         *,
         now_ms: int,
         buffer_bytes: int = BUFFER_BYTES,
-        compression: str | None = None,
+        compression: Compression | None = None,
         max_message_bytes: int | None = None,
         file_bytes: int = FILE_BYTES,
         write_behind: bool = False,

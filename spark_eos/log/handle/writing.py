@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from spark_eos.config.compression import Compression
 from spark_eos.errors import EosLogError, ObjectNotFoundError, StorageError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import new_id
 from spark_eos.log.commit.loop import Committed, Propose
@@ -216,7 +217,7 @@ class LogWriter(LogReader):
         return [self.topic(name) for name in names]
 
     def stage(
-        self, topic: Topic, *, compression: str | None = None, buffer_bytes: int = BUFFER_BYTES
+        self, topic: Topic, *, compression: Compression | None = None, buffer_bytes: int = BUFFER_BYTES
     ) -> SegmentWriter:
         """Make a writer for rows of a topic. What it finishes can be committed by `commit`.
 
@@ -228,7 +229,7 @@ class LogWriter(LogReader):
         topic
             The topic.
         compression
-            A codec of Arrow with its level. None: no compression.
+            A codec and its level (`Compression.of`). None: no compression.
         buffer_bytes
             How many bytes of rows to keep in memory.
 

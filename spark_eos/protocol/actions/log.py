@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from immutables import Map
 
+from spark_eos.config.log import LOG
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Field, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
 from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules.settings import LOG_CONFIGS, is_setting
+from spark_eos.protocol.rules.settings import is_setting
 from spark_eos.protocol.state import State
 
 __all__ = ["AlterLog", "CreateLog", "alter", "create"]
@@ -79,10 +80,8 @@ class AlterLog(NamedTuple):
 def alter(state: State, action: AlterLog) -> tuple[State, None]:
     """Replace all settings; what is not named has its default again."""
     for name, value in action.config:
-        if name not in LOG_CONFIGS:
-            raise InvalidRequestError(
-                f"unknown setting of a log {name!r}; known are {', '.join(LOG_CONFIGS)}"
-            )
+        if name not in LOG:
+            raise InvalidRequestError(f"unknown setting of a log {name!r}; known are {', '.join(LOG)}")
         if not is_setting(value):
             raise InvalidRequestError(f"{name} must be a whole number from 1 up, not {value!r}")
     return replace(state, config=Map(action.config)), None

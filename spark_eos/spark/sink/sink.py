@@ -39,7 +39,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of one query run."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
-        if options.guarantee == "exactly_once" and options.checkpoint_location is None:
+        if options.processing_guarantee == "exactly_once" and options.checkpoint_location is None:
             raise ConfigError(
                 "the sink needs the checkpoint location to commit the source offsets with the rows: set "
                 "option('checkpointLocation', ...) on the query (the session's "
@@ -62,11 +62,11 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             self._options.path,
             self._options.settings,
             max_age_s=math.inf,
-            maintenance=self._options.maintenance,
+            maintenance=self._options.auto_maintenance_enable,
         )
         try:
             log.check_visible(files)
-            if self._options.guarantee == "at_least_once":
+            if self._options.processing_guarantee == "at_least_once":
                 committed = log.commit(
                     lambda state: (
                         () if is_committed(state, messages, batchId) else self._append(state, topics, files)
@@ -160,6 +160,6 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         return MicroBatch(
             *(transactional_id, query_id, told.run_id, batch_id, sources, topics, files),
             stateful=keeps_state(log.state, checkpoint, transactional_id, query_id, told.run_id),
-            state_loss=self._options.state_loss,
+            state_loss=self._options.allow_state_loss,
             away=away,
         )

@@ -56,7 +56,7 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         typed = classify(schema, default) == "typed"
         new_schema = topic_schema(schema, by_column=options.topic is None) if typed else None
         check_sink_schema(frame, typed=new_schema, topic_option=options.topic)
-        if options.topic is not None and not options.auto_create:
+        if options.topic is not None and not options.auto_create_topics_enable:
             raise UnknownTopicOrPartitionError(
                 f"the log {options.path} has no topic {options.topic!r}, and auto.create.topics.enable is false: "
                 "create it with Admin.create_topic"
@@ -69,7 +69,9 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         check_fits(options, schema, topic)
         _check_topic(options, topic)
     if log is None:
-        log = Log.shared(options.path, options.settings, create=True, maintenance=options.maintenance)
+        log = Log.shared(
+            options.path, options.settings, create=True, maintenance=options.auto_maintenance_enable
+        )
     if options.topic is not None and topic is None:
         topic = log.ensure_topic(options.topic, options.num_partitions, schema=new_schema)
     now_ms = log.time.record_ms(log.state)
@@ -121,9 +123,9 @@ def _check_topic(options: SinkOptions, topic: Topic) -> None:
 def _existing(options: SinkOptions, max_age_s: float) -> Log | None:
     try:
         return Log.shared(
-            options.path, options.settings, max_age_s=max_age_s, maintenance=options.maintenance
+            options.path, options.settings, max_age_s=max_age_s, maintenance=options.auto_maintenance_enable
         )
     except NotALogError:
-        if not options.auto_create:
+        if not options.auto_create_topics_enable:
             raise
         return None

@@ -158,14 +158,19 @@ class TaskWriter:
             return
         options = self._options
         log = Log.shared(
-            options.path, options.settings, max_age_s=METADATA_AGE_S, maintenance=options.maintenance
+            options.path,
+            options.settings,
+            max_age_s=METADATA_AGE_S,
+            maintenance=options.auto_maintenance_enable,
         )
         frame = self._frame if self._frame is not None else from_arrow_schema(columns)
         for name in names:
             if name in log.state.topics:
                 check_fits(options, frame, log.state.topics[name])
         schema = topic_schema(frame, by_column=True) if options.row_format == "typed" else None
-        found = log.ensure_topics(names, options.num_partitions, schema, auto_create=options.auto_create)
+        found = log.ensure_topics(
+            names, options.num_partitions, schema, auto_create=options.auto_create_topics_enable
+        )
         for topic in found:
             check_fits(options, frame, topic)  # Another process may have created it with other columns.
             self._found[topic.name] = topic
@@ -178,8 +183,8 @@ class TaskWriter:
         return self._writers[name]
 
     def _partitioner(self, topic: Topic, task: int) -> Partitioner:
-        if self._options.partitioner is not None:
-            return load_partitioner(self._options.partitioner)
+        if self._options.partitioner_class is not None:
+            return load_partitioner(self._options.partitioner_class)
         # Tasks begin at different partitions, batches of later positions at later ones: small micro-batches
         # are spread as well.
         sticky = Sticky(task + self._stage.base_seq)

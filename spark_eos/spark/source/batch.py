@@ -124,7 +124,9 @@ class EosLogBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all rows visible at once."""
         topics, files = collect(messages)
-        log = Log.shared(self._options.path, self._options.settings, maintenance=self._options.maintenance)
+        log = Log.shared(
+            self._options.path, self._options.settings, maintenance=self._options.auto_maintenance_enable
+        )
 
         def propose(state: State) -> tuple[Action, ...]:
             topic = self._options.topic

@@ -29,10 +29,8 @@ def starting_positions(
     ``default`` is for partitions that a user's JSON does not name. Without a committed offset ``committed``
     begins at the earliest, so that a job can be written once and started any number of times.
     """
-    return {
-        at: _start(options, options.starting, log, at, default)
-        for at in _with_named(options.starting, partitions)
-    }
+    _check_exist(options.starting, partitions)
+    return {at: _start(options, options.starting, log, at, default) for at in partitions}
 
 
 def ending_positions(
@@ -40,7 +38,7 @@ def ending_positions(
 ) -> dict[TopicPartition, int]:
     """Where a batch read ends (exclusive), for each partition; never before its start."""
     wanted = options.ending
-    _with_named(wanted, tuple(starts))
+    _check_exist(wanted, tuple(starts))
     ends = {}
     for at, start in starts.items():
         end = _end(options, wanted, log, at)
@@ -50,15 +48,14 @@ def ending_positions(
     return ends
 
 
-def _with_named(wanted: OffsetSpec, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
-    """All partitions; those that the option names must be among them."""
+def _check_exist(wanted: OffsetSpec, partitions: Sequence[TopicPartition]) -> None:
+    """Partitions that the option names must exist. `parse_source` has checked that their topics are selected."""
     for at in (*wanted.offsets, *wanted.timestamps_ms):
         if at not in partitions:
             raise UnknownTopicOrPartitionError(
-                f"an offset is given for {at}, which this source does not read; it reads "
+                f"an offset is given for {at}, which does not exist; this source reads "
                 f"{', '.join(map(str, partitions)) or 'nothing'}"
             )
-    return partitions
 
 
 def _start(options: SourceOptions, wanted: OffsetSpec, log: Log, at: TopicPartition, default: int) -> int:
@@ -119,10 +116,7 @@ def _resolve(options: SourceOptions, at: TopicPartition, offset: int, partition:
 
 def _committed(options: SourceOptions, log: Log, at: TopicPartition, partition: Partition) -> int:
     group = options.group_id
-    if group is None:
-        raise ConfigError(
-            "startingOffsets=committed needs group.id: the group whose offsets the sink commits"
-        )
+    assert group is not None, "parse_source requires it with startingOffsets=committed"
     state = log.state
     if is_pending(state, group, at.topic, at.partition):
         raise UnstableOffsetCommitError(

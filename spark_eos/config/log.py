@@ -1,0 +1,46 @@
+"""Settings of the whole log: what Kafka has as settings of its brokers. The log stores them as text."""
+
+from __future__ import annotations
+
+from spark_eos.config.option import Option, Table
+from spark_eos.config.values import Integer
+
+__all__ = ["LOG"]
+
+_WHOLE = Integer(1, 10**18 - 1)
+_EXPIRY = "protocol/actions/expiry.py"
+
+LOG = Table(
+    "log setting",
+    Option(
+        "entry.timestamp.after.max.ms",
+        _WHOLE,
+        3_600_000,
+        "So far ahead of the log's time, or of the store's, a client's clock is believed.",
+        "log/timekeeping.py",
+        "eoslog",
+    ),
+    Option(
+        "offsets.retention.minutes",
+        _WHOLE,
+        10_080,
+        "After so long without members, the offsets of a group are forgotten.",
+        _EXPIRY,
+    ),
+    Option(
+        "producer.id.expiration.ms",
+        _WHOLE,
+        86_400_000,
+        "After so long without a record, a producer is forgotten.",
+        _EXPIRY,
+    ),
+    Option(
+        "transactional.id.expiration.ms",
+        _WHOLE,
+        604_800_000,
+        "After so long without a transaction, a `transactional.id` is forgotten.",
+        _EXPIRY,
+    ),
+    stored=True,
+)
+"""``entry.timestamp.after.max.ms`` is for the times of entries what message.timestamp.after.max.ms is for records."""

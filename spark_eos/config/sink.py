@@ -1,0 +1,162 @@
+"""Options of Spark's sink. ``kafka.`` may stand before the name of those that are Kafka's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_eos.config.compression import CODECS, level_options
+from spark_eos.config.option import Option, Origin, Table, Use
+from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Text, ValueType
+
+__all__ = ["SINK"]
+
+_STREAM: frozenset[Use] = frozenset({"stream sink"})
+_BOTH: frozenset[Use] = _STREAM | {"batch sink"}
+
+_SINK = "spark/sink/sink.py"
+_TARGET = "spark/sink/sink_target.py"
+_TASK = "spark/sink/task.py"
+
+
+def _option(
+    name: str,
+    type_: ValueType[Any],
+    default: object,
+    doc: str,
+    used_in: str,
+    *,
+    uses: frozenset[Use] = _BOTH,
+    origin: Origin = "Kafka",
+    default_text: str = "",
+) -> Option:
+    return Option(name, type_, default, doc, used_in, origin, uses=uses, default_text=default_text)
+
+
+SINK = Table(
+    "option",
+    _option(
+        "path",
+        Text("a folder or URL", is_verbatim=True),
+        None,
+        "The log. `.start(url)` and `.save(url)` set it.",
+        _SINK,
+        origin="Spark",
+        default_text="required",
+    ),
+    _option(
+        "topic",
+        Text(),
+        None,
+        "Where all rows go.",
+        _TARGET,
+        origin="Spark",
+        default_text="the column `topic`",
+    ),
+    _option(
+        "checkpointLocation",
+        Text("a folder or URL", is_verbatim=True),
+        None,
+        "The checkpoint of the query, which the sink reads.",
+        _SINK,
+        uses=_STREAM,
+        origin="Spark",
+        default_text="required",
+    ),
+    _option(
+        "queryName",
+        Text(),
+        None,
+        "The name of the query in Spark; the sink does not use it.",
+        "",
+        uses=_STREAM,
+        origin="Spark",
+    ),
+    _option(
+        "transactional.id",
+        Text(),
+        None,
+        "Who writes; a write under this id fences older ones. Set it: the default is lost with the checkpoint.",
+        _SINK,
+        default_text="the query's id",
+    ),
+    _option(
+        "group.id",
+        Text(),
+        None,
+        "The group whose offsets are committed, for sources that name none of their own.",
+        _SINK,
+        uses=_STREAM,
+        default_text="`transactional.id`",
+    ),
+    _option(
+        "processing.guarantee",
+        Choice("exactly_once", "at_least_once", any_case=True),
+        "exactly_once",
+        "With `at_least_once` rows are written without offsets and fencing, and repeated batches are doubled.",
+        _SINK,
+        uses=_STREAM,
+    ),
+    _option(
+        "allowStateLoss",
+        Boolean(),
+        False,
+        "Whether a stateful query may go on with a new checkpoint, in which its state is empty.",
+        _SINK,
+        uses=_STREAM,
+        origin="eoslog",
+    ),
+    _option(
+        "row.format",
+        Choice("kafka", "typed", any_case=True),
+        None,
+        "What a topic is created for: columns of its own (`typed`), or key and value (`kafka`).",
+        _TASK,
+        origin="eoslog",
+        default_text="from the columns",
+    ),
+    _option(
+        "num.partitions",
+        Integer(1, MAX_INT),
+        1,
+        "Partitions of a topic that is created; a `topic` that exists has as many at least.",
+        _TARGET,
+    ),
+    _option(
+        "auto.create.topics.enable",
+        Boolean(),
+        True,
+        "Whether a log and topics that are missing are created.",
+        _TARGET,
+    ),
+    _option(
+        "compression.type",
+        Choice(*CODECS, any_case=True),
+        "none",
+        "How rows are compressed, unless `compression.type` of the topic says otherwise.",
+        _TASK,
+    ),
+    *level_options(_TASK, uses=_BOTH),
+    _option(
+        "partitioner.class",
+        Text("module:callable"),
+        None,
+        "`module:callable`, given a batch and the number of partitions; without it Kafka's hash of the key decides.",
+        _TASK,
+    ),
+    _option(
+        "includeHeaders",
+        Boolean(),
+        True,
+        "Whether a column `headers` is stored.",
+        _TASK,
+        origin="Spark",
+    ),
+    _option(
+        "auto.maintenance.enable",
+        Boolean(),
+        True,
+        "Whether this query does its share of the log's maintenance after its commits.",
+        _TASK,
+        origin="eoslog",
+    ),
+)

@@ -1,0 +1,208 @@
+"""Options of Spark's source: those of Spark's Kafka source, with their names and defaults, and a few others.
+
+``kafka.`` may stand before the name of those that are Kafka's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_eos.config.isolation import Isolation
+from spark_eos.config.option import Option, Origin, Table, Use
+from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Member, Text, ValueType
+
+__all__ = ["SOURCE"]
+
+_STREAM: frozenset[Use] = frozenset({"stream source"})
+_BATCH: frozenset[Use] = frozenset({"batch source"})
+_BOTH = _STREAM | _BATCH
+
+_OFFSETS = "spark/source/offset_resolution.py"
+_TOPICS = "spark/topics.py"
+_SOURCE = "spark/source/source.py"
+_BATCHES = "spark/source/batch.py"
+
+_BY_PARTITION = "a time for each partition as JSON"
+_MILLISECONDS = Integer(0)
+
+
+def _option(
+    name: str,
+    type_: ValueType[Any],
+    default: object,
+    doc: str,
+    used_in: str,
+    *,
+    uses: frozenset[Use] = _BOTH,
+    origin: Origin = "Spark",
+    default_text: str = "",
+) -> Option:
+    return Option(name, type_, default, doc, used_in, origin, uses=uses, default_text=default_text)
+
+
+SOURCE = Table(
+    "option",
+    _option(
+        "path",
+        Text("a folder or URL", is_verbatim=True),
+        None,
+        "The log. `.load(url)` sets it.",
+        _TOPICS,
+        default_text="required",
+    ),
+    _option(
+        "subscribe",
+        Text("topics, separated by commas"),
+        None,
+        "The topics to read, by name. Exactly one of `subscribe`, `subscribePattern` and `assign` is given.",
+        _TOPICS,
+    ),
+    _option(
+        "subscribePattern",
+        Text("a regular expression"),
+        None,
+        "The topics to read, by a pattern that matches the whole name; also topics that are created later.",
+        _TOPICS,
+    ),
+    _option(
+        "assign",
+        Text("partitions by topic as JSON"),
+        None,
+        'The partitions to read, such as `{"flights": [0, 1]}`.',
+        _TOPICS,
+    ),
+    _option(
+        "startingOffsets",
+        Text("earliest, latest (streams), committed, or offsets as JSON"),
+        None,
+        "Where reading begins; in JSON -2 is the earliest and -1 (streams) the latest. A stream begins there once.",
+        _OFFSETS,
+        default_text="`latest` (streams), `earliest` (batches)",
+    ),
+    _option(
+        "startingTimestamp",
+        _MILLISECONDS,
+        None,
+        "Reading begins at the first record that is not older, in milliseconds since 1970.",
+        _OFFSETS,
+    ),
+    _option(
+        "startingOffsetsByTimestamp",
+        Text(_BY_PARTITION),
+        None,
+        "The same, with a time for each partition.",
+        _OFFSETS,
+    ),
+    _option(
+        "startingOffsetsByTimestampStrategy",
+        Choice("error", "latest", any_case=True),
+        None,
+        "What a start by time does in a partition without such a record: fail, or begin at its end.",
+        _OFFSETS,
+        default_text="`error`",
+    ),
+    _option(
+        "endingOffsets",
+        Text("latest, or offsets as JSON"),
+        None,
+        "Where reading ends; in JSON -1 is the latest.",
+        _OFFSETS,
+        uses=_BATCH,
+        default_text="`latest`",
+    ),
+    _option(
+        "endingTimestamp",
+        _MILLISECONDS,
+        None,
+        "Reading ends before the first record that is not older, in milliseconds since 1970.",
+        _OFFSETS,
+        uses=_BATCH,
+    ),
+    _option(
+        "endingOffsetsByTimestamp",
+        Text(_BY_PARTITION),
+        None,
+        "The same, with a time for each partition.",
+        _OFFSETS,
+        uses=_BATCH,
+    ),
+    _option(
+        "versionAsOf",
+        Integer(0),
+        None,
+        "Read the log as it was after this entry, as long as that is retained; also before an overwrite.",
+        _BATCHES,
+        uses=_BATCH,
+        origin="Delta",
+    ),
+    _option(
+        "timestampAsOf",
+        Text("a date or a time (ISO 8601, UTC unless it says otherwise), or milliseconds since 1970"),
+        None,
+        "Read the log as it was at this time, as long as that is retained; also before an overwrite.",
+        _BATCHES,
+        uses=_BATCH,
+        origin="Delta",
+    ),
+    _option(
+        "failOnDataLoss",
+        Boolean(),
+        True,
+        "Whether records that are gone stop the query; `false` goes on without them, with a warning.",
+        _SOURCE,
+    ),
+    _option(
+        "maxOffsetsPerTrigger",
+        Integer(1),
+        None,
+        "The most offsets of a micro-batch, shared out in proportion; control batches count.",
+        _SOURCE,
+        uses=_STREAM,
+        default_text="all",
+    ),
+    _option(
+        "minPartitions",
+        Integer(1, MAX_INT),
+        None,
+        "The least number of Spark tasks.",
+        _SOURCE,
+    ),
+    _option(
+        "maxRecordsPerPartition",
+        Integer(1),
+        None,
+        "The most records of a Spark task.",
+        _SOURCE,
+    ),
+    _option(
+        "includeHeaders",
+        Boolean(),
+        False,
+        "Whether rows of a Kafka-shaped topic have a column `headers`.",
+        _TOPICS,
+    ),
+    _option(
+        "includeMetadata",
+        Boolean(),
+        False,
+        "Whether rows of a topic with a schema have `_topic`, `_partition`, `_offset` and `_timestamp`.",
+        _TOPICS,
+        origin="eoslog",
+    ),
+    _option(
+        "isolation.level",
+        Member(Isolation, any_case=True),
+        Isolation.READ_COMMITTED,
+        "Whether records of open and aborted transactions are read.",
+        _SOURCE,
+        origin="Kafka",
+    ),
+    _option(
+        "group.id",
+        Text(),
+        None,
+        "The group that `startingOffsets=committed` reads, and for which the sink commits this source.",
+        _SOURCE,
+        origin="Kafka",
+    ),
+)

@@ -1,0 +1,132 @@
+"""Settings of a topic. All but ``key.columns`` are Kafka's. The log stores them as text."""
+
+from __future__ import annotations
+
+from spark_eos.config.compression import CODECS, level_options
+from spark_eos.config.option import Option, Table
+from spark_eos.config.values import MAX_LONG, Choice, Integer, Ratio, Text
+
+__all__ = ["TOPIC"]
+
+_TOPICS = "log/topics.py"
+_TIMESTAMPS = "log/data/timestamps.py"
+_COMPACTION = "maintenance/compaction.py"
+_DIRTY_RATIO = "maintenance/dirty_ratio.py"
+_RETENTION = "maintenance/retention.py"
+
+TOPIC = Table(
+    "topic setting",
+    Option(
+        "cleanup.policy",
+        Choice(
+            "delete",
+            "compact",
+            "compact,delete",
+            "delete,compact",
+            allowed="delete, compact, or both, as in compact,delete",
+        ),
+        "delete",
+        "What maintenance does with old records: delete them, or keep the newest record of each key.",
+        _RETENTION,
+    ),
+    Option(
+        "compression.type",
+        Choice("producer", *CODECS),
+        "producer",
+        "How records are stored, also when maintenance writes them again; `producer`: as the producer chose.",
+        _TOPICS,
+    ),
+    *level_options(_TOPICS),
+    Option(
+        "delete.retention.ms",
+        Integer(-1, None),
+        86_400_000,
+        "How long a tombstone stays after the records that it deletes.",
+        _COMPACTION,
+    ),
+    Option(
+        "file.delete.delay.ms",
+        Integer(-1, None),
+        60_000,
+        "How long a file stays that nothing refers to any more.",
+        "maintenance/vacuum.py",
+    ),
+    Option(
+        "key.columns",
+        Text("columns, separated by commas", may_be_empty=True),
+        "",
+        "Of a topic with a schema: the columns that choose the partition.",
+        _TOPICS,
+        "eoslog",
+    ),
+    Option(
+        "max.message.bytes",
+        Integer(-1, None),
+        1_048_588,
+        "A larger record is refused; a topic with a schema has no limit unless this is set.",
+        _TOPICS,
+    ),
+    Option(
+        "message.timestamp.after.max.ms",
+        Integer(0, None),
+        3_600_000,
+        "A record whose timestamp is further ahead of now is refused (`InvalidTimestampError`).",
+        _TIMESTAMPS,
+    ),
+    Option(
+        "message.timestamp.before.max.ms",
+        Integer(0, None),
+        MAX_LONG,
+        "A record whose timestamp is further behind now is refused (`InvalidTimestampError`).",
+        _TIMESTAMPS,
+    ),
+    Option(
+        "message.timestamp.type",
+        Choice("CreateTime"),
+        "CreateTime",
+        "Only `CreateTime` is possible: a record keeps the timestamp that it came with.",
+    ),
+    Option(
+        "min.cleanable.dirty.ratio",
+        Ratio(),
+        0.5,
+        "Compaction waits until more than this share of the bytes is new.",
+        _DIRTY_RATIO,
+    ),
+    Option(
+        "min.compaction.lag.ms",
+        Integer(-1, None),
+        0,
+        "Younger records are not compacted.",
+        _DIRTY_RATIO,
+    ),
+    Option(
+        "retention.bytes",
+        Integer(-1, None),
+        -1,
+        "The oldest records of a partition are deleted while at least so many bytes are left; -1: no limit.",
+        _RETENTION,
+    ),
+    Option(
+        "retention.ms",
+        Integer(-1, None),
+        604_800_000,
+        "Records that are older are deleted; -1: no limit.",
+        _RETENTION,
+    ),
+    Option(
+        "segment.bytes",
+        Integer(-1, None),
+        1_073_741_824,
+        "The largest file that rolling and compaction write.",
+        "maintenance/rewrite.py",
+    ),
+    Option(
+        "segment.ms",
+        Integer(-1, None),
+        604_800_000,
+        "Once a partition's newest batches are so old, they are rolled and compacted, however few; -1: never.",
+        "maintenance/tails.py",
+    ),
+    stored=True,
+)

@@ -1,0 +1,33 @@
+"""The tables of the reference are those of the code."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos.config.log import LOG
+from spark_eos.config.reference import in_force, markdown
+from spark_eos.config.sink import SINK
+from tests.config.pages import PAGES, TABLES, kinds, render
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_current(page):
+    text = page.read_text("utf-8")
+    assert text == render(text), "python -m tests.config.pages writes it"
+
+
+def test_each_table_is_on_one_page():
+    assert sorted(kind for page in PAGES for kind in kinds(page.read_text("utf-8"))) == sorted(TABLES)
+
+
+def test_a_row_of_a_page():
+    assert "| `linger.ms` | a whole number from 0 up | `5` |" in markdown(TABLES["producer"])
+    assert "| streams | Spark | 0.1.0 |" in markdown(SINK)
+
+
+def test_settings_in_force():
+    rows = {row.name: row for row in in_force(LOG, {"offsets.retention.minutes": "5", "of.later": "x"})}
+    assert list(rows) == sorted([*LOG, "of.later"])
+    assert rows["offsets.retention.minutes"][1:3] == ("5", "10080")
+    assert rows["producer.id.expiration.ms"].value == "86400000"
+    assert rows["of.later"][1:] == ("x", "", "")
