@@ -81,7 +81,7 @@ def held(consumer):
 
 
 def settle(*consumers, **options):
-    """Poll everybody until nobody gets anything new; the records by consumer."""
+    """Poll all consumers until none gets anything new; the records by consumer."""
     found = [[] for _ in consumers]
     for _ in range(4):
         for number, consumer in enumerate(consumers):

@@ -1,4 +1,4 @@
-"""Clients in processes that were forked: each is one process's alone, and a child harms nobody."""
+"""Clients in processes that were forked: each belongs to one process, and a child harms no other."""
 
 import copy
 import gc
@@ -117,7 +117,7 @@ def test_an_open_transaction_stays_its_parents(tmp_path, is_flushed):
 
 
 def test_records_that_wait_are_sent_by_the_parent_alone(tmp_path):
-    """And whoever waits for one of them in the child is told, instead of waiting for a thread that is not there."""
+    """A child that waits for one of them gets an error, instead of waiting for a thread that does not exist there."""
     used(tmp_path).close()
     producer = Producer(tmp_path, {"linger.ms": 3_600_000, "delivery.timeout.ms": 3_600_000})
     called = []

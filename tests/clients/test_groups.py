@@ -673,7 +673,7 @@ def test_reading_goes_on_when_the_store_does_not_take_commits(caplog):
 @every_strategy
 @pytest.mark.parametrize("seed", range(6))
 def test_each_record_goes_to_exactly_one_member_however_they_come_and_go(strategy, seed):
-    """Nobody crashes, and everybody commits when partitions are taken from him: nothing twice, nothing lost."""
+    """No member crashes, and each commits when it loses partitions: nothing twice, nothing lost."""
     chance = random.Random(seed)
     world = World(("t1", 3))
     settings = {"partition_assignment_strategy": strategy, "pattern": "t.*"}

@@ -190,7 +190,7 @@ def test_a_watcher_that_was_suspended_itself_gives_nobody_up(world):
 
 
 def test_looking_at_somebody_again_starts_anew(world):
-    """Who was watched once, and then somebody between, has not been silent all the time."""
+    """A member that was watched once, and then another one, has not been silent all the time."""
     one, two, three = gang(world, 3)
     world.pass_time(9, one, two, three)
     world.pass_time(21, one)  # two and three are doubtful

@@ -328,7 +328,7 @@ def test_a_seek_while_a_poll_waits_stays(made, monkeypatch):
 
 
 def test_what_was_interrupted_while_it_waited_its_turn_never_goes_in(made):
-    """Another thread is at it; the next commit must not take along what nobody waits for any more."""
+    """Another thread is at it; the next commit must not include a request without a waiting caller."""
     log = made()
     consumer = Consumer(log, {"group.id": "g"})
     consumer.assign(PARTITIONS)
@@ -391,7 +391,7 @@ def test_a_ticket_whose_taker_was_interrupted_is_not_lost(made):
     committer, taken = log._committer, []
 
     class Robbed(list):
-        """Somebody takes the ticket as soon as it waits, and is never heard of again."""
+        """Another thread takes the ticket as soon as it waits, and then ends."""
 
         def append(self, ticket):
             if taken:

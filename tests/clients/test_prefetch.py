@@ -160,7 +160,7 @@ def test_what_comes_meanwhile_is_read_and_then_ahead_as_well(log):
 
 
 def test_what_was_read_in_vain_is_forgotten(log):
-    """Each of these would else hold what nobody takes, in place of what comes next."""
+    """Each of these would else hold what is never taken, in place of what comes next."""
     with reader(log, PLACES[:2]) as consumer:
         for change in (
             lambda: consumer.seek(PLACES[0], FILES * ROWS),

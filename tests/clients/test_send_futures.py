@@ -1,4 +1,4 @@
-"""Futures of records: made when somebody looks, and told in the order of the records."""
+"""Futures of records: made when they are looked at, and told in the order of the records."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def late():
 
 @pytest.mark.parametrize("call", ["commit_transaction", "flush"])
 def test_a_producer_that_is_late_ends_its_own_transaction(late, call):
-    """Whether it gets in must not depend on whether somebody has looked meanwhile."""
+    """Whether it gets in must not depend on whether another process has looked meanwhile."""
     producer, log = late
     log.clock.now += TIMEOUT_MS / 1000
     producer.send("t", b"2", partition=0)

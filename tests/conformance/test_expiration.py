@@ -1,4 +1,4 @@
-"""Kafka's tests of expiry: transactions that stay open too long, ids and producer state that nobody uses.
+"""Kafka's tests of expiry: transactions that stay open too long, ids and producer state that are not used.
 
 Time is a fake clock's. A second handle on the log, as another process has one, expires what is overdue.
 """

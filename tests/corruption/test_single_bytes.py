@@ -89,7 +89,7 @@ def test_the_first_entry_is_gone() -> None:
 
 
 def test_the_last_entry_is_gone() -> None:
-    """Nobody can tell: the log is as it was before that entry."""
+    """It cannot be noticed: the log is as it was before that entry."""
     files = golden()
     last = max(it for it in files if it.startswith("_log/"))
     assert behave(files, {last: None})[1] == behave(files, {})[1] - 1

@@ -32,7 +32,7 @@ IN_DOUBT = (Trouble.REPLY_LOST, Trouble.REQUEST_LOST)
 
 
 class Clock:
-    """Time passes when somebody sleeps; a later process starts hours later. Nothing is drawn by chance."""
+    """Time passes when a process sleeps; a later process starts hours later. Nothing is drawn by chance."""
 
     def __init__(self, process):
         self.now = 1_000.0 + 2 * HOURS * (process + 1)

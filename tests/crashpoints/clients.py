@@ -247,7 +247,7 @@ def read_with_auto_commit(app):
 
 
 def dead_member(app):
-    """Somebody joined, got everything, and has not been seen since."""
+    """A member joined, got everything, and has not been seen since."""
     fill(app)
     join(app).poll()
 
@@ -297,7 +297,7 @@ def held(consumers):
 
 
 def check_group(app):
-    """All was read and committed; and whoever comes next gets everything, once those who stayed are evicted."""
+    """All was read and committed; and the next member gets everything, once the silent ones are evicted."""
     check_read(app)
     committed = app.log.follow().offsets["g"]
     assert {at: known.offset for at, known in committed.items()} == ENDS
@@ -365,7 +365,7 @@ def check_no_members(app):
 
 
 def old_things(app):
-    """An id, a producer without one, and offsets of a group, none of which anybody has used for hours."""
+    """An id, a producer without one, and offsets of a group, none of them used for hours."""
     fill(app)
     producer = Producer(app.log, {"transactional.id": "old"})
     producer.init_transactions()

@@ -1,4 +1,4 @@
-"""Time that passes only when somebody sleeps, and an entry or two to commit."""
+"""Time that passes only when a process sleeps, and an entry or two to commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong behind a durable entry never reaches whoever wrote it."""
+"""What goes wrong behind a durable entry never reaches its writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A staged file that meets an object of its own name: its own, or somebody else's."""
+"""A staged file that meets an object of its own name: its own, or that of another process."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def unless_there(state):
 
 
 def test_nothing_to_do_rests_on_what_would_survive_a_power_cut(log, store, other):
-    """Whoever wrote the entry that says so may have died before it was synced."""
+    """The writer of the entry that says so may have died before it was synced."""
     other.follow()
     other.commit(create("t"))
     log.follow()
@@ -388,7 +388,7 @@ def test_no_to_a_repeated_call_does_not_settle_the_first_one(log, store):
 
 
 def test_the_store_goes_away_after_a_slot_was_found_taken(log, store):
-    """The reply was lost and the entry is in; then even reading fails: nobody may be told no."""
+    """The reply was lost and the entry is in; then even reading fails: the answer must not be no."""
     store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
     store.after = lambda _operation, _name: store.inject(Fault.FAIL_BEFORE, "read", ENTRIES, times=None)
     with pytest.raises(CommitOutcomeUnknownError) as unknown:

@@ -1,4 +1,4 @@
-"""Open transactions end after their timeout, whoever is there to see it; ids and offsets once an hour."""
+"""Open transactions end after their timeout, whichever process sees it; ids and offsets once an hour."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_transaction_ends_after_its_timeout(log, clock):
 @pytest.mark.conformance("expiry/evidence")
 @pytest.mark.usefixtures("log")
 def test_time_is_what_this_process_has_seen_pass(store, clock):
-    """An hour in the log's timestamps is no hour for somebody who has just come: a clock may have jumped."""
+    """An hour in the log's timestamps is no hour for a process that has just started: a clock may have jumped."""
     clock.now += 3600
     other = Log.open(store, clock)
     assert other.expire_overdue() == ()

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("timeless_folders")
 
 
 class Clock(FakeClock):
-    """A process's own: its ids are nobody else's."""
+    """A process's own: no other process has its ids."""
 
     def __init__(self, name):
         super().__init__()
@@ -133,7 +133,7 @@ def test_whoever_loses_a_slot_has_group(start):
 
 
 def test_whoever_wins_every_slot_hears_of_those_who_lose_them(leader, start):
-    """It sees nobody else's entries: they would lose for ever if it did not come to meet them."""
+    """It sees no entries of others: they would lose for ever if it did not come to meet them."""
     winner = start(b"c")
     winner.waits = [leader.does(create("x"))]
     winner.log.commit(create("y"))
@@ -141,7 +141,7 @@ def test_whoever_wins_every_slot_hears_of_those_who_lose_them(leader, start):
 
 
 def test_nobody_loses_patience_with_a_leader_who_loses(leader, other):
-    """Whoever is faster does not announce anything; but the leader tries once more, and is heard."""
+    """A faster process does not announce anything; but the leader tries once more, and is heard."""
 
     def in_vain():
         other.clock.now += 0.9 * group.LEADER_TIMEOUT_S
@@ -347,7 +347,7 @@ def test_a_leader_that_sleeps_is_waited_for_once(leader, other):
 
 
 def test_who_went_without_a_leader_meets_the_others_again_when_one_is_heard_of(leader, other):
-    """It is never free where many write: whoever has lost patience once would lose every slot from then on."""
+    """It is never free where many write: a process that has lost patience once would lose every slot from then on."""
     other.waits = [lambda: None] * 1000
     other.log.commit(create("x"))
     leader.log.commit(create("y"))

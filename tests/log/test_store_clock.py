@@ -67,7 +67,7 @@ def log(store, clock):
 
 
 def visit(store, **how):
-    """What somebody ends who has just come."""
+    """What a process ends that has just started."""
     return Log.open(store, FakeClock()).expire_overdue(**how)
 
 

@@ -88,7 +88,7 @@ def log(store, clock):
 
 
 def used(log):
-    """Somebody who lives: an idempotent producer, a transactional id, a group."""
+    """Clients that are alive: an idempotent producer, a transactional id, a group."""
     Admin(log).create_topic("t")
     producer = Producer(log)
     producer.send("t", b"one")

@@ -143,7 +143,7 @@ def seen(log, isolation=COMMITTED, start=None, end=None, column="value"):
 
 
 def everything(log):
-    """What anybody may see, under both isolation levels and from any offset."""
+    """What readers may see, under both isolation levels and from any offset."""
     partition = log.state.partitions[log.topic("t").topic_id, 0]
     return {
         (isolation, start): seen(log, isolation, start)

@@ -1,4 +1,4 @@
-"""Compaction: the newest record of each key stays where it was, and what goes is what nobody needs."""
+"""Compaction: the newest record of each key stays where it was, and what goes is not needed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def world():
 
 
 def seal(world):
-    """As `World.seal`, with keys of its own that nobody asks for."""
+    """As `World.seal`, with keys of its own that no test asks for."""
     end = world.partition.end
     numbers = itertools.count()
     while not (pieces := world.partition.index.pieces) or pieces[-1].next_offset < end:

@@ -29,7 +29,7 @@ def _small(monkeypatch):
 
 @pytest.fixture
 def log():
-    """A log of whose maintenance nobody has done anything."""
+    """A log without any maintenance so far."""
     log = created(MemoryStore())
     log.does_maintenance = False
     return log

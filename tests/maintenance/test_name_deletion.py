@@ -229,7 +229,7 @@ def by_the_wall(clock):
 
 
 def by_the_other(clock):
-    """Somebody has set the clock on the wall back."""
+    """The wall clock was set back."""
     clock.wall_s = -LEAST_S
 
 
@@ -289,7 +289,7 @@ def test_a_reader_does_not_believe_what_such_a_writer_left(world):
 
 @pytest.mark.parametrize("known", [True, False], ids=["with a number", "without a producer"])
 def test_a_reply_that_came_a_day_late(world, known):
-    """It was in the log; nobody can tell from the slot."""
+    """It was in the log; the slot does not tell."""
     sleeper = world.another()
     (stamp,) = sleeper.commit(lambda _: (InitProducer(0, 0, None, 0),)).results
     action = rows(sleeper, 99, stamp, 0) if known else rows(sleeper, 99)

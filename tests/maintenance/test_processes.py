@@ -1,4 +1,4 @@
-"""Maintainers in processes of their own, killed again and again, while somebody writes and reads."""
+"""Maintainers in processes of their own, killed again and again, while others write and read."""
 
 from __future__ import annotations
 

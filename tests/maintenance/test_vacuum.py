@@ -559,7 +559,7 @@ def clean(log, topic, going, stop, deleted):
 
 
 def test_several_at_once_beside_writers():
-    """Writers and readers, while three processes vacuum under them with a floor that lets nobody be slow."""
+    """Writers and readers, while three processes vacuum under them with a floor that allows no slow writer."""
     log = created(MemoryStore(), snapshot_interval=100)
     topics = ("t0", "t1", "t2")
     for topic in topics:
@@ -590,7 +590,7 @@ def test_several_at_once_beside_writers():
 
 
 def again(call, errors, going):
-    """What everybody does who is refused, or meets a file that is gone: begin anew.
+    """What a client does that is refused, or meets a file that is gone: it starts again.
 
     Who has done so many times lets the others wait: on a busy machine passes can be quicker than he is for ever.
     """

@@ -1,4 +1,4 @@
-"""A small log with small pieces, a clock that passes only when somebody sleeps, and what is in the log."""
+"""A small log with small pieces, a clock that moves only when a process sleeps, and what is in the log."""
 
 from __future__ import annotations
 

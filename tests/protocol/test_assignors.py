@@ -31,7 +31,7 @@ def shown(assignment):
 
 
 def again(subscribers, assignment):
-    """The group as it is after an assignment: everybody owns what he got."""
+    """The group as it is after an assignment: each member owns what it got."""
     return {member: one._replace(owned=assignment.get(member, ())) for member, one in subscribers.items()}
 
 

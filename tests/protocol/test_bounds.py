@@ -65,7 +65,7 @@ def test_a_sum_of_bytes_ends_at_64_bits():
 
 
 def test_what_rules_1_took_stays_unsealed(state, monkeypatch):
-    """Offsets that cannot be written down do not keep anybody from reading on, under rules 2."""
+    """Offsets that cannot be written down do not keep readers from reading on, under rules 2."""
     monkeypatch.setattr(sealing, "PAGE_ROWS", 2)
     huge = appending(*[BATCH._replace(count=2**60)] * 8)
     old, outcome = apply(replace(state, rules=1), entry(state, huge).requests[0])

@@ -1,4 +1,4 @@
-"""What ends by itself: never before its time, never what somebody counts on, never silently for its owner."""
+"""What ends by itself: never before its time, never what a client relies on, never silently for its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of a partition: shared, append-only, and immutable to whoever holds it."""
+"""The index of a partition: shared, append-only, and immutable."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ def streams(spark, bench, tmp_path):
 
 JOB = Path(__file__).parent / "drivers" / "job.py"
 SECRETS = {"s3.secret-access-key", "adls.account-key"}
-"""Settings that nobody gets to see."""
+"""Settings that are never shown."""
 
 
 IN_ONE_PROCESS = "local[{cores}, 3]"

@@ -574,7 +574,7 @@ for step in use():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not")
 def test_a_missing_permission(log):
-    """As somebody else than root, whom nothing is denied; Spark's process is root's, so without Spark."""
+    """As another user than root, which is denied nothing; Spark's process is root's, so without Spark."""
     Path(log).chmod(0o700)
     before = snapshot(log)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""One run at a time: whoever was replaced writes nothing, and takes nothing from its successor."""
+"""One run at a time: a run that was replaced writes nothing, and takes nothing from its successor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries on a log that somebody maintains: what was deleted under them, and the share they do themselves."""
+"""Queries on a log that is maintained: what was deleted under them, and the share they do themselves."""
 
 from __future__ import annotations
 

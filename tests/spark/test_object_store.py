@@ -1,4 +1,4 @@
-"""A log in a bucket, end to end: clients, batches, streams on MinIO and Azurite; secrets that nobody gets to see."""
+"""A log in a bucket, end to end: clients, batches, streams on MinIO and Azurite; secrets that are never shown."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_task_that_fails_leaves_no_file(bench):
 
 
 def test_a_file_that_cannot_be_finished_says_so_itself(bench):
-    """Of several topics: the writer that has finished is in nobody's way."""
+    """Of several topics: the writer that has finished disturbs no other."""
     for topic in ("first", "second"):
         bench.topic(topic)
     store = FaultyStore(bench.log.store)

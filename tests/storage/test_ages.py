@@ -1,4 +1,4 @@
-"""How old an object is, by the store's own clock: not by this machine's, and not by what somebody has set."""
+"""How old an object is, by the store's own clock: not by this machine's, and not by a time that was set by hand."""
 
 from __future__ import annotations
 

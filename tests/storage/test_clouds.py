@@ -20,7 +20,7 @@ KEYS = {"s3.access-key-id": "AKID", "s3.secret-access-key": SECRET}
 
 @pytest.fixture(autouse=True)
 def nothing_around(monkeypatch, tmp_path):
-    """No credentials of whoever runs the tests."""
+    """No credentials from the machine that runs the tests."""
     for name in (
         *(
             "AWS_ACCESS_KEY_ID",

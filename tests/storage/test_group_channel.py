@@ -174,7 +174,7 @@ def test_far_away_stores_have_one_on_each_machine(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("spoil", ["open", "link", "file"])
 def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, spoil):
-    """Whoever can write an announcement could make others believe what is in no log."""
+    """A process that can write an announcement could make others believe what is in no log."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = tmp_path / f"spark_eos-{os.getuid()}"
     if spoil == "open":

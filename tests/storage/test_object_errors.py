@@ -427,7 +427,7 @@ def test_credentials_of_the_environment(url, address, environ, sent, monkeypatch
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory):
-    """MinIO with a certificate that nobody knows."""
+    """MinIO with a certificate that is not trusted."""
     if not installed(MINIO):
         pytest.skip("MinIO is not here: scripts/servers installs it")
     if shutil.which("openssl") is None:

@@ -20,7 +20,7 @@ TOY, CONTRACT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def wheel(folder, entry_points="[spark_eos.stores]\ntoy = toy_store:ToyStore\n"):
-    """A package of somebody else's, as it is published."""
+    """A package of another author, as it is published."""
     path = folder / "toy_store-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("toy_store.py", TOY)

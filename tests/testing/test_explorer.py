@@ -48,7 +48,7 @@ from verification.explorer.state_fingerprint import NondeterministicActorError
 
 
 def plant(monkeypatch, function, *changes):
-    """Change the source of a function of ours, for one test; whoever imported it runs the changed code."""
+    """Change the source of a function of ours, for one test; modules that imported it run the changed code."""
     source = textwrap.dedent(inspect.getsource(function))
     for old, new in changes:
         assert source.count(old) == 1, f"{function.__qualname__} no longer has {old!r}"

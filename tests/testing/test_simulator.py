@@ -59,7 +59,7 @@ REFUSED = {
     *("StoreUnavailableError", "unknown, in", "unknown, not in"),
     *("killed before the answer, in", "killed before the answer, not in"),
 }
-"""What somebody must have been told, and what unknown outcomes must have turned out to be."""
+"""Answers that must have been given, and what unknown outcomes must have turned out to be."""
 
 KEPT = {
     "two drivers of one checkpoint plan the next batch at the same time": Plan(
