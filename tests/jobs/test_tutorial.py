@@ -102,18 +102,28 @@ class Typist:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         packages = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        done = subprocess.run(
-            ["bash", "-c", f"set -m\n{text}"],  # background jobs have process groups, as in a terminal
-            env={**os.environ, **python, "PATH": path, "PYTHONPATH": packages, "SPARK_LOCAL_IP": "127.0.0.1"},
-            cwd=self._clone,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-        return done.stdout
+        # Files, as what a killed job leaves behind would keep a pipe open.
+        output, errors = self._clone / "output", self._clone / "errors"
+        with output.open("w") as stdout, errors.open("w") as stderr:
+            done = subprocess.run(
+                ["bash", "-c", f"set -m\n{text}"],  # background jobs have process groups, as in a terminal
+                env={
+                    **os.environ,
+                    **python,
+                    "PATH": path,
+                    "PYTHONPATH": packages,
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                },
+                cwd=self._clone,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                timeout=300,
+                check=False,
+            )
+        printed = output.read_text()
+        assert done.returncode == 0, f"{text}\n{printed[-2000:]}\n{errors.read_text()[-4000:]}"
+        return printed
 
 
 def shown(expected, printed):
