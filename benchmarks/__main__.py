@@ -118,7 +118,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a slice: less work, fewer rounds and cases")
     parser.add_argument("--only", action="append", choices=WORKLOADS, help="this workload; may be repeated")
     parser.add_argument("--list", action="store_true", help="name the workloads, and do nothing")
-    parser.add_argument("--page", action="store_true", help="only write the page and its pictures anew")
+    parser.add_argument("--page", action="store_true", help="only write the page and its pictures again")
     parser.add_argument("--repeat", type=int, help="rounds of each comparison (default: each workload's own)")
     parser.add_argument("--folder", type=Path, help="where to write what is measured (default: .run, here)")
     parser.add_argument("--keep", action="store_true", help="leave that folder, with the broker's log")

@@ -35,7 +35,7 @@ def request(state: State, *actions: a.Action) -> a.Request:
 
 
 class Cost:
-    """One entry, from what was wanted to the state behind it, in seconds."""
+    """One entry, from what was wanted to the state after it, in seconds."""
 
     def __init__(self, state: State, *actions: a.Action) -> None:
         entry = a.Entry(state.seq + 1, (request(state, *actions),), state.lineage)
@@ -105,7 +105,7 @@ def main() -> None:
     encode_s, data = timed(partial(encode_snapshot, state))
     decode_s, _ = timed(partial(decode_snapshot, data, state.seq, "snapshot"))
     lines.append(
-        f"| the snapshot behind them | {len(data) / 1e6:.2f} MB | {encode_s:.2f} s | {decode_s:.2f} s | |\n"
+        f"| the snapshot after them | {len(data) / 1e6:.2f} MB | {encode_s:.2f} s | {decode_s:.2f} s | |\n"
     )
     sys.stdout.write(
         f"A topic of {count} partitions\n\n| what | bytes | encoded | decoded | applied |\n|---|---|---|---|---|\n"

@@ -101,7 +101,7 @@ def _download(folder: Path, pom: str, name: str) -> None:
     run = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
     if run.returncode:
         raise Missing(f"Maven could not fetch the jars of {name}: {(run.stdout + run.stderr).strip()[-600:]}")
-    # Under its own name last: a download that was broken off is begun anew.
+    # Under its own name last: a download that was broken off is begun again.
     asked.rename(folder / "pom.xml")
 
 

@@ -28,7 +28,7 @@ _PARTS = ("#1a6faf", "#d98032", "#4e9a51", "#9067a7", "#b8544f", "#7a6a5a")
 _COLUMNS = 3
 
 STACKED = "ms of one micro-batch"
-"""The unit of figures whose cases are the parts of a whole: they are drawn one behind the other."""
+"""The unit of figures whose cases are the parts of a whole: they are drawn one after the other."""
 
 
 def draw(result: Result, title: str, path: Path) -> bool:

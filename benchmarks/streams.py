@@ -20,7 +20,7 @@ WARM_UP = 4
 def micro_batches(
     writer: DataStreamWriter, checkpoint: str, count: int, *, path: str | None = None
 ) -> list[dict[str, Any]]:
-    """Run the query at a zero trigger until ``count`` micro-batches are there behind the `WARM_UP`; their progress."""
+    """Run the query at a zero trigger until ``count`` micro-batches are there after the `WARM_UP`; their progress."""
     query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start(path)
     try:
         while True:

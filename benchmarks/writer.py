@@ -28,7 +28,7 @@ class SlowStore(WrappedStore):
         super().__init__(open_store(url))
         self._delay = delay
         self._writes = writes
-        self.is_local = writes
+        self.requests_are_free = writes
 
     def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
         if not self._writes or operation in {"create", "upload"}:

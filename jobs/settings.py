@@ -114,7 +114,7 @@ def write(rows: DataFrame, settings: argparse.Namespace, topic: str | None = Non
     """
     # Where there is nothing to read the sink is not called, and the job would say that all is done.
     require_own_log(settings.checkpoint, settings.log)
-    # The id is fixed, so that a run that was thought dead is fenced, and a lost checkpoint does not begin anew.
+    # The id is fixed, so that a run that was thought dead is fenced, and a lost checkpoint does not start over.
     writer = (
         rows.writeStream.format("eoslog")
         .queryName(settings.transactional_id)

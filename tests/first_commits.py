@@ -102,7 +102,7 @@ def typed(folder):
 
 @scenario
 def in_group(folder):
-    """Behind others who have the lead, and then ahead of them."""
+    """After others who have the lead, and then ahead of them."""
     from spark_eos import Producer
     from spark_eos.log.log import Log
     from spark_eos.storage import open_store

@@ -356,7 +356,7 @@ def test_the_gate_measures_no_other_tree(tmp_path):
     assert f"meant to measure {tmp_path}" in done.stderr
 
 
-def test_every_piece_of_work_does_something(tmp_path):
+def test_every_page_of_work_does_something(tmp_path):
     from benchmarks.gate_work import PIECES
 
     for name in ("micro-batches", "send_arrow"):

@@ -150,21 +150,21 @@ def unstable_offset_commit(env):
 
 def segments_replaced(env):
     """Two maintainers plan the same; the second one plans again."""
-    while not env.log.follow().partitions[env.topic.topic_id, 0].index.pieces:
+    while not env.log.follow().partitions[env.topic.topic_id, 0].index.pages:
         append(env.log, NO_PRODUCER, b"x")
-    pieces = env.log.state.partitions[env.topic.topic_id, 0].index.pieces
+    pages = env.log.state.partitions[env.topic.topic_id, 0].index.pages
     ours = ReplaceSegments(
         "t",
         env.topic.topic_id,
         0,
         0,
-        pieces[-1].next_offset,
-        checksum(pieces),
-        (IndexRow(0, pieces[-1].next_offset, Kind.HOLE, NO_PRODUCER, 0),),
+        pages[-1].next_offset,
+        checksum(pages),
+        (IndexRow(0, pages[-1].next_offset, Kind.HOLE, NO_PRODUCER, 0),),
     )
     env.do(ours)
     yield partial(env.do, ours)
-    newer = env.log.state.partitions[env.topic.topic_id, 0].index.pieces
+    newer = env.log.state.partitions[env.topic.topic_id, 0].index.pages
     yield partial(env.do, ours._replace(replaced=checksum(newer)))
 
 

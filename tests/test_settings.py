@@ -137,7 +137,7 @@ def moved(world, name, value):
 
 def files_of_a_roll(world, name, value):
     topic(world, name, value)
-    # Two pieces of a size that one file could hold.
+    # Two pages of a size that one file could hold.
     for number in range(130):
         world.fill(random.Random(number).randbytes(40_000))
     Roller(world.log, tail_rows=1).run()

@@ -270,9 +270,9 @@ class RandomRequests:
             partition = sealed_to(
                 key, partition, self._chance.choice([partition.end, partition.last_stable_offset])
             )
-        pieces = partition.index.pieces
-        first = self._chance.randrange(len(pieces)) if pieces else 0
-        chosen = pieces[first : first + self._chance.randint(1, 2)]
+        pages = partition.index.pages
+        first = self._chance.randrange(len(pages)) if pages else 0
+        chosen = pages[first : first + self._chance.randint(1, 2)]
         low, high = (chosen[0].base_offset, chosen[-1].next_offset) if chosen else (0, 1)
         rows: list[IndexRow] = []
         at = low

@@ -73,7 +73,7 @@ def run(bench: Bench) -> Result:
         late = [_median([one for one, _ in part], at) for part in parts]
         early = [_median([one for _, one in part], at) for part in parts]
         pairs = tuple(last / first for last, first in zip(late, early, strict=True))
-        behind = f"behind {count:,}"
+        behind = f"after {count:,}"
         result.ratios.append(
             Ratio(f"a micro-batch {behind}, {what}", "one of a new log", pairs, 1.1, at_most=True)
         )

@@ -2,7 +2,7 @@
 
     python jobs/delivery/application_transaction_id.py LOG --from flights --to inbox.sqlite --group courier
 
-Each delivery has an id: a writer (group, topic, partition) and a version that only rises (the offset behind its
+Each delivery has an id: a writer (group, topic, partition) and a version that only rises (the offset after its
 last record), as Delta's ``txnAppId`` and ``txnVersion``. That is good for something only if a crash cannot cut
 the records into other deliveries. So the cut is written down first: the group's offset says where the delivery
 begins, its metadata (``until 1234``) where it ends; then it is made, and the next plan says that it is done. A
@@ -28,7 +28,7 @@ TABLES = """
 """
 
 Plan = dict[TopicPartition, tuple[int, int]]
-"""The next delivery of each partition: its first offset, and the one behind its last."""
+"""The next delivery of each partition: its first offset, and the one after its last."""
 
 
 class Receiver:
@@ -74,7 +74,7 @@ def run(
         open_consumer(log, source, group) as consumer,
     ):
         receiver = Receiver(database)
-        # By the topic's id: the versions of one that is created again begin anew.
+        # By the topic's id: the versions of one that is created again start over.
         writer = f"{group}/{Admin(log).describe_topic(source).topic_id}"
         again(producer.init_transactions)
         places, plan = _resume(consumer)

@@ -43,7 +43,7 @@ def run(
     with closing(connect(target, isolation_level=None)) as database, open_consumer(log, source) as consumer:
         for statement in TABLES.split(";")[:-1]:
             database.execute(statement)
-        # By the topic's id: one that is created again begins anew, at offset 0.
+        # By the topic's id: one that is created again starts over, at offset 0.
         reader = (group, Admin(log).describe_topic(source).topic_id)
         _seek(database, reader, consumer)
         before = positions(consumer)

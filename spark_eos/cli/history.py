@@ -60,7 +60,7 @@ def history(
         first = entry_at_time(log, first - 1) + 1 if first > oldest.timestamp_ms else 0
     last = None if end is None else _entry(log, end)
     if oldest.seq > 0 and first <= oldest.seq:
-        note = f"entries up to {oldest.seq} ({iso(oldest.timestamp_ms)}) are retired: what is there begins behind it"
+        note = f"entries up to {oldest.seq} ({iso(oldest.timestamp_ms)}) are retired: what is there begins after it"
         print(f"eoslog: {note}", file=sys.stderr)
     found = (one for one in transactions(log, first, last) if topic is None or topic in one.records)
     if as_json:

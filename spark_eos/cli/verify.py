@@ -72,13 +72,13 @@ def _print_summary(summary: Summary, *, quick: bool) -> None:
         f"entries: {summary.entries} read, {summary.retired} retired, up to entry {summary.last_entry}; "
         f"{summary.refused_requests} refused requests in them"
     )
-    print(f"snapshots: {summary.snapshots}; pieces of indexes: {summary.pieces}")
+    print(f"snapshots: {summary.snapshots}; index pages: {summary.pieces}")
     print(
         f"data: {summary.batches} batches of {summary.partitions} partitions, {summary.records} records in "
         f"{summary.files} files of {summary.bytes} bytes, {read}"
     )
     print(
         f"not referred to: {summary.unreferenced_files} data files of {summary.unreferenced_bytes} bytes, "
-        f"{summary.unreferenced_pieces} pieces"
+        f"{summary.unreferenced_pieces} index pages"
     )
     print(", ".join(f"{verdict.value}: {count}" for verdict, count in summary.found.items()))

@@ -1,4 +1,4 @@
-"""What a handle on a log consists of: tail, commit loop, maintenance. A forked process makes them anew."""
+"""What a handle on a log consists of: tail, commit loop, maintenance. A forked process makes them again."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Components:
 
     def _make(self, state: State) -> None:
         store, clock, environment = self.store, self.clock, self.environment
-        self.pieces = IndexPageStore(store)
-        snapshots = Snapshots(store, self.pieces, clock)
+        self.pages = IndexPageStore(store)
+        snapshots = Snapshots(store, self.pages, clock)
         self.in_doubt = InDoubtRequests()
         self.tail = Tail(store, state, snapshots.passed, clock, self.in_doubt, environment)
         self.time = Timekeeper(store, clock)

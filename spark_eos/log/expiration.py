@@ -133,7 +133,7 @@ class ExpirationTask:
     def _is_worth_asking(self, producer: Producer) -> bool:
         """Whether it may be past its time, as far as wall clocks can tell; always where the question costs little."""
         open_ms = self._clock.now_ms() - producer.started_ms
-        return self._store.is_local or not -SKEW_MS <= open_ms < producer.timeout_ms
+        return self._store.requests_are_free or not -SKEW_MS <= open_ms < producer.timeout_ms
 
     def _ask(self, state: State, producer: Producer, watch: _Watch) -> None:
         """Learn from the store, once, for how long the transaction has been open."""

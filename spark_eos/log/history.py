@@ -231,7 +231,7 @@ class Changes:
 
 
 def changes(log: Log, first: int, last: int, topic: str | None = None) -> Changes:
-    """What changed from the state behind entry ``first`` to that behind ``last``; of one topic, if it is named.
+    """What changed from the state after entry ``first`` to that after ``last``; of one topic, if it is named.
 
     Raises `InvalidRequestError` for entries that are retired, not there yet, or the wrong way round.
     """

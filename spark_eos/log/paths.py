@@ -15,7 +15,7 @@ __all__ = [
     "data_file",
     "data_folder",
     "entry",
-    "piece",
+    "page",
     "snapshot",
     "snapshot_seq",
 ]
@@ -36,7 +36,7 @@ def entry(seq: int, per_folder: int = 0) -> str:
 
 
 def snapshot(seq: int) -> str:
-    """The name of the state behind entry ``seq``."""
+    """The name of the state after entry ``seq``."""
     return f"{SNAPSHOTS}{seq:020d}.avro"
 
 
@@ -46,8 +46,8 @@ def snapshot_seq(name: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and snapshot(int(digits)) == name else None
 
 
-def piece(of: IndexPage) -> str:
-    """The name of a sealed piece of a partition's index: the same content has the same name."""
+def page(of: IndexPage) -> str:
+    """The name of a sealed page of a partition's index: the same content has the same name."""
     topic_id, number = of.partition
     return (
         f"{INDEX}{quote(topic_id, safe='')}/{number}/"

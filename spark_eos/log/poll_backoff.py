@@ -17,7 +17,7 @@ class PollBackoff:
     """The waits between looks of one reader: twice as long each time, where looking costs a request."""
 
     def __init__(self, store: Store, longest_s: float = LONGEST_S) -> None:
-        self._longest_s = IDLE_S if store.is_local else longest_s
+        self._longest_s = IDLE_S if store.requests_are_free else longest_s
         self._next_s = IDLE_S
 
     def wait_s(self) -> float:

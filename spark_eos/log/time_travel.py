@@ -1,4 +1,4 @@
-"""A log as it was: the state behind an earlier entry, as long as the entries are there that lead to it.
+"""A log as it was: the state after an earlier entry, as long as the entries are there that lead to it.
 
 Retired entries lead nowhere any more. The oldest state that can be had is that of the oldest snapshot, or of entry 0
 while nothing is retired.
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Step(NamedTuple):
-    """An entry, and the states before and behind it."""
+    """An entry, and the states before and after it."""
 
     entry: Entry
     before: State
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 
 def state_at(log: Log, seq: int) -> State:
-    """The state behind entry ``seq``: of the nearest snapshot, and the entries from there on.
+    """The state after entry ``seq``: of the nearest snapshot, and the entries from there on.
 
     Raises `InvalidRequestError`, naming the earliest one there is, if ``seq`` is retired or not there yet.
     """
@@ -118,7 +118,7 @@ def earliest(log: Log) -> State:
 
 
 def replay(log: Log, state: State, last: int) -> Iterator[Step]:
-    """The steps from ``state`` to that behind entry ``last``.
+    """The steps from ``state`` to that after entry ``last``.
 
     Raises `InvalidRequestError` if one of the entries is retired, `CorruptRecordError`.
     """
@@ -140,7 +140,7 @@ def replay(log: Log, state: State, last: int) -> Iterator[Step]:
 
 
 def as_of(log: Log, seq: int) -> Log:
-    """A handle that shows the log as it was behind entry ``seq``. For reading; do not `Log.follow` it."""
+    """A handle that shows the log as it was after entry ``seq``. For reading; do not `Log.follow` it."""
     return Log(log.store, log.clock, state=state_at(log, seq))
 
 
@@ -205,7 +205,7 @@ def _is_dense(log: Log, at: TopicPartition, start: int, end: int) -> bool:
 
 
 def _snapshots(log: Log, last: int) -> Iterator[State]:
-    """The states that are stored, newest first, from that behind entry ``last`` on; damaged ones are passed over."""
+    """The states that are stored, newest first, from that after entry ``last`` on; damaged ones are passed over."""
     found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
     for seq in sorted((seq for seq in found if seq is not None and seq <= last), reverse=True):
         name = paths.snapshot(seq)

@@ -18,7 +18,7 @@ __all__ = ["ready_for_columns", "ready_to_commit"]
 
 @cache
 def ready_to_commit() -> None:
-    """Load what writes and reads entries, snapshots and pieces, and parse their schemas."""
+    """Load what writes and reads entries, snapshots and pages, and parse their schemas."""
     newest()
     snapshot_schema.schemas()
     index_pages.schemas()

@@ -104,7 +104,7 @@ class KeyMap:
         return len(self._hashes)
 
     def add(self, hashes: npt.NDArray[np.bytes_], offsets: npt.NDArray[np.int64]) -> bool:
-        """Records behind all that were added before. False, and nothing is added, if there is no room for them.
+        """Records after all that were added before. False, and nothing is added, if there is no room for them.
 
         The first ones are always taken: else there would be no progress.
         """

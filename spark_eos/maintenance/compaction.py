@@ -1,8 +1,8 @@
 """Compaction: of each key the newest record stays (Kafka's LogCleaner; KIP-58, KIP-354, KIP-534).
 
-A pass reads the keys of what came new since the last one, as many as a map of bounded size holds, and writes the
-partition anew from its start, in steps: a step is a stretch of sealed pieces and one commit. Records that go
-were replaced by newer ones that are committed, and sealed; so a pass may end anywhere.
+A pass reads the keys of what came new since the last one, as many as a map of bounded size holds. Then it rewrites the
+partition from its start, in steps: a step is a stretch of sealed pages and one commit. Records that go were replaced by
+newer ones that are committed, and sealed; so a pass may end anywhere.
 
 - Aborted records never count, and go. Control batches go as well: which records were aborted is in the index, and
   the offsets stay as holes.
@@ -45,7 +45,7 @@ KEYS = 4_000_000
 """Keys that a pass looks at, at most: some 100 MB, and three times that for a moment. Kafka: 128 MB by default."""
 
 ROWS = 32 * 1024
-"""Rows of the index that one step takes at most, unless one piece has more."""
+"""Rows of the index that one step takes at most, unless one page has more."""
 
 
 class Compacted(NamedTuple):
@@ -108,7 +108,7 @@ class Compactor:
         self._unreadable = Unreadable()
 
     def run(self, progress: Callable[[Compacted], None] | None = None) -> list[Compacted]:
-        """All passes that are due, to their ends; ``progress`` is called behind each step."""
+        """All passes that are due, to their ends; ``progress`` is called after each step."""
         done: list[Compacted] = []
         while (step := self.step()) is not None:
             done.append(step)
@@ -192,8 +192,8 @@ class Compactor:
         return _Pass(topic, number, newest, end, now_ms, expired_ms)
 
     def _read_keys(self, topic: Topic, number: int, partition: Partition, newest: KeyMap, now_ms: int) -> int:
-        """Fill the map with the keys of what is new; the offset behind what it knows all keys of."""
-        end = partition.index.pieces[0].base_offset
+        """Fill the map with the keys of what is new; the offset after what it knows all keys of."""
+        end = partition.index.pages[0].base_offset
         for row in self._dirty.rows(topic, partition, now_ms):
             if row.kind is Kind.DATA and row.next_offset > partition.start:
                 records = read_row(self._log, topic, number, row, partition.start)
@@ -218,36 +218,36 @@ class Compactor:
         return self._views((topic.topic_id, number), partition)
 
     def _step(self, under_way: _Pass) -> Compacted | None:
-        """Write the next stretch anew, if anything changes in it. Keeps the pass if there are more."""
+        """Rewrite the next stretch, if anything changes in it. Keeps the pass if there are more."""
         topic = self._log.state.topics.get(under_way.topic.name)
         partition = self._partition(under_way)
         if topic is None or partition is None:
             return None
-        pieces = self._stretch(under_way, topic, partition)
-        if not pieces:
+        pages = self._stretch(under_way, topic, partition)
+        if not pages:
             return None
-        done = self._compact(under_way, topic, partition, pieces)
-        under_way.at = pieces[-1].next_offset
+        done = self._compact(under_way, topic, partition, pages)
+        under_way.at = pages[-1].next_offset
         self._pass = under_way
         return done
 
     def _stretch(self, under_way: _Pass, topic: Topic, partition: Partition) -> tuple[IndexPage, ...]:
-        """The next pieces; none if the pass is over. Some that were replaced may hold what it has seen already."""
-        pieces = partition.index.pieces
-        first = next((n for n, one in enumerate(pieces) if one.next_offset > under_way.at), len(pieces))
+        """The next pages; none if the pass is over. Some that were replaced may hold what it has seen already."""
+        pages = partition.index.pages
+        first = next((n for n, one in enumerate(pages) if one.next_offset > under_way.at), len(pages))
         limit = int(config_value(topic, "segment.bytes"))
         last, rows, size = first, 0, 0
-        while last < len(pieces) and (pieces[last].base_offset < under_way.end or not len(under_way.newest)):
-            rows, size = rows + pieces[last].rows, size + pieces[last].bytes
+        while last < len(pages) and (pages[last].base_offset < under_way.end or not len(under_way.newest)):
+            rows, size = rows + pages[last].rows, size + pages[last].bytes
             if last > first and (rows > ROWS or size > limit):
                 break
             last += 1
-        return pieces[first:last]
+        return pages[first:last]
 
     def _compact(
-        self, under_way: _Pass, topic: Topic, partition: Partition, pieces: Sequence[IndexPage]
+        self, under_way: _Pass, topic: Topic, partition: Partition, pages: Sequence[IndexPage]
     ) -> Compacted | None:
-        rows = [*Index(tuple(pieces)).scan(pieces[0].base_offset, self._log.load)]
+        rows = [*Index(tuple(pages)).scan(pages[0].base_offset, self._log.load)]
         start, number = partition.start, under_way.number
         kept = [self._kept(under_way, topic, row, start) for row in rows]
         if not any(_changes(under_way, row, stays) for row, stays in zip(rows, kept, strict=True)):
@@ -257,9 +257,7 @@ class Compactor:
         ]
         before = sum(row.batch.count for row in rows if row.batch is not None)
         after = 0
-        with Rewriter(
-            self._log, topic, number, pieces, form_of(self._log, topic, taken, offsets=True)
-        ) as new:
+        with Rewriter(self._log, topic, number, pages, form_of(self._log, topic, taken, offsets=True)) as new:
             for row, stays in zip(rows, kept, strict=True):
                 if row.batch is not None and _is_later(under_way, row):
                     new.keep(row)
@@ -273,11 +271,11 @@ class Compactor:
         return Compacted(
             topic.name,
             number,
-            pieces[0].base_offset,
-            pieces[-1].next_offset,
+            pages[0].base_offset,
+            pages[-1].next_offset,
             before,
             after,
-            sum(piece.bytes for piece in pieces),
+            sum(page.bytes for page in pages),
             sum(row.batch.length for row in written if row.batch is not None),
         )
 

@@ -1,7 +1,7 @@
 """A copy of a live log: one state of it, with all that the state refers to.
 
-The order makes it right. First the state is fixed: the newest snapshot and the entries behind it. Then what the state
-refers to is copied: pieces of indexes and data files. What makes the destination a log comes last: the entries, the
+The order makes it right. First the state is fixed: the newest snapshot and the entries after it. Then what the state
+refers to is copied: pages of indexes and data files. What makes the destination a log comes last: the entries, the
 snapshot, and entry 0. A destination that is no log yet is an unfinished copy, marked by `MARK`; the same call goes on
 with it.
 
@@ -33,7 +33,7 @@ from spark_eos.log.clock import SYSTEM
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
-from spark_eos.maintenance.reachability import piece_names
+from spark_eos.maintenance.reachability import page_names
 from spark_eos.maintenance.verify.verify import Finding, Summary, verify
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
@@ -66,7 +66,7 @@ class Copied:
 
 @dataclass(frozen=True)
 class _Fixed:
-    """A state of the log: behind its newest snapshot, if there is one, and the entries since, as they are stored."""
+    """A state of the log: after its newest snapshot, if there is one, and the entries since, as they are stored."""
 
     state: State
     base: State | None
@@ -223,12 +223,12 @@ def _entry(source: Store, state: State) -> pa.Buffer | None:
         return None
 
 
-def _data_sizes(state: State, pieces: IndexPageStore) -> dict[str, int]:
+def _data_sizes(state: State, pages: IndexPageStore) -> dict[str, int]:
     """The data files that readers of the state may be sent to, with their sizes."""
     return {
         row.file.name: row.file.size
         for partition in state.partitions.values()
-        for row in partition.index.scan(partition.start, pieces.load)
+        for row in partition.index.scan(partition.start, pages.load)
         if row.file is not None and row.next_offset > partition.start
     }
 
@@ -237,11 +237,11 @@ def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -
     """Copy what the state refers to, or a newer one does, where parts have been removed since; the state it was."""
     while True:
         try:
-            pieces = IndexPageStore(source)
-            for name in piece_names(fixed.base, pieces.load) if fixed.base is not None else ():
+            pages = IndexPageStore(source)
+            for name in page_names(fixed.base, pages.load) if fixed.base is not None else ():
                 tell("indexes", 0, 0)
                 _copy(source, target, name, None)
-            sizes = _data_sizes(fixed.state, pieces)
+            sizes = _data_sizes(fixed.state, pages)
             for number, _ in enumerate(_in_parallel(source, target, sizes), 1):
                 tell("data files", number, len(sizes))
         except ObjectNotFoundError as error:
@@ -260,7 +260,7 @@ def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -
 
 
 def _in_parallel(source: Store, target: Store, sizes: dict[str, int]) -> Iterator[None]:
-    threads = 1 if source.is_local and target.is_local else _AT_A_TIME
+    threads = 1 if source.requests_are_free and target.requests_are_free else _AT_A_TIME
     with ThreadPoolExecutor(threads) as pool:
         waiting = [pool.submit(_copy, source, target, name, size) for name, size in sizes.items()]
         try:

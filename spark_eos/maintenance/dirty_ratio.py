@@ -45,8 +45,8 @@ class DirtyRatios:
         clean = dirty = 0
         due = False
         expired_ms = now_ms - int(config_value(topic, "delete.retention.ms"))
-        for piece in partition.index.pieces:
-            known = self._sum(piece)
+        for page in partition.index.pages:
+            known = self._sum(page)
             clean += known.clean
             dirty += known.dirty
             due = due or (known.tombstones_ms is not None and known.tombstones_ms <= expired_ms)
@@ -58,13 +58,13 @@ class DirtyRatios:
             return share
         return _LEAST if due else 0.0
 
-    def _sum(self, piece: IndexPage) -> _Sum:
-        found = self._sums.get(piece)
+    def _sum(self, page: IndexPage) -> _Sum:
+        found = self._sums.get(page)
         if found is None:
             clean = dirty = 0
             first: int | None = None
             times = []
-            for row in Index((piece,)).scan(piece.base_offset, self._load):
+            for row in Index((page,)).scan(page.base_offset, self._load):
                 if row.batch is None:
                     continue
                 if is_clean(row):
@@ -76,15 +76,15 @@ class DirtyRatios:
             if len(self._sums) >= _REMEMBERED:
                 self._sums.clear()
             oldest = min((time for time in times if time is not None), default=None)
-            found = self._sums[piece] = _Sum(clean, dirty, first, oldest)
+            found = self._sums[page] = _Sum(clean, dirty, first, oldest)
         return found
 
     def rows(self, topic: Topic, partition: Partition, now_ms: int) -> Iterator[IndexRow]:
         """The sealed batches from the first one on that was not compacted, without those that are too young."""
-        pieces = partition.index.pieces
-        firsts = [first for piece in pieces if (first := self._sum(piece).first_dirty) is not None]
+        pages = partition.index.pages
+        firsts = [first for page in pages if (first := self._sum(page).first_dirty) is not None]
         lag_ms = _lag_ms(topic)
-        for row in Index(pieces).scan(firsts[0], self._load) if firsts else ():
+        for row in Index(pages).scan(firsts[0], self._load) if firsts else ():
             if lag_ms and row.batch is not None and row.batch.max_timestamp_ms > now_ms - lag_ms:
                 return
             yield row

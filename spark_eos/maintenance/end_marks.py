@@ -31,7 +31,7 @@ class LogEndMarks:
         self._name = name
 
     def read(self, limit: int) -> list[Milestone]:
-        """All of them up to ``limit``, by time: what lies behind it was noted of another log."""
+        """All of them up to ``limit``, by time: what lies after it was noted of another log."""
         try:
             text = bytes(self._store.read(self._name)).decode("ascii", "replace")
         except ObjectNotFoundError:

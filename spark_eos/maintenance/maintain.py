@@ -65,7 +65,7 @@ class Maintainer:
         tell: Tell = silent,
         more: Mapping[str, Step] | None = None,
     ) -> None:
-        """``more`` stands in for the steps that write segments anew."""
+        """``more`` stands in for the steps that write segments again."""
         self._log = log
         self._only = check_steps(only)
         self._dry_run = dry_run
@@ -113,8 +113,8 @@ class Maintainer:
 
     def _snapshot(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("storing a snapshot")
-        behind = log.maintenance.look(log.state)[0] if dry_run else log.maintenance.snapshot()
-        return NOTHING if behind is None else f"{_did(dry_run, 'store')} the state behind entry {behind}"
+        after = log.maintenance.look(log.state)[0] if dry_run else log.maintenance.snapshot()
+        return NOTHING if after is None else f"{_did(dry_run, 'store')} the state after entry {after}"
 
     def _retire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
         done = log.maintenance.look(log.state)[1] if dry_run else 0
@@ -176,7 +176,7 @@ class Maintainer:
 
 _KINDS = {
     "data": ("data file", "data files"),
-    "index": ("piece of an index", "pieces of indexes"),
+    "index": ("index page", "index pages"),
     "heartbeat": ("heartbeat", "heartbeats"),
     "probe": ("probe", "probes"),
     "temporary": ("temporary file", "temporary files"),
@@ -195,12 +195,12 @@ def _rewriter(rewriter: Roller | Compactor) -> Step:
     def step(_log: Log, *, dry_run: bool, tell: Tell) -> str:
         if dry_run:
             found = [str(at) for at in rewriter.look()]
-            return f"would write parts of {', '.join(found)} anew" if found else NOTHING
+            return f"would rewrite parts of {', '.join(found)}" if found else NOTHING
         done = 0
         while (share := rewriter.step()) is not None:
             done += 1
-            tell(f"{share.topic}-{share.partition} written anew up to offset {share.next_offset}")
-        return f"wrote {_count(done, 'stretch', 'stretches')} anew" if done else NOTHING
+            tell(f"{share.topic}-{share.partition} rewritten up to offset {share.next_offset}")
+        return f"rewrote {_count(done, 'stretch', 'stretches')}" if done else NOTHING
 
     return step
 

@@ -2,7 +2,7 @@
 
 Of topics whose ``cleanup.policy`` contains ``delete``. As in Kafka a stretch goes when its newest record is older than
 ``retention.ms``, or when at least ``retention.bytes`` are left without it; always from the start on, and never past
-the last stable offset. A stretch is one appended batch here, or a whole sealed piece of them.
+the last stable offset. A stretch is one appended batch here, or a whole sealed page of them.
 
 What is old is decided by the clock of this process, as Kafka's brokers do, but a clock that runs ahead must not empty
 a log: it counts no further than a day (`SLACK_MS`) past the newest entry of the log, which the clock of another
@@ -152,11 +152,11 @@ class _Excess:
 
 
 def first_kept(partition: Partition, load: Load, goes: _Goes) -> int:
-    """Behind the longest run of batches from the partition's start on of which ``goes`` says so, or the start.
+    """After the longest run of batches from the partition's start on of which ``goes`` says so, or the start.
 
-    ``goes`` is asked of a sealed piece as a whole first, then of what is in it, each once and in order.
+    ``goes`` is asked of a sealed page as a whole first, then of what is in it, each once and in order.
     """
-    offset, all_went = _past_pieces(partition.index.pieces, partition.start, load, goes)
+    offset, all_went = _past_pages(partition.index.pages, partition.start, load, goes)
     if all_went:
         stable = partition.last_stable_offset
         tail = partition.index.tail
@@ -167,17 +167,17 @@ def first_kept(partition: Partition, load: Load, goes: _Goes) -> int:
     return offset
 
 
-def _past_pieces(pieces: Sequence[IndexPage], offset: int, load: Load, goes: _Goes) -> tuple[int, bool]:
+def _past_pages(pages: Sequence[IndexPage], offset: int, load: Load, goes: _Goes) -> tuple[int, bool]:
     """How far it goes from ``offset`` on, and whether that is past all of them."""
-    for piece in pieces:
-        if piece.next_offset <= offset:
+    for page in pages:
+        if page.next_offset <= offset:
             continue
-        if piece.base_offset >= offset and goes(piece):
-            offset = piece.next_offset
+        if page.base_offset >= offset and goes(page):
+            offset = page.next_offset
             continue
-        content = load(piece)
-        if piece.level:
-            offset, all_went = _past_pieces(content, offset, load, goes)  # type: ignore[arg-type]  # pieces
+        content = load(page)
+        if page.level:
+            offset, all_went = _past_pages(content, offset, load, goes)  # type: ignore[arg-type]  # pages
         else:
             offset, all_went = _past_rows(content, offset, goes)  # type: ignore[arg-type]  # rows, on level 0
         if not all_went:

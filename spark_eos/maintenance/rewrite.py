@@ -1,4 +1,4 @@
-"""Writing sealed rows of a partition anew: the new files, the rows of the index that refer to them, the commit.
+"""Rewriting sealed rows of a partition: the new files, the rows of the index that refer to them, the commit.
 
 Offsets stay. Those that have no record any more become holes of the batches around them.
 """
@@ -51,7 +51,7 @@ Measured on a folder, records of 100 bytes, CPU: batches of 64 KiB are read at 1
 """
 
 SMALL_BYTES = 1 << 20
-"""A batch of so many bytes is read nearly as fast as any larger one: to write it anew does not pay."""
+"""A batch of so many bytes is read nearly as fast as any larger one: to rewrite it does not pay."""
 
 CLEAN = -2
 """Stands for the sequence of a batch that was compacted and has no tombstones; lower: with some, and since when."""
@@ -132,13 +132,13 @@ def _codec(log: Log, row: IndexRow) -> str:
 
 
 def has_moved(log: Log, key: PartitionKey, known: Partition) -> bool:
-    """Whether files of a partition may be gone by right: its start moved since, or pieces of it were replaced."""
+    """Whether files of a partition may be gone by right: its start moved since, or pages of it were replaced."""
     newer = log.follow().partitions.get(key)
     if newer is None or newer.start > known.start:
         return True
-    if known.index.pieces:
-        newer = sealed_to(key, newer, known.index.pieces[-1].next_offset)
-    return not {*known.index.pieces} <= {*newer.index.pieces}
+    if known.index.pages:
+        newer = sealed_to(key, newer, known.index.pages[-1].next_offset)
+    return not {*known.index.pages} <= {*newer.index.pages}
 
 
 class _Written(NamedTuple):
@@ -153,19 +153,19 @@ class _Written(NamedTuple):
 
 
 class Rewriter:
-    """Replaces some sealed pieces of a partition. Not for several threads.
+    """Replaces some sealed pages of a partition. Not for several threads.
 
     Give it everything in the order of the offsets: `take`, `keep`, `skip`. Nothing is created before the first
     batch is full. A context manager: what was not committed is discarded.
     """
 
     def __init__(
-        self, log: Log, topic: Topic, partition: int, pieces: Sequence[IndexPage], form: Form
+        self, log: Log, topic: Topic, partition: int, pages: Sequence[IndexPage], form: Form
     ) -> None:
         self._log = log
         self._topic = topic
         self._partition = partition
-        self._pieces = tuple(pieces)
+        self._pages = tuple(pages)
         self._form = form
         self._layout = layout_of(topic)
         self._base_seq = log.state.seq + 1
@@ -174,7 +174,7 @@ class Rewriter:
         self._file: StagedFileWriter | None = None
         self._in_file = 0
         self._staged: list[StagedFile] = []
-        self._written_to = self._seen_to = pieces[0].base_offset
+        self._written_to = self._seen_to = pages[0].base_offset
         self._kind = Kind.DATA
         self._label = NO_SEQUENCE
         self._stamps: set[ProducerStamp] = set()
@@ -328,7 +328,7 @@ class Rewriter:
     def finish(self) -> tuple[IndexRow, ...]:
         """Make the files durable. The rows that take the place of the old ones."""
         self._flush()
-        end = self._pieces[-1].next_offset
+        end = self._pages[-1].next_offset
         if self._written_to < end:
             last = self._rows[-1] if self._rows else None
             if isinstance(last, _Written) and self._form.offsets:
@@ -348,9 +348,9 @@ class Rewriter:
             self._topic.name,
             self._topic.topic_id,
             self._partition,
-            self._pieces[0].base_offset,
-            self._pieces[-1].next_offset,
-            checksum(self._pieces),
+            self._pages[0].base_offset,
+            self._pages[-1].next_offset,
+            checksum(self._pages),
             rows,
             tuple(staged.file.name for staged in self._staged),
         )

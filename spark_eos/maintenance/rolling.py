@@ -1,6 +1,6 @@
 """Rolling: many small batches of a partition become few large ones, in files of their own.
 
-Sealed pieces of the index are rolled, some at a time, and only where it pays; the newest batches with them once they
+Sealed pages of the index are rolled, some at a time, and only where it pays; the newest batches with them once they
 are many, sealed by the same commit. It puts the new batches in place of the old; readers that have planned before go
 on with the old files, until these are vacuumed.
 """
@@ -42,7 +42,7 @@ GROWTH = 4
 """What was rolled is rolled again only into something at least so many times as large."""
 
 ROWS = 32 * 1024
-"""Rows of the index that one step takes at most, unless one piece has more: what is lost if it is killed."""
+"""Rows of the index that one step takes at most, unless one page has more: what is lost if it is killed."""
 
 TAIL_ROWS = 64
 """Stable rows that are not sealed yet are rolled if there are so many of them, or past ``segment.ms``.
@@ -95,21 +95,21 @@ def rows_after(rows: Iterable[IndexRow], start: int = 0) -> int:
 
 
 def plan_roll(
-    pieces: Sequence[IndexPage], after: Callable[[IndexPage], int], file_bytes: int
+    pages: Sequence[IndexPage], after: Callable[[IndexPage], int], file_bytes: int
 ) -> tuple[int, int] | None:
-    """The pieces to roll next, as a range of their numbers; None if it does not pay anywhere.
+    """The pages to roll next, as a range of their numbers; None if it does not pay anywhere.
 
-    It pays where it halves the number of batches at least. ``after`` gives `rows_after` of a piece's rows; it
-    is asked of pieces that seem to have small ones alone. A piece without small batches, one that was rolled
+    It pays where it halves the number of batches at least. ``after`` gives `rows_after` of a page's rows; it
+    is asked of pages that seem to have small ones alone. A page without small batches, one that was rolled
     for instance, is taken only if all that it is rolled with has `GROWTH` times its bytes: so no byte is
     rewritten more than O(log n) times.
     """
-    known = [_Judged.of(piece, after) for piece in pieces]
+    known = [_Judged.of(page, after) for page in pages]
     at = 0
-    while at < len(pieces):
+    while at < len(pages):
         end, rows, size = at, 0, 0
-        while end < len(pieces) and not known[end].settled:
-            rows, size = rows + pieces[end].rows, size + pieces[end].bytes
+        while end < len(pages) and not known[end].settled:
+            rows, size = rows + pages[end].rows, size + pages[end].bytes
             if end > at and (rows > ROWS or size > file_bytes):
                 break
             end += 1
@@ -121,25 +121,25 @@ def plan_roll(
 
 
 class _Judged(NamedTuple):
-    """A piece as the plan sees it: ``dirty`` if rolling it pays by itself, ``settled`` if it never does.
+    """A page as the plan sees it: ``dirty`` if rolling it pays by itself, ``settled`` if it never does.
 
     ``need`` is what is left of its rows, as a share of those of the whole it becomes a part of.
     """
 
-    piece: IndexPage
+    page: IndexPage
     dirty: bool
     settled: bool
     need: float
 
     @staticmethod
-    def of(piece: IndexPage, after: Callable[[IndexPage], int]) -> _Judged:
-        if piece.bytes >= SMALL_BYTES * piece.rows:
-            return _Judged(piece, dirty=False, settled=True, need=piece.rows)
-        share = max(0, piece.bytes - _OVERHEAD_BYTES * piece.rows) / BATCH_BYTES
-        if 2 * (share + 1) > piece.rows:
-            return _Judged(piece, dirty=False, settled=False, need=share)
-        need = after(piece) - 1 + share
-        return _Judged(piece, dirty=2 * (need + 1) <= piece.rows, settled=False, need=need)
+    def of(page: IndexPage, after: Callable[[IndexPage], int]) -> _Judged:
+        if page.bytes >= SMALL_BYTES * page.rows:
+            return _Judged(page, dirty=False, settled=True, need=page.rows)
+        share = max(0, page.bytes - _OVERHEAD_BYTES * page.rows) / BATCH_BYTES
+        if 2 * (share + 1) > page.rows:
+            return _Judged(page, dirty=False, settled=False, need=share)
+        need = after(page) - 1 + share
+        return _Judged(page, dirty=2 * (need + 1) <= page.rows, settled=False, need=need)
 
 
 def _best(known: Sequence[_Judged], first: int, end: int) -> tuple[int, int] | None:
@@ -147,16 +147,16 @@ def _best(known: Sequence[_Judged], first: int, end: int) -> tuple[int, int] | N
     if first >= end:
         return None
     part = known[first:end]
-    size = sum(one.piece.bytes for one in part)
-    rows = sum(one.piece.rows for one in part)
+    size = sum(one.page.bytes for one in part)
+    rows = sum(one.page.rows for one in part)
     clean = [n for n, one in enumerate(part) if not one.dirty]
-    largest = max(clean, key=lambda n: part[n].piece.bytes, default=None)
-    if largest is not None and part[largest].piece.bytes * GROWTH > size:
+    largest = max(clean, key=lambda n: part[n].page.bytes, default=None)
+    if largest is not None and part[largest].page.bytes * GROWTH > size:
         worst = largest
     elif 2 * (1 + sum(one.need for one in part)) <= rows:
         return first, end
     else:
-        worst = max(range(len(part)), key=lambda n: part[n].need / part[n].piece.rows)
+        worst = max(range(len(part)), key=lambda n: part[n].need / part[n].page.rows)
     return _best(known, first, first + worst) or _best(known, first + worst + 1, end)
 
 
@@ -187,7 +187,7 @@ class Roller:
         self._unreadable = Unreadable()
 
     def run(self, progress: Callable[[Rolled], None] | None = None) -> list[Rolled]:
-        """All steps that pay, one after the other; ``progress`` is called behind each."""
+        """All steps that pay, one after the other; ``progress`` is called after each."""
         done: list[Rolled] = []
         while (step := self.step()) is not None:
             done.append(step)
@@ -207,9 +207,9 @@ class Roller:
             if found is None:
                 self._unreadable.say()
                 return None
-            topic, number, partition, pieces = found
+            topic, number, partition, pages = found
             try:
-                return self._roll(topic, number, partition, pieces)
+                return self._roll(topic, number, partition, pages)
             except (SegmentsReplacedError, StagedFileExpiredError):
                 continue  # Another process was faster, or the floor rose: look again.
             except ObjectNotFoundError as error:
@@ -224,7 +224,7 @@ class Roller:
         return [TopicPartition(topic.name, number) for topic, number, *_ in self._plans()]
 
     def _plans(self) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
-        """The next pieces to roll of every partition that has some."""
+        """The next pages to roll of every partition that has some."""
         topics = self._log.state.topics
         for name in sorted(topics):
             if self._topics is None or name in self._topics:
@@ -236,10 +236,10 @@ class Roller:
             if (topic.topic_id, number) in self._unreadable:
                 continue
             partition = self._view(topic, number)
-            pieces = partition.index.pieces
-            span = plan_roll(pieces, partial(self._rows_after, partition.start), file_bytes)
+            pages = partition.index.pages
+            span = plan_roll(pages, partial(self._rows_after, partition.start), file_bytes)
             if span is not None and schema_error(topic) is None:
-                yield topic, number, partition, pieces[span[0] : span[1]]
+                yield topic, number, partition, pages[span[0] : span[1]]
 
     def _view(self, topic: Topic, number: int) -> Partition:
         """The partition as it is, or with the tail sealed if that is long, or past ``segment.ms``."""
@@ -251,23 +251,23 @@ class Roller:
             return self._views(key, partition)
         return partition
 
-    def _rows_after(self, start: int, piece: IndexPage) -> int:
-        key = piece, max(start, piece.base_offset)
+    def _rows_after(self, start: int, page: IndexPage) -> int:
+        key = page, max(start, page.base_offset)
         found = self._after.get(key)
         if found is None:
             if len(self._after) >= _REMEMBERED:
                 self._after.clear()
-            found = self._after[key] = rows_after(Index((piece,)).scan(0, self._log.load), start)
+            found = self._after[key] = rows_after(Index((page,)).scan(0, self._log.load), start)
         return found
 
-    def _roll(self, topic: Topic, number: int, partition: Partition, pieces: tuple[IndexPage, ...]) -> Rolled:
-        rows = [*Index(pieces).scan(0, self._log.load)]
+    def _roll(self, topic: Topic, number: int, partition: Partition, pages: tuple[IndexPage, ...]) -> Rolled:
+        rows = [*Index(pages).scan(0, self._log.load)]
         taken = [row for row in rows if row.next_offset > partition.start and not _stays(row)]
         holes = partition.start > rows[0].base_offset or any(
             row.batch is None or row.batch.count != row.count for row in rows
         )
         form = form_of(self._log, topic, taken, offsets=holes)
-        with Rewriter(self._log, topic, number, pieces, form) as new:
+        with Rewriter(self._log, topic, number, pages, form) as new:
             for row in rows:
                 if row.file is None or row.next_offset <= partition.start:
                     new.skip(row.next_offset)
@@ -280,10 +280,10 @@ class Roller:
         return Rolled(
             topic.name,
             number,
-            pieces[0].base_offset,
-            pieces[-1].next_offset,
+            pages[0].base_offset,
+            pages[-1].next_offset,
             len(rows),
             len(kept),
-            sum(piece.bytes for piece in pieces),
+            sum(page.bytes for page in pages),
             sum(row.batch.length for row in kept if row.batch is not None),
         )

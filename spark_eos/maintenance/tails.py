@@ -1,6 +1,6 @@
-"""The newest rows of a partition, which no piece of its index holds yet, as those who rewrite segments see them.
+"""The newest rows of a partition, which no page of its index holds yet, as those who rewrite segments see them.
 
-Kafka's active segment: it is closed once it is large, or older than ``segment.ms``. Here the rows are sealed behind a
+Kafka's active segment: it is closed once it is large, or older than ``segment.ms``. Here the rows are sealed after a
 boundary of the log once there are many; maintenance need not wait for that.
 """
 

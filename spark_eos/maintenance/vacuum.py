@@ -1,10 +1,10 @@
 """Vacuum: deletes objects that are not referred to, and cannot be referred to any more.
 
 *Data files.* A file's name says where the log was when its writer started (its base seq). An entry raises the
-staging floor; from then on no file below it can be committed. A file below the floor that a state behind that
+staging floor; from then on no file below it can be committed. A file below the floor that a state after that
 entry does not refer to is garbage for ever. Readers that planned it before have ``file.delete.delay.ms``.
 
-*Pieces of indexes.* They are stored behind an entry of the log. So they are listed first, and the log is followed
+*Pages of indexes.* They are stored after an entry of the log. So they are listed first, and the log is followed
 to its end after that: what the state does not refer to then, no later one will.
 
 No clock decides what is safe. How old a file has to be before the floor rises above it is politeness towards
@@ -27,7 +27,7 @@ from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
 from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
-from spark_eos.maintenance.reachability import data_files, piece_names
+from spark_eos.maintenance.reachability import data_files, page_names
 from spark_eos.maintenance.steps import MIN_AGE_S
 from spark_eos.protocol.actions import Action, RaiseStagingFloor
 from spark_eos.protocol.actions.appends import staged_at
@@ -147,7 +147,7 @@ class Vacuum:
         self._check_same(None)
         return [
             *self._data(raise_floor=raise_floor),
-            *self._pieces(),
+            *self._pages(),
             *self._heartbeats(),
             *self._probes(),
         ]
@@ -173,9 +173,9 @@ class Vacuum:
             for name, size in candidates.items()
         ]
 
-    def _pieces(self) -> list[Leftover]:
+    def _pages(self) -> list[Leftover]:
         self._tell("looking for index pages without a reference")
-        candidates = self._left_over(self._listed(paths.INDEX), self._take_out_pieces)
+        candidates = self._left_over(self._listed(paths.INDEX), self._take_out_pages)
         return [Leftover("index", name, size) for name, size in candidates.items()]
 
     def _left_over(
@@ -200,11 +200,11 @@ class Vacuum:
 
         return self._walk(visit)
 
-    def _take_out_pieces(self, candidates: dict[str, int]) -> State:
+    def _take_out_pages(self, candidates: dict[str, int]) -> State:
         """Called when they have been listed; the log is followed only then, and not the other way round."""
 
         def visit(state: State) -> None:
-            for name in piece_names(state, self._log.load):
+            for name in page_names(state, self._log.load):
                 candidates.pop(name, None)
 
         snapshots = [info.name for info in self._listed(paths.SNAPSHOTS)]
@@ -246,7 +246,7 @@ class Vacuum:
             yield info
 
     def _walk(self, visit: Callable[[State], None]) -> State:
-        """Visit the newest state; a newer one, if pieces of this one are gone by now."""
+        """Visit the newest state; a newer one, if pages of this one are gone by now."""
         state = self._log.follow()
         while True:
             try:
@@ -336,7 +336,7 @@ class Vacuum:
 
 
 def _floor_by_times(log: Log, state: State, limit_ms: int) -> int:
-    """Behind the last entry that is as old by what it says; 0 if that one is retired, and says nothing."""
+    """After the last entry that is as old by what it says; 0 if that one is retired, and says nothing."""
     low, high, known = 0, state.seq + 1, True
     while low < high:
         middle = (low + high) // 2

@@ -1,7 +1,7 @@
 """The index of a partition: its batches by offset. The older ones are in index pages, which need no memory.
 
 The newest rows are the *tail*, an append-only sequence that states share. From time to time the oldest of
-them are sealed into an *index page* (`spark_eos.protocol.rules.sealing`), which older names in the code call a piece.
+them are sealed into an *index page* (`spark_eos.protocol.rules.sealing`), which older names in the code call a page.
 The state keeps where a page begins and ends, how much is in it, and its checksum. The content can be dropped once it is
 stored; it is read again when a plan needs it. Many pages are sealed into one page of the next level, so a state holds
 O(log history) of them.
@@ -137,25 +137,25 @@ Load: TypeAlias = "Callable[[IndexPage], PageContent]"
 """Returns the content of a page, from memory or from the store."""
 
 
-def in_memory(piece: IndexPage) -> PageContent:
+def in_memory(page: IndexPage) -> PageContent:
     """The content of a page that still has it: for states of which nothing was dropped."""
-    content = piece.content
+    content = page.content
     if content is None:
         raise IllegalStateError(
-            f"the content of {piece!r} is not in memory: read it with the log's own loader"
+            f"the content of {page!r} is not in memory: read it with the log's own loader"
         )
     return content
 
 
 class Index(NamedTuple):
-    """All batches of a partition by rising offset: pages (``pieces``), whose levels never rise, then the ``tail``."""
+    """All batches of a partition by rising offset: pages (``pages``), whose levels never rise, then the ``tail``."""
 
-    pieces: tuple[IndexPage, ...] = ()
+    pages: tuple[IndexPage, ...] = ()
     tail: Rows = Rows()
 
     def append(self, row: IndexRow) -> Index:
         """This index with ``row`` at its end."""
-        return Index(self.pieces, self.tail.append(row))
+        return Index(self.pages, self.tail.append(row))
 
     def scan(
         self, offset: int, load: Load = in_memory, *, newer_than_ms: int | None = None
@@ -164,8 +164,8 @@ class Index(NamedTuple):
 
         ``newer_than_ms`` leaves out what has only older records, without loading it.
         """
-        if self.pieces and offset < self.pieces[-1].next_offset:
-            yield from _scan(self.pieces, offset, load, newer_than_ms)
+        if self.pages and offset < self.pages[-1].next_offset:
+            yield from _scan(self.pages, offset, load, newer_than_ms)
         for row in self.tail.rows(self.tail.find(offset)):
             if newer_than_ms is None or row.max_timestamp_ms >= newer_than_ms:
                 yield row
@@ -176,29 +176,29 @@ class Index(NamedTuple):
 
     def since(self, offset: int) -> Index:
         """Without the pages and rows that lie wholly before ``offset``."""
-        pieces = tuple(piece for piece in self.pieces if piece.next_offset > offset)
-        return Index(pieces, self.tail.since(offset))
+        pages = tuple(page for page in self.pages if page.next_offset > offset)
+        return Index(pages, self.tail.since(offset))
 
     @property
     def start(self) -> int | None:
         """The first offset of the index; None if it is empty."""
-        if self.pieces:
-            return self.pieces[0].base_offset
+        if self.pages:
+            return self.pages[0].base_offset
         return self.tail.start
 
 
 def _scan(
-    pieces: Sequence[IndexPage], offset: int, load: Load, newer_than_ms: int | None
+    pages: Sequence[IndexPage], offset: int, load: Load, newer_than_ms: int | None
 ) -> Iterator[IndexRow]:
-    for at in range(max(bisect_right(pieces, offset, key=_base_of_piece) - 1, 0), len(pieces)):
-        piece = pieces[at]
-        if piece.next_offset <= offset:
+    for at in range(max(bisect_right(pages, offset, key=_base_of_page) - 1, 0), len(pages)):
+        page = pages[at]
+        if page.next_offset <= offset:
             continue
-        if newer_than_ms is not None and piece.max_timestamp_ms < newer_than_ms:
+        if newer_than_ms is not None and page.max_timestamp_ms < newer_than_ms:
             continue
-        content = load(piece)
-        if piece.level:
-            yield from _scan(content, offset, load, newer_than_ms)  # type: ignore[arg-type]  # pieces, from level 1
+        content = load(page)
+        if page.level:
+            yield from _scan(content, offset, load, newer_than_ms)  # type: ignore[arg-type]  # pages, from level 1
             continue
         for row in content:
             assert isinstance(row, IndexRow)
@@ -206,5 +206,5 @@ def _scan(
                 yield row
 
 
-def _base_of_piece(piece: IndexPage) -> int:
-    return piece.base_offset
+def _base_of_page(page: IndexPage) -> int:
+    return page.base_offset

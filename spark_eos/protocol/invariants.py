@@ -180,10 +180,10 @@ def _check_partition(key: PartitionKey, partition: Partition) -> None:
     _ensure(0 <= partition.start <= stable <= partition.end, f"partition {key}: start, LSO, end out of order")
     at = partition.end if partition.index.start is None else partition.index.start
     _ensure(at <= partition.start, f"partition {key} lacks its first rows")
-    for piece in partition.index.pieces:
-        _ensure(piece.base_offset == at, f"partition {key} has a hole at offset {at}")
-        _ensure(piece.next_offset > partition.start, f"partition {key} keeps rows before its start")
-        at = piece.next_offset
+    for page in partition.index.pages:
+        _ensure(page.base_offset == at, f"partition {key} has a hole at offset {at}")
+        _ensure(page.next_offset > partition.start, f"partition {key} keeps rows before its start")
+        at = page.next_offset
     _ensure(at <= stable, f"partition {key}: rows are sealed whose transaction is open")
     for row in partition.index.tail:
         _ensure(row.base_offset == at and row.count >= 1, f"partition {key} has a hole at offset {at}")
@@ -197,7 +197,7 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
     kept = [_shown(old, row) for row in old.index.tail if row.next_offset > new.start]
     held = _held(new)
     found = {row.base_offset: _shown(new, row) for row in held}
-    sealed = new.index.pieces[-1].next_offset if new.index.pieces else 0
+    sealed = new.index.pages[-1].next_offset if new.index.pages else 0
     files = {row.file for row in old.index.tail}
     anew = [row for row in held if row.file not in files or row.kind is Kind.HOLE]
     for row in kept:
@@ -215,10 +215,10 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
 def _held(partition: Partition) -> list[IndexRow]:
     """All rows that are in memory: pages may have dropped theirs."""
     rows: list[IndexRow] = []
-    pieces = [*partition.index.pieces]
-    while pieces:
-        content = pieces.pop().content or ()
-        pieces += [part for part in content if isinstance(part, IndexPage)]
+    pages = [*partition.index.pages]
+    while pages:
+        content = pages.pop().content or ()
+        pages += [part for part in content if isinstance(part, IndexPage)]
         rows += [part for part in content if isinstance(part, IndexRow)]
     return [*rows, *partition.index.tail]
 

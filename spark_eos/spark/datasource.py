@@ -1,6 +1,6 @@
 """``format("eoslog")``: the entry that Spark calls. Everything is imported when it is needed.
 
-Spark makes this object anew for each query and each micro-batch, in short-lived Python processes, so
+Spark makes this object again for each query and each micro-batch, in short-lived Python processes, so
 what it costs to import is paid again and again.
 """
 

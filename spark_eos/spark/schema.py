@@ -55,7 +55,7 @@ METADATA = pa.schema(
         ("_timestamp", READ_TIMESTAMP),
     ]
 )
-"""What includeMetadata puts behind the columns of a topic with a schema."""
+"""What includeMetadata puts after the columns of a topic with a schema."""
 
 _ROW_COLUMNS = frozenset({"key", "value", "headers"})
 _IGNORED = frozenset({"offset", "timestampType"})
@@ -76,7 +76,7 @@ def kafka_schema(*, include_headers: bool = False) -> StructType:
 
 
 def typed_schema(schema: pa.Schema, *, include_metadata: bool = False) -> StructType:
-    """The columns of rows of a topic with ``schema``; `METADATA` behind them if asked for."""
+    """The columns of rows of a topic with ``schema``; `METADATA` after them if asked for."""
     from pyspark.sql.types import StructType
 
     own = [restored(field) for field in normalise_schema(schema)]

@@ -146,7 +146,7 @@ class ColumnCheck:
             for version in range(1, len(topic.schemas))
         )
         remedy = (
-            "Its schema was changed since the DataFrame was made. Make the DataFrame anew and start the query again "
+            "Its schema was changed since the DataFrame was made. Make the DataFrame again and start the query again "
             "with the same checkpoint: it goes on with the new columns, and records from before have null there"
             if changed
             else "All topics of one source need the same columns: leave this topic out of the source, and read it with "

@@ -69,7 +69,7 @@ def same_types(one: pa.Schema | None, other: pa.Schema | None) -> bool:
 def check_types(frame: t.StructType, typed: pa.Schema, topic: str | None) -> None:
     """Raise `SchemaMismatchError` if a column would come back as another type of Spark than it is written with.
 
-    Arrow's types are the same by then. Nullability and metadata may differ: a new job builds its expressions anew.
+    Arrow's types are the same by then. Nullability and metadata may differ: a new job builds its expressions again.
     """
     stored = {field.name: field for field in typed}
     for field in frame:

@@ -42,7 +42,7 @@ class MemoryStore(Store):
     a copy of its own: it is refused there (`IllegalStateError`).
     """
 
-    is_local = True
+    requests_are_free = True
     has_exact_conflicts = True
 
     def __init__(self, name: str | None = None) -> None:

@@ -92,7 +92,7 @@ class Store(ABC):
     """How users name it; equal URLs are equal stores."""
 
     #: True where a ``size`` call is as cheap as a system call (a folder), False where it is a request.
-    is_local: bool = False
+    requests_are_free: bool = False
 
     #: True if `ObjectExistsError` from a single `create` proves that another caller has made the object. False if a
     #: library below may send the request twice and so meet its own object, or if a free name may be refused (S3 answers

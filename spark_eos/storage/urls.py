@@ -92,7 +92,7 @@ def shared_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) 
     if store is None:
         opened = open_store(url, settings)
         store = _SHARED.setdefault((opened.url, settings), opened)
-        if isinstance(url, str) and not store.is_local:
+        if isinstance(url, str) and not store.requests_are_free:
             _SHARED[url, settings] = (
                 store  # A client takes milliseconds to make; what a folder is may change.
             )

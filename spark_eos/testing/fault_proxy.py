@@ -221,7 +221,7 @@ class FaultProxy:
             self.plan = FaultPlan()
 
     def clear(self) -> None:
-        """Begin to count anew, and a new story. The numbers of requests go on."""
+        """Begin to count from zero, and a new story. The numbers of requests go on."""
         with self._lock:
             self._counts.clear()
             self._served.clear()

@@ -49,7 +49,7 @@ class RemoteStore(WrappedStore):
 
     def __init__(self, inner: Store, latency: Latency | None = None) -> None:
         super().__init__(inner)
-        self.is_local = False
+        self.requests_are_free = False
         self.requests: list[Request] = []
         self._latency = latency
         self._lock = threading.Lock()
@@ -67,7 +67,7 @@ class RemoteStore(WrappedStore):
             return dict(Counter(request.verb for request in self.requests))
 
     def clear(self) -> None:
-        """Begin to count anew."""
+        """Begin to count from zero."""
         with self._lock:
             self.requests.clear()
 

@@ -29,7 +29,7 @@ class WrappedStore(Store):
     def __init__(self, inner: Store) -> None:
         self.inner = inner
         self.url = inner.url
-        self.is_local = inner.is_local
+        self.requests_are_free = inner.requests_are_free
         self.has_exact_conflicts = False  # Who knows what happens on the way.
 
     @abstractmethod
@@ -58,7 +58,9 @@ class WrappedStore(Store):
         return self._call("age_s", name, lambda: self.inner.age_s(name))
 
     def identity(self, name: str) -> Hashable | None:
-        return self.inner.identity(name) if self.is_local else None  # Nothing goes wrong with a system call.
+        return (
+            self.inner.identity(name) if self.requests_are_free else None
+        )  # Nothing goes wrong with a system call.
 
     def now_ms(self) -> int | None:
         return self._call("now_ms", "", self.inner.now_ms)

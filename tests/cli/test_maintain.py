@@ -51,7 +51,7 @@ def test_a_pass(log, capsys):
     out = run(capsys, "maintain", log.url, "--min-age", "0").out
     lines = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert {*lines} <= {*STEPS}
-    assert lines["snapshot"].startswith("stored the state behind entry ")
+    assert lines["snapshot"].startswith("stored the state after entry ")
     assert lines["retire"].startswith("retired ")
     assert lines["vacuum"].startswith("deleted 1 data file (")
     again = run(capsys, "maintain", log.url, "--min-age", "0", "--json").out

@@ -164,7 +164,7 @@ RESETS = {
     "current": ({"to_current": True}, 6),
     "offset": ({"to_offset": 4}, 4),
     "offset before the start": ({"to_offset": 1}, 2),
-    "offset behind the end": ({"to_offset": 99}, 10),
+    "offset after the end": ({"to_offset": 99}, 10),
     "offset 0": ({"to_offset": 0}, 2),
     "forward": ({"shift_by": 3}, 9),
     "back": ({"shift_by": -3}, 3),

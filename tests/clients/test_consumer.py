@@ -415,7 +415,7 @@ def test_reset_to_a_duration_ago(ago, expected):
 
 
 def test_under_read_committed_the_end_is_the_last_stable_offset_and_so_are_times(url):
-    """TransactionsTest: seek to end stops at an open transaction, and times find nothing behind it."""
+    """TransactionsTest: seek to end stops at an open transaction, and times find nothing after it."""
     with Admin(url) as admin:
         admin.create_topic("t", config={"message.timestamp.after.max.ms": 2**63 - 1})
     fill(url, b"a", b"b")

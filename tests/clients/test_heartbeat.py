@@ -163,7 +163,7 @@ def test_each_member_watches_the_next_one_only():
 def test_many_that_die_together_are_found_together(world):
     members = gang(world, 10)
     world.pass_time(9, *members)
-    world.pass_time(45 + 2 * 6 * 9 + 6, members[4])  # two intervals to look behind each doubtful one
+    world.pass_time(45 + 2 * 6 * 9 + 6, members[4])  # two intervals to look after each doubtful one
     assert alive(world) == {member_id(members[4])}
     lonely = World(("t", 4))
     members = gang(lonely, 10)
@@ -299,7 +299,7 @@ def test_trouble_with_the_store_is_told_once_and_retried(caplog):
         world.pass_time(9, one, two)
         caplog.clear()
     assert len(alive(world)) == 2
-    store.is_local = False
+    store.requests_are_free = False
     store.inject(StorageError("a log that cannot be read"), "read", "_log/*", times=None)
     world.pass_time(30, one)
     store.heal()

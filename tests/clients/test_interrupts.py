@@ -265,7 +265,7 @@ def interrupted_commit(monkeypatch):
 def test_what_was_interrupted_in_the_log_is_not_taken_for_refused(interrupted_commit):
     """The second try certainly did nothing; of the first one that says nothing."""
     store, log, producer = interrupted_commit
-    store.is_local = False
+    store.requests_are_free = False
     store.inject(Fault.FAIL_BEFORE, "*", "*", times=None)
     with pytest.raises(StoreUnavailableError):
         producer.commit_transaction()

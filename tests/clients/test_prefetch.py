@@ -27,9 +27,9 @@ PLACES = [TopicPartition("t", number) for number in range(PARTITIONS)]
 class Store(MemoryStore):
     """One whose reads of data are counted."""
 
-    def __init__(self, is_local):
+    def __init__(self, requests_are_free):
         super().__init__()
-        self.is_local = is_local
+        self.requests_are_free = requests_are_free
         self.asked, self.places = [], []
         self.before = lambda _: None
 
@@ -51,8 +51,8 @@ def append(log, number):
     log.commit(lambda _: (AppendBatches(NO_PRODUCER, (("t", topic.topic_id),), files),))
 
 
-def filled(is_local=False):
-    log = Log.create(Store(is_local))
+def filled(requests_are_free=False):
+    log = Log.create(Store(requests_are_free))
     for number in range(FILES):
         append(log, number)
     log.store.asked.clear()
@@ -81,7 +81,7 @@ def test_every_file_is_one_request(log, limit):
         while polled := consumer.poll(max_records=limit):
             found += places_of(polled)
     assert len(found) == PARTITIONS * FILES * ROWS
-    with reader(filled(is_local=True)) as near:
+    with reader(filled(requests_are_free=True)) as near:
         wanted = []
         while polled := near.poll(max_records=limit):
             wanted += places_of(polled)
@@ -100,7 +100,7 @@ def by_batch(monkeypatch):
 @pytest.mark.usefixtures("by_batch")
 @pytest.mark.parametrize("limit", [2, ROWS, 2 * ROWS, 500, None])
 def test_what_is_needed_first_is_asked_for_first(log, limit):
-    local = Log.create(Store(is_local=True))
+    local = Log.create(Store(requests_are_free=True))
     for info in log.store.list(""):
         local.store.overwrite(info.name, log.store.read(info.name))
     logs = log, Log.open(local.store)
@@ -139,7 +139,7 @@ def test_requests_are_under_way_together(log):
 
 
 def test_where_a_read_is_a_system_call_nothing_is_read_ahead():
-    log = filled(is_local=True)
+    log = filled(requests_are_free=True)
     with reader(log) as consumer:
         consumer.poll(max_records=1)
     assert len(log.store.asked) == 1
@@ -245,7 +245,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_far_away_a_consumer_finds_what_it_would_find_here(steps):
-    logs = filled(is_local=False), filled(is_local=True)
+    logs = filled(requests_are_free=False), filled(requests_are_free=True)
     consumers = [reader(log) for log in logs]
     held = set(PLACES)
     for number, (name, *told) in enumerate([*steps, *[("poll", 500)] * 2]):

@@ -1,4 +1,4 @@
-"""Where a consumer goes on: behind what it was given, at what it sought, and never over what is still to come."""
+"""Where a consumer goes on: after what it was given, at what it sought, and never over what is still to come."""
 
 from __future__ import annotations
 

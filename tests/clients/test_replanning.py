@@ -1,4 +1,4 @@
-"""A consumer that has planned files which were written anew, and vacuumed, before it came to read them."""
+"""A consumer that has planned files which were rewritten, and vacuumed, before it came to read them."""
 
 from __future__ import annotations
 

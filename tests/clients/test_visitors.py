@@ -33,7 +33,7 @@ COMMITTED = {
 
 @pytest.fixture
 def store():
-    """A log with a record, and behind it a streamed transaction of one that died, with a record and an offset."""
+    """A log with a record, and after it a streamed transaction of one that died, with a record and an offset."""
     store = Aging()
     log = Log.create(store, FakeClock())
     Admin(log).create_topic("t", 1)

@@ -56,7 +56,7 @@ _KAFKA = Table(
                 "gets two, an uncommitted one four; the log start does not move.",
                 "testReadCommittedConsumerShouldNotSeeUndecidedData": "A committed reader stops at the last stable "
                 "offset of an earlier open transaction, though later ones have committed; seek to end goes there, "
-                "and times behind it find nothing.",
+                "and times after it find nothing.",
                 "testDelayedFetchIncludesAbortedTransaction": "A poll that waits, and wakes up to interleaved "
                 "aborted and committed records, returns the committed ones at their own offsets.",
                 "testClassicSendOffsetsWithGroupMetadata": "500 records copied by a group member with offsets in "
@@ -173,7 +173,7 @@ _KAFKA = Table(
                 "testLastStableOffsetDoesNotExceedLogStartOffsetAfterSegmentDeletion": "The same, where whole "
                 "files lie below the log start.",
                 "testFetchUpToLastStableOffset": "A committed reader gets everything up to the last stable offset "
-                "and nothing behind it.",
+                "and nothing after it.",
             },
         ),
         _section(

@@ -266,7 +266,7 @@ def test_no_offset_is_made_up_while_the_store_is_away(faulty):
         for call in (lambda: reader.position(T0), reader.poll):
             with pytest.raises(NoOffsetForPartitionError):
                 call()
-        store.is_local = False  # In a folder a system call tells that there is no news.
+        store.requests_are_free = False  # In a folder a system call tells that there is no news.
         store.inject(Fault.FAIL_BEFORE, "read", times=None)
         for call in (
             lambda: reader.position(T0),

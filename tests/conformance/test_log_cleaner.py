@@ -1,6 +1,6 @@
 """Kafka's LogCleanerTest: what transactions leave behind in a topic that is compacted.
 
-Segments are sealed pieces of the index here, made small, so that transactions span several of them.
+Segments are sealed pages of the index here, made small, so that transactions span several of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_eos.protocol.actions import EndTransaction
 from spark_eos.protocol.index import Kind
 from spark_eos.storage.memory import MemoryStore
 from tests.conformance.helpers import records, values
-from tests.maintenance.sparse_world import Clock, small_pieces
+from tests.maintenance.sparse_world import Clock, small_pages
 
 conformance = pytest.mark.conformance
 T0 = TopicPartition("t", 0)
@@ -25,7 +25,7 @@ T0 = TopicPartition("t", 0)
 
 @pytest.fixture
 def log():
-    with small_pieces():
+    with small_pages():
         log = Log.create(MemoryStore(), Clock(), snapshot_interval=3)
         Admin(log).create_topic(
             "t",
@@ -64,8 +64,8 @@ def clean(log):
     end = log.follow().partitions[topic_id, 0].last_stable_offset
     with Producer(log) as filler:
         for number in itertools.count():
-            pieces = log.follow().partitions[topic_id, 0].index.pieces
-            if (pieces and pieces[-1].next_offset >= end) or number > 30:
+            pages = log.follow().partitions[topic_id, 0].index.pages
+            if (pages and pages[-1].next_offset >= end) or number > 30:
                 break
             filler.send("t", b"", key=b"filler-%d" % number, partition=0)
             filler.flush()
@@ -142,8 +142,8 @@ def test_transactions_over_several_segments(log, commit):
     assert len(uncommitted) == 20, "nor is it touched"
     (long.commit_transaction if commit else long.abort_transaction)()
     end = clean(log)
-    pieces = log.follow().partitions[log.topic("t").topic_id, 0].index.pieces
-    assert pieces[-1].next_offset >= end
+    pages = log.follow().partitions[log.topic("t").topic_id, 0].index.pages
+    assert pages[-1].next_offset >= end
     for isolation in ("read_committed", "read_uncommitted"):
         assert [(key, value) for _, key, value in sorted(found(log, isolation), key=lambda one: one[1])] == [
             (b"%d" % key, b"new" if commit else b"old") for key in range(6)

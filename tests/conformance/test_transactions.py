@@ -310,7 +310,7 @@ def test_calls_without_storage(away, call):
     producer.send("t", "x")
     if call == "abort":
         producer.flush()
-    store.is_local = False  # In a folder a system call tells that there is no news.
+    store.requests_are_free = False  # In a folder a system call tells that there is no news.
     store.inject(Fault.FAIL_BEFORE, "[!us]*", times=None)  # rows can be staged; the entries are away
     begun = clock.monotonic()
     calls = {

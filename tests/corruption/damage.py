@@ -64,7 +64,7 @@ class Damage:
 class FilesStore(Store):
     """Files in memory, over shared ones that stay as they are; too many calls are an error."""
 
-    is_local = True
+    requests_are_free = True
 
     def __init__(self, files: dict[str, bytes], changed: dict[str, bytes | None]) -> None:
         self.url = "files://"

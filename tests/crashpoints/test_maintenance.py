@@ -15,7 +15,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.maintain import Maintainer
-from spark_eos.maintenance.reachability import data_files, piece_names
+from spark_eos.maintenance.reachability import data_files, page_names
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import DeleteTopic
 from spark_eos.protocol.rules import sealing
@@ -25,7 +25,7 @@ from spark_eos.testing.wrapped_store import WrappedStore
 from tests.maintenance.world import Clock, append, commit, created, left_behind, roll, stage, values
 
 STEPS = ["snapshot", "retire", "retention", "vacuum", "expire"]
-"""Those that write segments anew have their own."""
+"""Those that write segments again have their own."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def world():
         append(log, *range(3), topic=topic, timestamp_ms=1)
     append(log, *range(9))
     log.maintenance.snapshot()
-    roll(log, pieces=2)
+    roll(log, pages=2)
     left_behind(log, 100)
     log.commit(lambda state: (DeleteTopic("gone", state.topics["gone"].topic_id),))
     append(log, *range(9, 12))
@@ -92,7 +92,7 @@ def check_whole(store, expected):
     there = {info.name for info in store.list("")}
     assert {*data_files(log.state, log.load)} <= there
     snapshot = newest_snapshot(store)
-    assert snapshot is None or {*piece_names(snapshot, log.load)} <= there
+    assert snapshot is None or {*page_names(snapshot, log.load)} <= there
     check_sound(store)
     return there
 
@@ -150,9 +150,9 @@ def write(log):
 
 def write_and_roll(log):
     write(log)
-    for pieces in (1, 3):
+    for pages in (1, 3):
         with suppress(StagedFileExpiredError, SegmentsReplacedError, ObjectNotFoundError):
-            roll(log, pieces=pieces)
+            roll(log, pages=pages)
 
 
 def commit_late(log):

@@ -16,7 +16,7 @@ from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Trouble, check_log, crash_points
 from tests.crashpoints.app import IN_DOUBT, Clock
-from tests.maintenance.sparse_world import COMMITTED, UNCOMMITTED, World, seen, small_pieces
+from tests.maintenance.sparse_world import COMMITTED, UNCOMMITTED, World, seen, small_pages
 
 UNKNOWN = (CommitOutcomeUnknownError, OutcomeUnknownError)
 
@@ -91,7 +91,7 @@ def every_point(objects, worker, patient, troubles, check_while, check_end):
         (partition,) = state.partitions.values()
         rows = [*partition.index.scan(0)]
         check_end(
-            read(store), [row for row in rows if row.next_offset <= partition.index.pieces[-1].next_offset]
+            read(store), [row for row in rows if row.next_offset <= partition.index.pages[-1].next_offset]
         )
         left = {info.name for info in store.inner.list("data/")} - objects.keys()
         orphans = left - committed_files(store.inner, state.seq)
@@ -106,7 +106,7 @@ runs = pytest.mark.parametrize(("patient", "troubles"), [(False, tuple(Trouble))
 
 @runs
 def test_rolling(patient, troubles):
-    with small_pieces():
+    with small_pages():
         objects = prepared()
         store = store_with(objects)
         store.process = 0
@@ -125,7 +125,7 @@ def test_rolling(patient, troubles):
 @runs
 def test_compaction(patient, troubles, monkeypatch):
     monkeypatch.setattr(compaction, "ROWS", 6)
-    with small_pieces():
+    with small_pages():
         objects = prepared(cleanup_policy="compact", min_cleanable_dirty_ratio="0")
         store = store_with(objects)
         store.process = 0

@@ -186,7 +186,7 @@ def make(folder: Path) -> None:
     clock.passed_s += 60
     log.commit(lambda _: (a.ExpireOffsets("old", (("events", 0),)),))
 
-    # Version 3: an index that is sealed, a segment that was written anew, a snapshot, retired entries.
+    # Version 3: an index that is sealed, a segment that was rewritten, a snapshot, retired entries.
     many = _create(log, "many", "00000000-0000-4000-8000-000000000005", 1)
     (file,) = _stage(log, many, _kafka("often"), 0)
     often = (file._replace(batches=file.batches * (PAGE_ROWS + 3)),)

@@ -168,5 +168,5 @@ def test_entries_keep_their_values_and_bytes(version: str) -> None:
 
 
 def _written(log: Path) -> dict[str, bytes]:
-    """Entries, snapshots and pieces of indexes."""
+    """Entries, snapshots and index pages."""
     return {str(path.relative_to(log)): path.read_bytes() for path in (log / "_log").rglob("*.avro")}

@@ -29,11 +29,11 @@ def settings(tmp_path, log_url):
 
 def test_a_pass_over_the_log_of_the_settings(settings, log_url, capsys):
     assert main(["--settings", str(settings), "--dry-run"]) == 0
-    assert capsys.readouterr().out == "snapshot   would store the state behind entry 6\n"
+    assert capsys.readouterr().out == "snapshot   would store the state after entry 6\n"
     done = subprocess.run(
         [sys.executable, str(JOB), "--settings", str(settings)], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "snapshot   stored the state behind entry 6\n")
+    assert (done.returncode, done.stdout) == (0, "snapshot   stored the state after entry 6\n")
     assert newest_snapshot(Log.open(log_url).store).seq == 6
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong behind a durable entry never reaches its writer."""
+"""What goes wrong after a durable entry never reaches its writer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .fakes import FakeClock
 
 ERRORS = [OverflowError("x"), MemoryError(), OSError("x"), RecursionError(), KeyError("x")]
 PLACES = {
-    "snapshots behind a boundary": (Snapshots, "write"),
+    "snapshots after a boundary": (Snapshots, "write"),
     "old snapshots": (Snapshots, "drop_old"),
     "entries": (Retirer, "left"),
     "what is behind a boundary": (Snapshots, "passed"),
@@ -94,7 +94,7 @@ def test_an_interrupt_is_no_failure(log, monkeypatch):
 
 
 def test_what_cannot_be_sealed_is_never_written(log, monkeypatch):
-    """The state behind an entry is made before the entry is: what fails there would fail for every reader."""
+    """The state after an entry is made before the entry is: what fails there would fail for every reader."""
 
     def fail(*_):
         raise OverflowError("x")

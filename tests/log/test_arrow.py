@@ -41,7 +41,7 @@ def columns(draw, rows):
 
 @st.composite
 def batches(draw):
-    """Slices: what is in front of their rows and behind is in the buffers, too."""
+    """Slices: what is in front of their rows and after is in the buffers, too."""
     rows = draw(st.integers(0, 12))
     arrays = draw(st.lists(columns(rows), min_size=1, max_size=4))
     batch = pa.RecordBatch.from_arrays(arrays, names=[str(number) for number in range(len(arrays))])

@@ -150,7 +150,7 @@ def rows(log, count):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Pieces of four rows, and of eight of them a commit takes long."""
+    """Pages of four rows, and of eight of them a commit takes long."""
     monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(snapshots, "LARGE_ROWS", 8)
 
@@ -166,9 +166,9 @@ def test_no_commit_encodes_many_rows_that_it_seals(store, monkeypatch):
     assert len(encoding.by) >= 4
     assert set(encoding.by) == {"eoslog-snapshot"}
     assert newest_snapshot(store).seq == 20
-    sealed = log.state.partitions[log.topic("t").topic_id, 0].index.pieces
+    sealed = log.state.partitions[log.topic("t").topic_id, 0].index.pages
     assert len(sealed) == 4
-    assert not any(piece.is_held for piece in sealed)
+    assert not any(page.is_held for page in sealed)
     assert len(values(Log.open(store))) == 30
 
 
@@ -186,8 +186,8 @@ def test_no_follower_encodes_many_rows_while_it_reads(store, monkeypatch):
     done()
     assert set(encoding.by) == {"eoslog-snapshot"}
     assert len(encoding.by) >= 12, "of the writer, and of the reader"
-    sealed = reader.state.partitions[log.topic("t").topic_id, 0].index.pieces
-    assert [piece.is_held for piece in sealed[:4]] == [False] * 4
+    sealed = reader.state.partitions[log.topic("t").topic_id, 0].index.pages
+    assert [page.is_held for page in sealed[:4]] == [False] * 4
     assert len(values(reader)) == 42
 
 

@@ -490,7 +490,7 @@ def test_nothing_to_do_never_rests_on_an_entry_that_was_not_written(log, store):
 
 @pytest.mark.conformance("commit/three-outcomes")
 def test_nobody_who_may_be_in_is_told_no(log, store):
-    """The second request stands in the entry in doubt behind the first, and makes no sense without it."""
+    """The second request stands in the entry in doubt after the first, and makes no sense without it."""
 
     def widen(_state):
         return (AlterTopic("a", "id-of-a", 2),)

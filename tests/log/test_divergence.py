@@ -153,7 +153,7 @@ def test_a_copy_with_the_same_entries_changes_nothing(tmp_path):
 
 
 def test_files_that_are_put_back_in_the_middle_of_a_commit(tmp_path):
-    """Behind the look at the entry before, and before the create: what was created is not acknowledged."""
+    """After the look at the entry before, and before the create: what was created is not acknowledged."""
     url, copy = tmp_path / "log", tmp_path / "copy"
 
     class Changing(PosixStore):
@@ -182,7 +182,7 @@ def test_files_that_are_put_back_in_the_middle_of_a_commit(tmp_path):
     other.commit(create("x"))
     (tmp_path / "aside").rename(url / "_log/00000000000000000003.avro")
     for call in (other.follow, lambda: other.commit(create("y")), lambda: Log.open(url)):
-        with pytest.raises(DivergedLogError, match="entry 3 was written behind another entry 2"):
+        with pytest.raises(DivergedLogError, match="entry 3 was written after another entry 2"):
             call()
     found = []
     verify(url, found.append)
@@ -334,7 +334,7 @@ def test_a_process_that_slept_in_one_history_goes_on(tmp_path, times):
 def far():
     """A log where each call of the store is a request, its store, and its clock."""
     store, clock = FaultyStore(MemoryStore()), FakeClock()
-    store.is_local = False
+    store.requests_are_free = False
     log = Log.create(store, clock)
     log.does_maintenance = False
     log.commit(create("a"))

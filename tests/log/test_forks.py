@@ -40,7 +40,7 @@ def test_a_child_reads_and_writes_with_the_handles_of_its_parent(tmp_path):
 def test_locks_that_other_threads_hold_are_free_in_a_child(tmp_path):
     log = Log.open_or_create(tmp_path)
     parts = log._parts
-    held = [parts.committer._turn, parts.committer._queue, parts.tail._lock, parts.pieces._lock]
+    held = [parts.committer._turn, parts.committer._queue, parts.tail._lock, parts.pages._lock]
     held += [parts.maintenance._lock, parts.expiration_task._lock]
     for lock in held:
         assert lock.acquire(timeout=10)
@@ -168,7 +168,7 @@ def test_requests_of_a_child_have_names_of_their_own(tmp_path):
 
 
 def test_a_fork_of_which_python_is_not_told_commits_nothing(tmp_path):
-    """By a library in C: nothing was made anew in the child, not even the locks."""
+    """By a library in C: nothing was made again in the child, not even the locks."""
     log = Log.open_or_create(tmp_path)
     read, write = os.pipe()
     if ctypes.PyDLL(None).fork() == 0:
@@ -179,7 +179,7 @@ def test_a_fork_of_which_python_is_not_told_commits_nothing(tmp_path):
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as file:
-        assert b"open the log anew" in file.read()
+        assert b"open the log again" in file.read()
     os.wait()
     assert log.follow().seq == 0
 

@@ -257,7 +257,7 @@ def test_what_was_found_before_it_was_taken_back_is_known_to_be_in(leader, other
 
 
 def test_what_others_can_find_is_looked_for_though_a_slot_was_lost(leader, other, start, monkeypatch):
-    """It leads in the end, and loses its slot; and a leader that slept writes what it found in the one behind."""
+    """It leads in the end, and loses its slot; and a leader that slept writes what it found in the one after."""
     outsider, found, looks = start(b"c"), [], []
     monkeypatch.setattr(FileGroupChannel, "leader_token", lambda _: 0)
 
@@ -370,7 +370,7 @@ def test_of_a_leader_that_sleeps_the_others_say_nothing(other, start):
 
 def test_an_entry_that_was_announced_is_not_read_where_reading_is_slow(leader, other, monkeypatch):
     for one in (leader, other):
-        monkeypatch.setattr(one.store, "is_local", False)
+        monkeypatch.setattr(one.store, "requests_are_free", False)
     other.waits = [leader.does(create("x"))]
     other.store.journal.clear()
     other.log.commit(create("y"))
@@ -379,7 +379,7 @@ def test_an_entry_that_was_announced_is_not_read_where_reading_is_slow(leader, o
 
 def test_an_announcement_that_is_damaged_is_no_news(leader, other, monkeypatch):
     for one in (leader, other):
-        monkeypatch.setattr(one.store, "is_local", False)
+        monkeypatch.setattr(one.store, "requests_are_free", False)
     monkeypatch.setattr(leader.group._channel, "published", lambda seq: b"nonsense" if seq == 1 else None)
     assert leader.group.catch_up() == -1
 
@@ -389,7 +389,7 @@ def test_who_was_beaten_reads_no_further_than_to_where_others_announce(leader, s
     late = start(b"c")
     monkeypatch.setattr(FileGroupChannel, "leader_token", lambda _: 0)
     for one in (leader, late):
-        monkeypatch.setattr(one.store, "is_local", False)
+        monkeypatch.setattr(one.store, "requests_are_free", False)
     for name in "xyz":
         leader.lead().log.commit(create(name))
     leader.group.release_lead()

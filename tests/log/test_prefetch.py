@@ -26,7 +26,7 @@ PARTITIONS, FILES, ROWS = 4, 3, 20
 class Remote(MemoryStore):
     """A store whose reads are requests, and counted."""
 
-    is_local = False
+    requests_are_free = False
 
     def __init__(self):
         super().__init__()
@@ -96,10 +96,10 @@ def test_requests_overlap(log):
 
 
 def test_where_a_read_is_a_system_call_nothing_is_read_ahead(log, monkeypatch):
-    monkeypatch.setattr(Remote, "is_local", True)
+    monkeypatch.setattr(Remote, "requests_are_free", True)
     with prefetch_batches(log.store, planned(log)) as store:
         assert store is log.store
-    monkeypatch.setattr(Remote, "is_local", False)
+    monkeypatch.setattr(Remote, "requests_are_free", False)
     with prefetch_batches(log.store, planned(log)[:1]) as store:
         assert store is log.store
 

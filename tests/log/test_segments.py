@@ -226,7 +226,7 @@ def test_nothing_is_written_before_the_buffer_is_full(store):
     assert [batch.count for batch in entry.batches] == [3, 1]
 
 
-def test_one_large_append_is_flushed_in_pieces(store):
+def test_one_large_append_is_flushed_in_pages(store):
     rows = pa.table({"value": [str(row).rjust(100) for row in range(1000)]})
     (entry,) = staged = stage(store, (rows, np.arange(1000) % 4), buffer_bytes=10_000)
     assert len(entry.batches) > 4 * 5

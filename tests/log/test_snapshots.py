@@ -147,9 +147,9 @@ def test_what_met_itself_is_stored(log, store, fault):
 
 def test_what_is_sealed_is_dropped_from_memory_and_read_again(log, store):
     append(log, *range(40))
-    pieces = log.state.partitions[log.topic("t").topic_id, 0].index.pieces
-    assert [piece.content for piece in pieces] == [None] * len(pieces)
-    assert {piece.level for piece in pieces} >= {1, 0}
+    pages = log.state.partitions[log.topic("t").topic_id, 0].index.pages
+    assert [page.content for page in pages] == [None] * len(pages)
+    assert {page.level for page in pages} >= {1, 0}
     assert values(log) == [*range(40)]
     store.journal.clear()
     assert values(log) == [*range(40)]
@@ -548,7 +548,7 @@ def test_a_damaged_snapshot_is_passed_over(log, store, caplog):
     assert f"{name} is damaged" in caplog.text
 
 
-def test_a_damaged_piece_is_named(log, store):
+def test_a_damaged_page_is_named(log, store):
     append(log, *range(21))
     name = listed(store, paths.INDEX)[0]
     data = bytearray(store.inner.read(name).to_pybytes())
@@ -596,7 +596,7 @@ def test_a_log_that_was_put_in_the_place_of_this_one_is_left_alone(log, store, d
     assert {info.name: store.inner.read(info.name) for info in store.inner.list("")} == before
 
 
-def test_no_snapshot_before_its_pieces(log, store):
+def test_no_snapshot_before_its_pages(log, store):
     store.inject(StoreUnavailableError("away"), "create", f"{paths.INDEX}*", times=None)
     append(log, *range(12))
     assert listed(store, paths.SNAPSHOTS) == []
@@ -625,8 +625,8 @@ def test_followers_drop_what_others_have_stored(log, store):
     for number in range(40):
         append(log, number)
         reader.follow()
-    pieces = reader.state.partitions[log.topic("t").topic_id, 0].index.pieces
-    assert sum(piece.content is not None for piece in pieces) <= 2
+    pages = reader.state.partitions[log.topic("t").topic_id, 0].index.pages
+    assert sum(page.content is not None for page in pages) <= 2
     assert values(reader) == [*range(40)]
 
 

@@ -131,7 +131,7 @@ def test_the_entry_in_which_an_open_transaction_began_is_not_retired(log, store)
 
 
 def test_who_retires_knows_nothing_of_what_began_since(log, store):
-    """A snapshot of others, behind the state that is given: nothing behind that state is retired."""
+    """A snapshot of others, after the state that is given: nothing after that state is retired."""
     log.commit(lambda _: (EndTransaction(STAMP, commit=True),))
     old = log.state
     log.commit(lambda _: (CommitOffsets("g", (), STAMP._replace(number=1)),))

@@ -36,7 +36,7 @@ def test_one_read_if_nothing_is_new(store, log):
     store.journal.clear()
     assert tail.follow().seq == 1
     assert store.journal == []  # A system call tells.
-    store.is_local = False
+    store.requests_are_free = False
     tail.follow()  # The first time it looks at its newest entry as well.
     store.journal.clear()
     assert tail.follow().seq == 1

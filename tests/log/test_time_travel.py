@@ -1,4 +1,4 @@
-"""A log as it was: states behind earlier entries, transactions that ended, what changed."""
+"""A log as it was: states after earlier entries, transactions that ended, what changed."""
 
 from __future__ import annotations
 
@@ -251,8 +251,8 @@ def roll(log, keep=lambda _: True):
     """All sealed rows go into one file, or some of them; what was replaced is removed."""
     topic = log.topic("t")
     partition = log.state.partitions[topic.topic_id, 0]
-    pieces = partition.index.pieces
-    end = pieces[-1].next_offset
+    pages = partition.index.pages
+    end = pages[-1].next_offset
     old = [row for row in partition.index.scan(0, log.load) if row.next_offset <= end]
     kept = [number for number in range(end) if keep(number)]
     (staged,) = rows(log, *kept).files
@@ -265,7 +265,7 @@ def roll(log, keep=lambda _: True):
                 base_offset=len(kept), count=end - len(kept), kind=Kind.HOLE, file=None, batch=None
             ),
         )
-    action = ReplaceSegments("t", topic.topic_id, 0, 0, end, checksum(pieces), new)
+    action = ReplaceSegments("t", topic.topic_id, 0, 0, end, checksum(pages), new)
     log.commit(lambda _: (action,))
     for row in old:
         log.store.delete(row.file.name)

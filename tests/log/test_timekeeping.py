@@ -49,7 +49,7 @@ class Off:
 class Timed(MemoryStore):
     """A store far away whose clock is the test's; ``asked`` is how often it was."""
 
-    is_local = False
+    requests_are_free = False
 
     def __init__(self, clock):
         super().__init__()

@@ -21,8 +21,8 @@ COMMITTED, UNCOMMITTED = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
 
 
 @contextmanager
-def small_pieces(rows=4, fan_out=2):
-    """Pieces of few rows, for as long as it lasts: part of the format, so all logs in a test have the same."""
+def small_pages(rows=4, fan_out=2):
+    """Pages of few rows, for as long as it lasts: part of the format, so all logs in a test have the same."""
     before = sealing.PAGE_ROWS, sealing.FAN_OUT
     sealing.PAGE_ROWS, sealing.FAN_OUT = rows, fan_out
     try:
@@ -97,8 +97,8 @@ class World:
         """Go on until everything that was written is sealed."""
         end = self.partition.end
         for number in range(100):
-            pieces = self.partition.index.pieces
-            if pieces and pieces[-1].next_offset >= end:
+            pages = self.partition.index.pages
+            if pages and pages[-1].next_offset >= end:
                 return
             self.append(b"filler-%d" % number, **options)
         raise AssertionError("it is never sealed")
@@ -107,7 +107,7 @@ class World:
         return [*self.partition.index.scan(0, self.log.load)]
 
     def sealed(self):
-        return [*Index(self.partition.index.pieces).scan(0, self.log.load)]
+        return [*Index(self.partition.index.pages).scan(0, self.log.load)]
 
     def files(self):
         return {row.file.name for row in self.rows() if row.file is not None}

@@ -23,14 +23,14 @@ from spark_eos.protocol.invariants import check_state
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
-from tests.maintenance.sparse_world import AT, COMMITTED, UNCOMMITTED, World, seen, small_pieces, table
+from tests.maintenance.sparse_world import AT, COMMITTED, UNCOMMITTED, World, seen, small_pages, table
 
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "10000000"}
 
 
 @pytest.fixture(autouse=True)
 def _small():
-    with small_pieces():
+    with small_pages():
         yield
 
 
@@ -48,7 +48,7 @@ def seal(world):
     """As `World.seal`, with keys of its own that no test asks for."""
     end = world.partition.end
     numbers = itertools.count()
-    while not (pieces := world.partition.index.pieces) or pieces[-1].next_offset < end:
+    while not (pages := world.partition.index.pages) or pages[-1].next_offset < end:
         world.append((b"filler-%d" % next(numbers), b""))
     return end
 
@@ -65,7 +65,7 @@ def pairs(log, isolation=COMMITTED, start=None):
 
 
 def latest(records, before):
-    """What a compacted log must still have: the newest record of each key before ``before``, and all behind."""
+    """What a compacted log must still have: the newest record of each key before ``before``, and all after."""
     newest = {key: offset for offset, key, _ in records if offset < before}
     return [one for one in records if one[0] >= before or newest[one[1]] == one[0]]
 
@@ -680,7 +680,7 @@ histories = st.lists(st.tuples(st.sampled_from(STEPS), content), min_size=10, ma
 @given(histories, st.sampled_from([1, 3, 1000]), st.sampled_from([1, 6, 1000]), st.sampled_from([0, 20_000]))
 def test_any_history(steps, keys, rows, retention_ms):
     """Who reads the compacted log knows in the end what a reader of the whole log knows."""
-    with small_pieces(), pytest.MonkeyPatch.context() as patch:
+    with small_pages(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(compaction, "ROWS", rows)
         patch.setattr(rewrite, "BATCH_BYTES", 60)
         history = History(keys, retention_ms)
@@ -703,7 +703,7 @@ def test_a_partition_that_cannot_be_read_stops_no_other(rewriter, caplog):
     with Producer(world.log) as producer:
         for name in ("a", "t", "z"):
             topic = world.log.topic(name)
-            while len(world.log.follow().partitions[topic.topic_id, 0].index.pieces) < 2:
+            while len(world.log.follow().partitions[topic.topic_id, 0].index.pages) < 2:
                 producer.send(name, b"x", key=b"%d" % (next(numbers) % 3), partition=0)
                 producer.flush()
     state = world.log.state

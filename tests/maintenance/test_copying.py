@@ -35,16 +35,16 @@ from .world import append, created, left_behind, listed, roll, values
 
 
 @pytest.fixture(autouse=True)
-def _small_pieces(monkeypatch):
+def _small_pages(monkeypatch):
     monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 
 def grown(numbers=23, **options):
-    """A log with snapshots, retired entries, pieces and rolled files, and some left-overs."""
+    """A log with snapshots, retired entries, pages and rolled files, and some left-overs."""
     log = created(MemoryStore(), **options)
     append(log, *range(numbers))
-    roll(log, pieces=1)
+    roll(log, pages=1)
     left_behind(log, 1000)
     append(log, *range(numbers, numbers + 3))
     return log

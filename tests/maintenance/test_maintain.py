@@ -36,7 +36,7 @@ def log():
 
 
 def told(**steps):
-    """Stand-ins for the steps that write segments anew, which note that they were called."""
+    """Stand-ins for the steps that write segments again, which note that they were called."""
     calls = []
 
     def step(name):
@@ -77,7 +77,7 @@ def test_a_pass_does_everything_in_order(log):
     found = maintained(log, heartbeat_name=heartbeat_name)
     assert tuple(found) == STEPS
     texts = {step: done.text for step, done in found.items()}
-    assert texts["snapshot"] == "stored the state behind entry 45"
+    assert texts["snapshot"] == "stored the state after entry 45"
     assert texts["retire"] == "retired 40 entries"
     assert texts["retention"] == "moved log starts: old-0 from 0 to 5"
     assert texts["vacuum"].startswith("deleted 6 data files, 1 heartbeat, ")
@@ -110,7 +110,7 @@ def test_a_snapshot_is_kept_up_by_who_began_at_one(log):
     [*maintainer.run()]
     append(log, *range(13, 22))
     (done,) = maintainer.run()
-    assert done.text.endswith("behind entry 20")
+    assert done.text.endswith("after entry 20")
     assert newest_snapshot(log.store).seq == 20
     (done,) = maintainer.run()
     assert done.text == "nothing to do"
@@ -184,13 +184,13 @@ def test_a_dry_run_changes_nothing(log):
     found = maintained(log, dry_run=True, more=more)
     assert {info.name: info.size for info in log.store.list("")} == before
     texts = {step: done.text for step, done in found.items()}
-    assert texts["snapshot"] == "would store the state behind entry 45"
+    assert texts["snapshot"] == "would store the state after entry 45"
     assert texts["retire"] == "would retire 40 entries"
     assert texts["retention"] == "would move log starts: old-0 from 0 to 2"
     assert texts["vacuum"].startswith("would delete 1 data file ")
     assert calls == [("roll", True), ("compact", True)]
     real = {step: done.text for step, done in maintained(log).items()}
-    assert real["snapshot"] == "stored the state behind entry 45"
+    assert real["snapshot"] == "stored the state after entry 45"
     assert real["retire"] == "retired 40 entries"
 
 

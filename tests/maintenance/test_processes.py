@@ -55,7 +55,7 @@ def test_killed_at_random_beside_a_writer(log_url):
 
 
 def read(log):
-    """By a reader that plans anew when a file is gone."""
+    """By a reader that plans again when a file is gone."""
     while True:
         try:
             return values(log)

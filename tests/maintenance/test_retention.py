@@ -103,10 +103,10 @@ def test_a_young_record_keeps_older_ones_behind_it(log):
     assert Retention(log).run() == []
 
 
-def test_pieces_go_as_a_whole_and_row_by_row(log):
+def test_pages_go_as_a_whole_and_row_by_row(log):
     for number in range(60):
         at(log, number, age_ms=(60 - number) * DAY_MS // 2)
-    assert {piece.level for piece in partition_of(log).index.pieces} == {0, 1, 2}
+    assert {page.level for page in partition_of(log).index.pages} == {0, 1, 2}
     for _ in range(14):
         expected = [number for number in range(60) if age(log, number) <= 7 * DAY_MS]
         Retention(log, trust_clock=True).run()

@@ -29,14 +29,14 @@ from tests.maintenance.sparse_world import (
     World,
     everything,
     seen,
-    small_pieces,
+    small_pages,
     table,
 )
 
 
 @pytest.fixture(autouse=True)
 def _small():
-    with small_pieces():
+    with small_pages():
         yield
 
 
@@ -94,7 +94,7 @@ def test_what_is_open_is_not_rolled(world):
     before = everything(world.log)
     Roller(world.log, tail_rows=1).run()
     assert everything(world.log) == before
-    assert world.partition.index.pieces[-1].next_offset == stable
+    assert world.partition.index.pages[-1].next_offset == stable
     assert world.partition.index.tail
 
 
@@ -143,10 +143,10 @@ def test_what_does_not_get_fewer_is_left_alone(world):
     world.seal()
     roller = Roller(world.log)
     roller.run()
-    left = world.partition.index.pieces
+    left = world.partition.index.pages
     assert roller.step() is None
     assert Roller(world.log).step() is None, "nor by somebody who does not know"
-    assert world.partition.index.pieces == left
+    assert world.partition.index.pages == left
 
 
 def test_control_batches_only(world):
@@ -179,7 +179,7 @@ def test_large_batches_stay_where_they_are(world, monkeypatch):
 
 def test_two_large_batches_with_a_control_batch_between(monkeypatch):
     monkeypatch.setattr(rolling, "SMALL_BYTES", 2000)
-    with small_pieces(16):
+    with small_pages(16):
         world = World(MemoryStore())
         for text in ("s", "s", "s", "L" * 4000, "L" * 4001, "s", "s", "s"):
             world.transaction(text.encode())
@@ -234,7 +234,7 @@ def test_the_last_holes_belong_to_the_last_batch(world, monkeypatch):
 
 def test_a_file_is_not_larger_than_it_should_be(monkeypatch):
     monkeypatch.setattr(rewrite, "BATCH_BYTES", 500)
-    with small_pieces(64):
+    with small_pages(64):
         world = World(MemoryStore(), config={"segment.bytes": 3000})
         for number in range(40):
             world.transaction(b"%0100d" % number)
@@ -259,10 +259,10 @@ def test_other_topics_are_left_alone(world):
 def test_a_long_hole_costs_two_batches(world):
     world.append(pa.table({"value": [b"%d" % number for number in range(200_000)]}))
     world.seal()
-    pieces = world.partition.index.pieces
+    pages = world.partition.index.pages
     kept = [3, 4, 70_000, 135_535, 135_536 + 65_536]
     form = Form(offsets=True)
-    with Rewriter(world.log, world.topic, 0, pieces, form) as new:
+    with Rewriter(world.log, world.topic, 0, pages, form) as new:
         for row in world.sealed():
             records = read_row(world.log, world.topic, 0, row, 0)
             if row.base_offset == 0:
@@ -285,12 +285,12 @@ def test_where_nothing_is_left(world):
     for number in range(8):
         world.append(b"%d" % number)
     world.seal()
-    pieces = world.partition.index.pieces
-    with Rewriter(world.log, world.topic, 0, pieces, Form(offsets=True)) as new:
-        new.skip(pieces[-1].next_offset)
+    pages = world.partition.index.pages
+    with Rewriter(world.log, world.topic, 0, pages, Form(offsets=True)) as new:
+        new.skip(pages[-1].next_offset)
         new.commit("test")
     assert kinds(world) == [Kind.HOLE]
-    assert seen(world.log, end=pieces[-1].next_offset) == []
+    assert seen(world.log, end=pages[-1].next_offset) == []
 
 
 values = st.lists(
@@ -305,7 +305,7 @@ values = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(values)
 def test_any_history(steps):
-    with small_pieces():
+    with small_pages():
         world = World(MemoryStore(), interval=3)
         roller = Roller(world.log)
         opened, number = None, 0
@@ -364,7 +364,7 @@ def test_a_consumer_goes_on_from_where_it_stood(most, isolation):
             wanted = next((at for at, _ in expected if at > found[-1][0]), end)
             assert found[-1][0] < reader.position(AT) <= wanted
         assert found == [one for one in expected if one[0] >= start]
-        assert reader.position(AT) == end, "behind the last span"
+        assert reader.position(AT) == end, "after the last span"
         reader.seek(AT, start)
         offsets = []
         while (got := reader.poll_arrow(max_records=most)).num_rows:
@@ -374,7 +374,7 @@ def test_a_consumer_goes_on_from_where_it_stood(most, isolation):
 
 @pytest.mark.parametrize("reset", ["earliest", "none"])
 def test_a_consumer_whose_files_go_while_it_polls_reads_on(world, reset):
-    """What it finds in their place may lie behind the end of the log that the poll has begun with."""
+    """What it finds in their place may lie after the end of the log that the poll has begun with."""
     for number in range(4):
         world.append(b"%d" % number)
     other, old = world.another(), world.files()
@@ -733,12 +733,12 @@ def test_readers_that_planned_before_go_on(world):
 # -- The plan ----------------------------------------------------------------------------------------------
 
 
-def piece(rows, size):
+def page(rows, size):
     return IndexPage(("t", 0), 0, 0, 1, rows, Measures(size, 0, 0))
 
 
 def planned(*sizes, after=lambda _: 1, file_bytes=1 << 30):
-    return plan_roll([piece(*one) for one in sizes], after, file_bytes)
+    return plan_roll([page(*one) for one in sizes], after, file_bytes)
 
 
 def test_plans():
@@ -790,19 +790,19 @@ def test_rows_that_are_left():
 def test_no_byte_is_rewritten_often():
     """A log that grows for long, and is rolled whenever that pays."""
     record, overhead = 1000, 300
-    pieces, written, rewritten = [], 0, 0
+    pages, written, rewritten = [], 0, 0
     for _ in range(3000):
-        pieces.append(piece(512, 512 * (record + overhead)))
+        pages.append(page(512, 512 * (record + overhead)))
         written += 512 * record
-        while (span := plan_roll(pieces, lambda _: 1, 1 << 30)) is not None:
-            part = pieces[span[0] : span[1]]
+        while (span := plan_roll(pages, lambda _: 1, 1 << 30)) is not None:
+            part = pages[span[0] : span[1]]
             size = sum(one.bytes - overhead * one.rows for one in part)
             rows = -(-size // rewrite.BATCH_BYTES)
-            pieces[span[0] : span[1]] = [piece(rows, size + overhead * rows)]
+            pages[span[0] : span[1]] = [page(rows, size + overhead * rows)]
             rewritten += size
     assert rewritten <= 4 * written
-    assert len(pieces) <= 3000 * 512 * record / SMALL_BYTES
-    assert sum(one.rows for one in pieces) <= 3 * written / SMALL_BYTES
+    assert len(pages) <= 3000 * 512 * record / SMALL_BYTES
+    assert sum(one.rows for one in pages) <= 3 * written / SMALL_BYTES
 
 
 def test_the_stamp_of_a_producer_that_was_alone_stays(world):

@@ -149,7 +149,7 @@ def test_who_started_lately_is_not_refused(log):
     assert old[0].file.name not in files(log)
     commit(log, young)
     assert values(log) == [0, 2, 3]
-    assert log.state.staging_floor == 4, "behind the last entry that is a day old"
+    assert log.state.staging_floor == 4, "after the last entry that is a day old"
 
 
 def test_the_floor_is_where_this_process_has_seen_the_end(log):
@@ -263,13 +263,13 @@ def test_what_was_written_anew_goes_after_its_readers(log):
     assert len(set(before) & set(files(log))) < 5
 
 
-def test_files_before_the_start_go_though_their_piece_is_kept(log):
+def test_files_before_the_start_go_though_their_page_is_kept(log):
     append(log, *range(30))
-    top = partition_of(log).index.pieces[0]
+    top = partition_of(log).index.pages[0]
     assert top.level
     topic_id = log.topic("t").topic_id
     log.commit(lambda _: (AdvanceLogStart((PartitionOffset("t", topic_id, 0, top.next_offset - 1),)),))
-    assert partition_of(log).index.pieces[0] == top
+    assert partition_of(log).index.pages[0] == top
     now(log).run()
     assert files(log) == in_use(log)
     assert values(another(log)) == [*range(top.next_offset - 1, 30)]
@@ -324,37 +324,37 @@ def test_more_than_fits_takes_rounds(log):
     assert values(another(log)) == [*range(40)]
 
 
-# -- Pieces ----------------------------------------------------------------------------------------------
+# -- Pages ----------------------------------------------------------------------------------------------
 
 
-def pieces(log):
+def pages(log):
     return listed(log, paths.INDEX)
 
 
-def test_pieces_in_use_stay_at_every_level(log):
+def test_pages_in_use_stay_at_every_level(log):
     append(log, *range(60))
-    assert {piece.level for piece in partition_of(log).index.pieces} == {0, 1, 2}
-    before = pieces(log)
+    assert {page.level for page in partition_of(log).index.pages} == {0, 1, 2}
+    before = pages(log)
     assert now(log).run().objects == {}
-    assert pieces(log) == before
+    assert pages(log) == before
     assert values(another(log)) == [*range(60)]
 
 
-def test_pieces_that_nobody_refers_to_go(log):
+def test_pages_that_nobody_refers_to_go(log):
     append(log, *range(40))
     roll(log)
-    rolled = partition_of(log).index.pieces
+    rolled = partition_of(log).index.pages
     assert len(rolled) == 1
     append(log, *range(40, 55))  # Two more snapshots: the one that refers to the old ones goes.
     done = now(log).run()
     assert done.objects["index"] > 5
     assert values(another(log)) == [*range(55)]
     snapshot = newest_snapshot(log.store)
-    assert {paths.piece(piece) for piece in rolled} <= set(pieces(log))
+    assert {paths.page(page) for page in rolled} <= set(pages(log))
     assert snapshot.seq > 50
 
 
-def test_pieces_of_the_snapshot_before_the_newest_stay(log):
+def test_pages_of_the_snapshot_before_the_newest_stay(log):
     append(log, *range(29))
     roll(log)
     append(log, *range(100, 102))
@@ -362,30 +362,30 @@ def test_pieces_of_the_snapshot_before_the_newest_stay(log):
     for name in listed(log, paths.SNAPSHOTS):
         seq = paths.snapshot_seq(name)
         state = vacuum_module.decode_snapshot(log.store.read(name), seq, name)
-        assert [*vacuum_module.piece_names(state, another(log).load)]
+        assert [*vacuum_module.page_names(state, another(log).load)]
 
 
-def test_pieces_that_are_stored_while_they_are_listed_stay(log):
-    """Another process passes a boundary, and stores pieces, of which the state at hand knows nothing yet."""
+def test_pages_that_are_stored_while_they_are_listed_stay(log):
+    """Another process passes a boundary, and stores pages, of which the state at hand knows nothing yet."""
     append(log, *range(20))
     other = another(log)
     other.does_maintenance = False
 
     def go_on():
         append(other, *range(20, 60))
-        other.maintenance._snapshots._pieces.save(
-            piece for partition in other.state.partitions.values() for piece in partition.index.pieces
+        other.maintenance._snapshots._pages.save(
+            page for partition in other.state.partitions.values() for page in partition.index.pages
         )
 
     log.store.hooks["list"] = (lambda prefix: prefix == paths.INDEX, go_on)
     now(log).run()
-    # It was between the two: pieces are saved, and the snapshot that refers to them is not.
-    other.maintenance._snapshots._pieces.save = lambda _: 0
+    # It was between the two: pages are saved, and the snapshot that refers to them is not.
+    other.maintenance._snapshots._pages.save = lambda _: 0
     assert other.maintenance.snapshot() == 60, "it has stored its pieces before, and now says where they are"
     assert values(another(log, b"c")) == [*range(60)]
 
 
-def test_pieces_that_are_stored_after_the_log_was_followed_stay(log):
+def test_pages_that_are_stored_after_the_log_was_followed_stay(log):
     append(log, *range(20))
     other = another(log)
     log.store.hooks["listed"] = (

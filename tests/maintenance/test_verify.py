@@ -11,7 +11,7 @@ from spark_eos.errors import NotALogError, ObjectNotFoundError, UnsupportedVersi
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
-from spark_eos.maintenance.reachability import piece_names
+from spark_eos.maintenance.reachability import page_names
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.verify import chain
 from spark_eos.maintenance.verify.verify import Verdict, verify
@@ -69,7 +69,7 @@ def store():
 
 @pytest.fixture(params=[True, False], ids=["retired", "whole"])
 def log(store, request):
-    """A log of 44 entries with snapshots behind each fifth; all of them stand or none but entries are there."""
+    """A log of 44 entries with snapshots after each fifth; all of them stand or none but entries are there."""
     log = created(store)
     if not request.param:
         log.maintenance._retirer.step = lambda *_: 0
@@ -144,10 +144,10 @@ def newest(store):
     return listed(store, paths.SNAPSHOTS)[-1]
 
 
-def last_piece(log):
-    """The newest piece that a snapshot refers to and that is no part of another."""
+def last_page(log):
+    """The newest page that a snapshot refers to and that is no part of another."""
     partition = next(iter(decode_snapshot(log.store.read(newest(log.store)), 40, "").partitions.values()))
-    return paths.piece(partition.index.pieces[-1])
+    return paths.page(partition.index.pages[-1])
 
 
 # -- Nothing is wrong ------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_the_last_entries_are_missing(store, lost):
     (text,) = [text for verdict, _, text in found if verdict is Verdict.NOTE and "data file" in text]
     assert summary.is_sound
     if lost == 1:
-        assert "1 data files were begun behind it, and no entry refers to them" in text
+        assert "1 data files were begun after it, and no entry refers to them" in text
     else:
         assert "the entries from 42 to 43 are missing" in text
 
@@ -308,11 +308,11 @@ def test_what_a_power_cut_leaves(store, monkeypatch):
 
 @pytest.mark.usefixtures("whole")
 def test_a_missing_entry_next_to_the_last_one(store):
-    """No entry is put behind one that is not durable: it was removed."""
+    """No entry is put after one that is not durable: it was removed."""
     store.delete(paths.entry(43, 7))
     verdict, name, text = only(store)
     assert (verdict, name) == (Verdict.WRONG, paths.entry(43, 7))
-    assert "is missing; what comes behind it cannot be applied" in text
+    assert "is missing; what comes after it cannot be applied" in text
 
 
 @pytest.mark.usefixtures("whole")
@@ -511,13 +511,13 @@ def test_no_good_snapshot(store):
     assert summary.entries == 45 - sum(not info.size for info in store.list(paths.LOG)), "all others decode"
 
 
-# -- Pieces ----------------------------------------------------------------------------------------------
+# -- Pages ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("log")
 @pytest.mark.parametrize("gone", [True, False], ids=["missing", "damaged"])
-def test_every_piece(store, gone):
-    """Each one is missed; and written anew, byte for byte, if its entries are there."""
+def test_every_page(store, gone):
+    """Each one is missed; and rewritten, byte for byte, if its entries are there."""
     before = everything(store)
     anew = 0
     for name in listed(store, paths.INDEX):
@@ -539,24 +539,24 @@ def test_every_piece(store, gone):
     assert 0 < anew < len(listed(store, paths.INDEX)) if retired else anew == len(listed(store, paths.INDEX))
 
 
-def test_pieces_that_were_joined_since(whole, store):
-    """The newest snapshot refers to them, and the log by now only to the piece that they are in."""
+def test_pages_that_were_joined_since(whole, store):
+    """The newest snapshot refers to them, and the log by now only to the page that they are in."""
     whole.does_maintenance = False
     append(whole, *range(43, 80))
     (then,) = decode_snapshot(store.read(newest(store)), 40, "").partitions.values()
     (now,) = whole.state.partitions.values()
-    joined = [piece for piece in then.index.pieces if piece not in now.index.pieces]
+    joined = [page for page in then.index.pages if page not in now.index.pages]
     assert joined
-    for piece in joined:
-        body = store.read(paths.piece(piece)).to_pybytes()
-        store.delete(paths.piece(piece))
-        assert (Verdict.WRONG, paths.piece(piece), "is missing") in look(store)[0]
-        store.create(paths.piece(piece), body)
+    for page in joined:
+        body = store.read(paths.page(page)).to_pybytes()
+        store.delete(paths.page(page))
+        assert (Verdict.WRONG, paths.page(page), "is missing") in look(store)[0]
+        store.create(paths.page(page), body)
 
 
 @pytest.mark.usefixtures("whole")
-def test_a_piece_with_other_rows(store):
-    """Its bytes are whole, but they are not those of this piece."""
+def test_a_page_with_other_rows(store):
+    """Its bytes are whole, but they are not those of this page."""
     first, second = listed(store, paths.INDEX)[:2]
     before = everything(store)
     store.overwrite(first, before[second])
@@ -568,20 +568,20 @@ def test_a_piece_with_other_rows(store):
 @pytest.mark.usefixtures("retired")
 @pytest.mark.parametrize("field", ["rows", "bytes", "time"])
 def test_sums_that_are_wrong(store, field):
-    """What a state says of a piece that it does not hold itself."""
+    """What a state says of a page that it does not hold itself."""
     name = listed(store, paths.SNAPSHOTS)[0]
     store.delete(newest(store))
     seq = paths.snapshot_seq(name)
     state = decode_snapshot(store.read(name), seq, "")
     ((key, partition),) = state.partitions.items()
-    *head, rows, size, newest_ms, crc = partition.index.pieces[0].identity
+    *head, rows, size, newest_ms, crc = partition.index.pages[0].identity
     rows, size, newest_ms = rows + (field == "rows"), size + (field == "bytes"), newest_ms + (field == "time")
-    piece = IndexPage(*head, rows, Measures(size, newest_ms, crc))
-    index = Index((piece, *partition.index.pieces[1:]), partition.index.tail)
+    page = IndexPage(*head, rows, Measures(size, newest_ms, crc))
+    index = Index((page, *partition.index.pages[1:]), partition.index.tail)
     changed = state._replace(partitions=state.partitions.set(key, Partition(0, partition.end, index)))
     store.overwrite(name, encode_snapshot(changed))
     wrong = [one for one in look(store)[0] if one[0] is Verdict.WRONG]
-    assert [(at, "but the log says" in text) for _, at, text in wrong] == [(paths.piece(piece), True)]
+    assert [(at, "but the log says" in text) for _, at, text in wrong] == [(paths.page(page), True)]
 
 
 # -- Data ------------------------------------------------------------------------------------------------
@@ -680,13 +680,13 @@ def test_beside_a_topic_that_is_deleted_and_vacuumed(log, store, prefix):
 
 @pytest.mark.parametrize("prefix", [paths.DATA, paths.INDEX])
 def test_beside_segments_that_are_written_anew(retired, store, prefix):
-    """All sealed rows go into one file, and the old files and pieces are vacuumed."""
+    """All sealed rows go into one file, and the old files and pages are vacuumed."""
 
     def roll():
         topic = retired.topic("t")
         partition = retired.state.partitions[topic.topic_id, 0]
-        pieces = partition.index.pieces
-        end = pieces[-1].next_offset
+        pages = partition.index.pages
+        end = pages[-1].next_offset
         old = [row for row in partition.index.scan(0, retired.load) if row.next_offset <= end]
         with retired.stage(topic) as writer:
             writer.append(pa.table({"value": [b"%d" % n for n in range(end)]}), 0)
@@ -694,12 +694,12 @@ def test_beside_segments_that_are_written_anew(retired, store, prefix):
         row = old[0]._replace(
             count=end, file=staged.file, batch=staged.batches[0], max_timestamp_ms=old[-1].max_timestamp_ms
         )
-        action = ReplaceSegments("t", topic.topic_id, 0, 0, end, checksum(pieces), (row,))
+        action = ReplaceSegments("t", topic.topic_id, 0, 0, end, checksum(pages), (row,))
         retired.commit(lambda _: (action,))
         for one in old:
             store.delete(one.file.name)
         append(retired, *range(43, 60))
-        needed = set(piece_names(retired.state, retired.load))
+        needed = set(page_names(retired.state, retired.load))
         for name in listed(store, paths.INDEX):
             if name not in needed:
                 store.delete(name)

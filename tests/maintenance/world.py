@@ -1,4 +1,4 @@
-"""A small log with small pieces, a clock that moves only when a process sleeps, and what is in the log."""
+"""A small log with small pages, a clock that moves only when a process sleeps, and what is in the log."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def values(log, topic="t", number=0, planned=None):
     return [int(v) for fetch in planned for v in log.read(known, fetch).column("value").to_pylist()]
 
 
-def roll(log, topic="t", number=0, pieces=None):
-    """All sealed rows of a partition (or its first few pieces) written into one file, and put in their place."""
+def roll(log, topic="t", number=0, pages=None):
+    """All sealed rows of a partition (or its first few pages) written into one file, and put in their place."""
     known = log.topic(topic)
-    sealed = partition_of(log, topic, number).index.pieces[:pieces]
+    sealed = partition_of(log, topic, number).index.pages[:pages]
     if not sealed:
         return
     planned = [fetch for fetch in fetches(log, topic, number) if fetch.offset < sealed[-1].next_offset]

@@ -314,7 +314,7 @@ MUTANTS = (
         "            if self.planned and self.planned[0].file == fetch.file:\n                raise\n"
         "            return self._load(state, read)",
         "            raise OutOfRange from None",
-        "a data file that is gone makes a consumer begin anew instead of failing",
+        "a data file that is gone makes a consumer start over instead of failing",
         _OF_POSITIONS,
     ),
     # -- offsets of a consumer --------------------------------------------------------------------------

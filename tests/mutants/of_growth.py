@@ -1,4 +1,4 @@
-"""Breaks of sealed indexes, segments that are written anew, snapshots, and maintenance."""
+"""Breaks of sealed indexes, segments that are rewritten, snapshots, and maintenance."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ MUTANTS = (
     Mutant(
         "sealed-rows-encoded-at-once",
         _SEALING,
-        "        pieces.append(piece)\n        _join(pieces)",
-        "        pieces.append(piece)\n        piece.crc  # noqa: B018\n        _join(pieces)",
+        "        pages.append(page)\n        _join(pages)",
+        "        pages.append(page)\n        page.crc  # noqa: B018\n        _join(pages)",
         "a commit that seals a million rows waits until they are encoded",
         ("tests/log/test_background.py",),
     ),
@@ -95,16 +95,16 @@ MUTANTS = (
         _SEALING,
         "        if end - start < 2 * FAN_OUT:",
         "        if end - start > 0:",
-        "a state has as many pieces as the log has had batches, over 512",
+        "a state has as many pages as the log has had batches, over 512",
         _OF_SEALING,
     ),
     # -- segments ---------------------------------------------------------------------------------------
     Mutant(
         "two-winners",
         _SEGMENTS,
-        "    if end <= first or checksum(pieces[first:end]) != action.replaced:",
+        "    if end <= first or checksum(pages[first:end]) != action.replaced:",
         "    if end <= first:",
-        "segments that somebody has written anew are replaced by what another made of the old ones",
+        "segments that somebody has rewritten are replaced by what another made of the old ones",
         _OF_SEALING,
     ),
     Mutant(
@@ -112,7 +112,7 @@ MUTANTS = (
         _SEGMENTS,
         "        if row.base_offset != at or row.count < 1:",
         "        if False:",
-        "offsets vanish when segments are written anew",
+        "offsets vanish when segments are rewritten",
         _OF_SEALING,
     ),
     Mutant(
@@ -131,21 +131,21 @@ MUTANTS = (
         "a rolled file that vacuum may have deleted is put into the log",
         _OF_SEALING,
     ),
-    # -- pieces and snapshots as bytes ------------------------------------------------------------------
+    # -- pages and snapshots as bytes ------------------------------------------------------------------
     Mutant(
         "piece-unchecked",
         _PIECES,
-        "    if google_crc32c.value(body) != piece.crc:",
+        "    if google_crc32c.value(body) != page.crc:",
         "    if False:",
-        "another piece of an index is read in place of the one the log knows",
+        "another page of an index is read in place of the one the log knows",
         _OF_SEALING,
     ),
     Mutant(
         "pieces-told-by-their-offsets",
         _PIECES,
-        "repr([piece.identity for piece in pieces])",
-        "repr([(piece.base_offset, piece.next_offset) for piece in pieces])",
-        "pieces that somebody has written anew pass for the old ones",
+        "repr([page.identity for page in pages])",
+        "repr([(page.base_offset, page.next_offset) for page in pages])",
+        "pages that somebody has rewritten pass for the old ones",
         _OF_SEALING,
     ),
     Mutant(
@@ -175,9 +175,9 @@ MUTANTS = (
     Mutant(
         "time-of-a-piece",
         _INDEX,
-        "        if newer_than_ms is not None and piece.max_timestamp_ms < newer_than_ms:",
-        "        if newer_than_ms is not None and piece.max_timestamp_ms <= newer_than_ms:",
-        "the newest record of a piece is not found by its own timestamp",
+        "        if newer_than_ms is not None and page.max_timestamp_ms < newer_than_ms:",
+        "        if newer_than_ms is not None and page.max_timestamp_ms <= newer_than_ms:",
+        "the newest record of a page is not found by its own timestamp",
         _OF_SEALING,
     ),
     Mutant(
@@ -191,32 +191,32 @@ MUTANTS = (
     Mutant(
         "start-drops-its-piece",
         _INDEX,
-        "for piece in self.pieces if piece.next_offset > offset)",
-        "for piece in self.pieces if piece.base_offset >= offset)",
-        "a log start in the middle of a piece takes the whole piece with it",
+        "for page in self.pages if page.next_offset > offset)",
+        "for page in self.pages if page.base_offset >= offset)",
+        "a log start in the middle of a page takes the whole page with it",
         _OF_SEALING,
     ),
     # -- snapshots --------------------------------------------------------------------------------------
     Mutant(
         "snapshot-without-its-pieces",
         _SNAPSHOTS,
-        "            self._pieces.save(_pieces(state))\n",
+        "            self._pages.save(_pages(state))\n",
         "",
-        "a snapshot refers to pieces that nobody has stored",
+        "a snapshot refers to pages that nobody has stored",
         _OF_SNAPSHOTS,
     ),
     Mutant(
         "snapshot-before-its-pieces",
         _SNAPSHOTS,
-        "            self._pieces.save(_pieces(state))\n"
+        "            self._pages.save(_pages(state))\n"
         "            with paused(when=len(state.partitions) > MANY):\n"
         "                data = encode_snapshot(state)\n"
         "            self._store_snapshot(paths.snapshot(state.seq), data, check)\n",
         "            with paused(when=len(state.partitions) > MANY):\n"
         "                data = encode_snapshot(state)\n"
         "            self._store_snapshot(paths.snapshot(state.seq), data, check)\n"
-        "            self._pieces.save(_pieces(state))\n",
-        "who dies between a snapshot and its pieces leaves a log that cannot be read",
+        "            self._pages.save(_pages(state))\n",
+        "who dies between a snapshot and its pages leaves a log that cannot be read",
         _OF_SNAPSHOTS,
     ),
     Mutant(
@@ -286,7 +286,7 @@ MUTANTS = (
     Mutant(
         "pieces-stay-in-memory",
         _SNAPSHOTS,
-        "            self.stored = max(self.stored, state.seq)\n            forget(_pieces(state))",
+        "            self.stored = max(self.stored, state.seq)\n            forget(_pages(state))",
         "            self.stored = max(self.stored, state.seq)",
         "a process keeps all in memory that was ever sealed",
         _OF_SNAPSHOTS,

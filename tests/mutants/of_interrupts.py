@@ -21,9 +21,9 @@ MUTANTS = (
     Mutant(
         "an-interrupted-poll-has-taken",
         _CONSUMER,
-        "            self._fetcher.give_back()  # Ctrl-C",
+        "            self._fetcher.rewind()  # Ctrl-C",
         "            pass  # Ctrl-C",
-        "an interrupted poll moves positions behind records that nobody got",
+        "an interrupted poll moves positions after records that nobody got",
         _OF_INTERRUPTS,
     ),
     Mutant(
@@ -93,7 +93,7 @@ MUTANTS = (
     Mutant(
         "back-behind-a-seek",
         _CONSUMER,
-        "                clock.sleep(min(self._idle.wait_s(), left))\n                self._fetcher.begin()\n",
+        "                clock.sleep(min(self._idle.wait_s(), left))\n                self._fetcher.start_poll()\n",
         "                clock.sleep(min(self._idle.wait_s(), left))\n",
         "an interrupted poll undoes a seek that came while it waited",
         _OF_INTERRUPTS,

@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         "bad-value-passed-over",
         "spark_eos/clients/consumer/consumer.py",
-        "            except EosLogError:\n                self._fetcher.give_back()\n                raise\n",
+        "            except EosLogError:\n                self._fetcher.rewind()\n                raise\n",
         "            except EosLogError:\n                raise\n",
         "a poll that failed has gone past its records",
         ("tests/log/test_hostile_files.py",),
@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "gap-next-to-the-end",
         "spark_eos/log/commit/gaps.py",
-        "    for seq in range(end + 2, end + (_LOOK_BEYOND if store.is_local else 3)):",
-        "    for seq in range(end + 3, end + (_LOOK_BEYOND if store.is_local else 3)):",
+        "    for seq in range(end + 2, end + (_LOOK_BEYOND if store.requests_are_free else 3)):",
+        "    for seq in range(end + 3, end + (_LOOK_BEYOND if store.requests_are_free else 3)):",
         "a log without its last entry but one opens as if it ended there",
         ("tests/log/test_divergence.py",),
     ),
@@ -147,7 +147,7 @@ MUTANTS = (
         "spark_eos/log/commit/slots.py",
         "        self._retry.until_answered(lambda: self.ensure_durable(state.seq), self._clock)\n",
         "",
-        "an entry is put behind one that a power cut may take back",
+        "an entry is put after one that a power cut may take back",
         ("tests/storage/test_durability.py", "-k", "built_on"),
     ),
     # -- commit loop ------------------------------------------------------------------------------------
@@ -455,8 +455,8 @@ MUTANTS = (
     Mutant(
         "files-not-looked-for",
         _WRITING,
-        "        if not self.store.is_local:",
-        "        if self.store.is_local:",
+        "        if not self.store.requests_are_free:",
+        "        if self.store.requests_are_free:",
         "a file that is not there is committed",
         ("tests/log/test_log.py",),
     ),

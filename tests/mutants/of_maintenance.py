@@ -83,7 +83,7 @@ MUTANTS = (
         _VACUUM,
         "        for snapshot in snapshots:",
         "        for snapshot in ():",
-        "the older snapshot lacks pieces: it is no use when the newest one is damaged",
+        "the older snapshot lacks pages: it is no use when the newest one is damaged",
         _OF_VACUUM,
     ),
     Mutant(
@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "moved-is-damage",
         _REWRITE,
-        "    return not {*known.index.pieces} <= {*newer.index.pieces}",
+        "    return not {*known.index.pages} <= {*newer.index.pages}",
         "    return False",
         "files that retention and vacuum have removed are told as missing",
         _OF_ROLLING,
@@ -148,15 +148,15 @@ MUTANTS = (
         _ROLLING,
         "                if row.file is None or row.next_offset <= partition.start:",
         "                if row.file is None:",
-        "deleted records are read, though their files may be gone, and written anew",
+        "deleted records are read, though their files may be gone, and rewritten",
         _OF_ROLLING,
     ),
     Mutant(
         "every-byte-rolled-often",
         _ROLLING,
-        "    if largest is not None and part[largest].piece.bytes * GROWTH > size:",
+        "    if largest is not None and part[largest].page.bytes * GROWTH > size:",
         "    if False and largest is not None:",
-        "a large batch is written anew for each small one behind it",
+        "a large batch is rewritten for each small one after it",
         ("tests/maintenance/test_rolling.py", "-k", "test_plans or rewritten_often"),
     ),
     # -- compaction -------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "cleaned-above-the-stable-offset",
         _DIRTY,
-        "        for row in Index(pieces).scan(firsts[0], self._load) if firsts else ():",
+        "        for row in Index(pages).scan(firsts[0], self._load) if firsts else ():",
         "        for row in partition.index.scan(firsts[0], self._load) if firsts else ():",
         "a record goes because one came after it whose transaction may yet be aborted",
         _OF_COMPACTION,
@@ -245,7 +245,7 @@ MUTANTS = (
         _COMPACTION,
         "        if first_ms is None:\n            first_ms = under_way.now_ms\n",
         "        first_ms = under_way.now_ms\n",
-        "each pass begins the time of a tombstone anew",
+        "each pass begins the time of a tombstone again",
         _OF_COMPACTION,
     ),
     Mutant(
@@ -297,8 +297,8 @@ MUTANTS = (
     Mutant(
         "piece-in-part-goes-whole",
         _RETENTION,
-        "        if piece.base_offset >= offset and goes(piece):",
-        "        if goes(piece):",
+        "        if page.base_offset >= offset and goes(page):",
+        "        if goes(page):",
         "records that were deleted count as if they were there",
         _OF_RETENTION,
     ),
@@ -332,7 +332,7 @@ MUTANTS = (
         "spark_eos/clients/consumer/fetcher.py",
         "            if not self._offsets.resets:",
         "            if False:",
-        "a consumer with auto.offset.reset=none goes on behind records that it has not read",
+        "a consumer with auto.offset.reset=none goes on after records that it has not read",
         _OF_RETENTION,
     ),
     Mutant(
@@ -340,7 +340,7 @@ MUTANTS = (
         "spark_eos/spark/source/source.py",
         "        if self._options.fail_on_data_loss:\n            raise _gone(at, start",
         "        if False:\n            raise _gone(at, start",
-        "a query goes on behind records that it has not read",
+        "a query goes on after records that it has not read",
         ("tests/spark/test_maintained.py", "-k", "outrun"),
     ),
     # -- copies -----------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ MUTANTS = (
         _COPYING,
         "            target.delete(info.name)",
         "            pass",
-        "a copy that went on has entries with a hole behind them",
+        "a copy that went on has entries with a hole after them",
         _OF_COPYING,
     ),
     Mutant(

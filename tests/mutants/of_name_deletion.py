@@ -69,7 +69,7 @@ MUTANTS = (
         "spark_eos/protocol/rules/sealing.py",
         "    count = min(ready(partition), tail.find(offset))",
         "    count = tail.find(offset)",
-        "segments of an open transaction are written anew, and stay if it is aborted",
+        "segments of an open transaction are rewritten, and stay if it is aborted",
         ("tests/protocol/test_sealing.py", "-k", "not any_history"),
     ),
     Mutant(

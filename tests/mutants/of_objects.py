@@ -129,7 +129,7 @@ MUTANTS = (
         _REQUESTS,
         "if what is Disposition.OUT_OF_RANGE and beyond is not None:",
         "if False:",
-        "a range behind the end of an object is an error",
+        "a range after the end of an object is an error",
         _OF_CONTRACT,
     ),
     # -- secrets and settings ----------------------------------------------------------------------------

@@ -303,7 +303,7 @@ MUTANTS = (
         _APPENDS,
         "if not 0 <= batch.partition < topic.partitions:",
         "if not 0 <= batch.partition <= topic.partitions:",
-        "a batch for the partition behind the last one is no error of the rules",
+        "a batch for the partition after the last one is no error of the rules",
         _OF_APPENDS,
     ),
     # -- requests ---------------------------------------------------------------------------------------

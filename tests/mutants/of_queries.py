@@ -106,7 +106,7 @@ MUTANTS = (
         _SOURCES,
         "    gone = {**by_name(last.former), **by_name(last.sources)}",
         "    gone = by_name(last.sources)",
-        "a source that was away for longer than a batch begins anew",
+        "a source that was away for longer than a batch starts over",
         _OF_SOURCES,
     ),
     Mutant(
@@ -114,7 +114,7 @@ MUTANTS = (
         _SOURCES,
         "    if foreign:",
         "    if not foreign:",
-        "a source of another kind with another name begins anew",
+        "a source of another kind with another name starts over",
         _OF_SOURCES,
     ),
 )

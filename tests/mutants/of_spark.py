@@ -328,7 +328,7 @@ MUTANTS = (
         _PROOF,
         "            path.rename(told)\n            taken.append(_read(told))",
         "            taken.append(_read(path))",
-        "each task behind a shuffle tells of all that was read",
+        "each task after a shuffle tells of all that was read",
         _OF_PROOF,
     ),
     Mutant(
@@ -417,7 +417,7 @@ MUTANTS = (
         _SOURCE,
         "stop = position if partition is None else end_offset(partition, self._isolation)",
         "stop = position if partition is None else partition.end",
-        "a batch ends behind the last stable offset, and its rows are not there yet",
+        "a batch ends after the last stable offset, and its rows are not there yet",
         _OF_SOURCE,
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""The table of `tests/mutants/results.md`: written, and read back so that part of it can be made anew."""
+"""The table of `tests/mutants/results.md`: written, and read back so that part of it can be made again."""
 
 from __future__ import annotations
 

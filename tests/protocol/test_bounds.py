@@ -48,8 +48,8 @@ def test_bytes_that_add_up_to_more_than_64_bits_can_be_sealed(state):
     state, _ = apply_entry(state, entry(state, *[largest] * 70))
     assert state.partitions["t-id", 0].end == 512 * 70
     state, _ = apply_entry(state, entry(state))
-    piece = state.partitions["t-id", 0].index.pieces[0]
-    assert piece.bytes == 2**52
+    page = state.partitions["t-id", 0].index.pages[0]
+    assert page.bytes == 2**52
     assert decode_snapshot(encode_snapshot(state), state.seq, "snapshot") == state
 
 
@@ -58,9 +58,9 @@ def test_a_sum_of_bytes_ends_at_64_bits():
     rows = tuple(
         IndexRow(n, 1, Kind.DATA, NO_PRODUCER, 1, file, BATCH._replace(length=2**62)) for n in range(3)
     )
-    piece = seal_rows(("t-id", 0), rows)
-    fan = seal_pages((piece, piece))
-    assert (piece.bytes, fan.bytes) == (2**63 - 1, 2**63 - 1)
+    page = seal_rows(("t-id", 0), rows)
+    fan = seal_pages((page, page))
+    assert (page.bytes, fan.bytes) == (2**63 - 1, 2**63 - 1)
     assert encode_page(fan.content)
 
 

@@ -277,7 +277,7 @@ def _without_topic(state, name):
 
 def _index_of(state, **changes):
     index = state.partitions["u-id", 0].index
-    return Index(index.pieces, Rows(row._replace(**changes) for row in index.tail))
+    return Index(index.pages, Rows(row._replace(**changes) for row in index.tail))
 
 
 def _group(state, **changes):

@@ -1,4 +1,4 @@
-"""Entries name the history that they were put behind, and keep the outcome they had."""
+"""Entries name the history that they were put after, and keep the outcome they had."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CREATED = Entry(0, (request(0),))
 def test_an_entry_of_another_history_is_not_applied():
     here, there = after(CREATED, Entry(1, (request(1, "a"),))), after(CREATED, Entry(1, (request(2, "a"),)))
     stray = Entry(2, (request(3, "b"),), there.lineage)
-    with pytest.raises(DivergedLogError, match="entry 2 was written behind another entry 1"):
+    with pytest.raises(DivergedLogError, match="entry 2 was written after another entry 1"):
         apply_entry(here, stray)
     state, _ = apply_entry(there, stray)
     assert set(state.topics) == {"a", "b"}
@@ -68,7 +68,7 @@ def test_an_entry_of_an_earlier_version_is_judged_by_the_rules_of_its_day(monkey
     state, _ = apply_entry(state, decode_entry(encode_entry(Entry(2, (request(2, "b"),))), 2, "entry"))
     assert state.rules == 2
     assert state.lineage
-    # An earlier one that lands behind it does not bring the earlier rules back.
+    # An earlier one that lands after it does not bring the earlier rules back.
     late, _ = apply_entry(state, earlier[1]._replace(seq=3, requests=(request(3, "c"),)))
     assert late.rules == 2
 

@@ -92,7 +92,7 @@ def test_sources_of_others_come_and_go(topics):
     step(topics, 0, foreign("K", None, "k1"), foreign("F", None, '{"logOffset":3}'))
     step(topics, 1, foreign("K", "k1", "k2"))
     with pytest.raises(
-        CheckpointMismatchError, match="if it is the same one under another name, it begins anew"
+        CheckpointMismatchError, match="if it is the same one under another name, it starts over"
     ):
         step(topics, 2, foreign("L", None, "k1"))
     # Spark's source of files goes on by the list that it keeps in the checkpoint.
@@ -100,7 +100,7 @@ def test_sources_of_others_come_and_go(topics):
     step(topics, 3, foreign("F", '{"logOffset":4}', '{"logOffset":4}'))
     step(topics, 4, foreign("F", '{"logOffset":4}', '{"logOffset":4}'), foreign("L", None, "l1"))
     with pytest.raises(
-        CheckpointMismatchError, match="reads source K anew, which the query has read up to k3"
+        CheckpointMismatchError, match="reads source K again, which the query has read up to k3"
     ):
         step(
             topics,

@@ -37,19 +37,19 @@ def rows_of(index):
     return [*index.scan(0)]
 
 
-def stored(pieces, into):
-    """Forget what pieces hold, and keep their bytes as a store does."""
-    for piece in pieces:
-        content = piece.content
-        piece.forget()
+def stored(pages, into):
+    """Forget what pages hold, and keep their bytes as a store does."""
+    for page in pages:
+        content = page.content
+        page.forget()
         if content is not None:
-            into[piece] = encode_page(content)
-            if piece.level:
+            into[page] = encode_page(content)
+            if page.level:
                 stored(content, into)
 
 
 def loader(store):
-    return lambda piece: piece.content or decode_page(store[piece], piece, "a piece")
+    return lambda page: page.content or decode_page(store[page], page, "a piece")
 
 
 def seen(state, load, isolation):
@@ -84,12 +84,12 @@ def test_any_history_is_read_alike_with_snapshots_and_without(data):
             whole, _ = apply_checked(whole, entry)
             dropping, _ = apply_entry(dropping, entry)
             for partition in dropping.partitions.values():
-                stored(partition.index.pieces, store)
+                stored(partition.index.pages, store)
             check_state(dropping)
             young, _ = apply_entry(young, entry)
             if data.draw(st.booleans()):
                 for partition in young.partitions.values():
-                    stored(partition.index.pieces, store)
+                    stored(partition.index.pages, store)
                 young = decode_snapshot(encode_snapshot(young), seq, "a snapshot")
             assert whole == dropping == young
             assert encode_snapshot(whole) == encode_snapshot(dropping) == encode_snapshot(young)
@@ -109,31 +109,31 @@ def fill(log, count, stamp=NO_PRODUCER, **kwargs):
 
 @pytest.fixture
 def tiny(monkeypatch, empty):
-    """A log that seals behind every second entry: pieces of three rows, two of them in one of the next level."""
+    """A log that seals behind every second entry: pages of three rows, two of them in one of the next level."""
     monkeypatch.setattr(sealing, "PAGE_ROWS", 3)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
     empty.do(a.CreateLog("log", 2))
     return empty.topic()
 
 
-def test_only_full_pieces_are_sealed_and_only_at_boundaries(tiny):
+def test_only_full_pages_are_sealed_and_only_at_boundaries(tiny):
     fill(tiny, 2)
-    assert not tiny.partition().index.pieces
+    assert not tiny.partition().index.pages
     fill(tiny, 1)
     assert (tiny.state.seq, len(tiny.partition().index.tail)) == (4, 0)
-    (piece,) = tiny.partition().index.pieces
-    assert (piece.level, piece.base_offset, piece.next_offset, piece.rows, piece.bytes) == (0, 0, 6, 3, 300)
+    (page,) = tiny.partition().index.pages
+    assert (page.level, page.base_offset, page.next_offset, page.rows, page.bytes) == (0, 0, 6, 3, 300)
     fill(tiny, 3)
     assert len(tiny.partition().index.tail) == 3, "entry 7 is no boundary"
 
 
-def test_pieces_are_joined_and_few_stay(tiny):
+def test_pages_are_joined_and_few_stay(tiny):
     fill(tiny, 3 * 40)
     index = tiny.partition().index
-    assert [piece.level for piece in index.pieces] == sorted((p.level for p in index.pieces), reverse=True)
-    assert len(index.pieces) < 3 * 4 * 2
+    assert [page.level for page in index.pages] == sorted((p.level for p in index.pages), reverse=True)
+    assert len(index.pages) < 3 * 4 * 2
     assert [row.base_offset for row in rows_of(index)] == [*range(0, 240, 2)]
-    assert sum(piece.rows for piece in index.pieces) + len(index.tail) == 120
+    assert sum(page.rows for page in index.pages) + len(index.tail) == 120
 
 
 def test_rows_of_an_open_transaction_are_not_sealed(tiny):
@@ -142,10 +142,10 @@ def test_rows_of_an_open_transaction_are_not_sealed(tiny):
     fill(tiny, 1, stamp)
     fill(tiny, 6)
     index = tiny.partition().index
-    assert index.pieces[-1].next_offset == 6 == tiny.partition().last_stable_offset
+    assert index.pages[-1].next_offset == 6 == tiny.partition().last_stable_offset
     tiny.end(stamp, commit=False)
     fill(tiny, 2)
-    assert tiny.partition().index.pieces[-1].next_offset > 20
+    assert tiny.partition().index.pages[-1].next_offset > 20
     assert [row.kind for row in rows_of(tiny.partition().index)][3] is Kind.ABORTED
     assert not tiny.partition().aborted, "what is written into the rows needs not be remembered"
 
@@ -169,7 +169,7 @@ def test_an_abort_whose_rows_are_not_sealed_is_in_a_snapshot(tiny):
     assert decode_snapshot(encode_snapshot(tiny.state), tiny.state.seq, "x") == tiny.state
 
 
-def test_the_log_start_drops_pieces(tiny):
+def test_the_log_start_drops_pages(tiny):
     fill(tiny, 12)
     tiny.do(a.AdvanceLogStart((tiny.at(15),)))
     index = tiny.partition().index
@@ -182,16 +182,16 @@ def test_the_log_start_drops_pieces(tiny):
 def test_what_was_dropped_has_to_be_loaded(tiny):
     fill(tiny, 4)
     index = tiny.partition().index
-    (piece,) = index.pieces
-    data = encode_page(piece.content)
-    piece.forget()
+    (page,) = index.pages
+    data = encode_page(page.content)
+    page.forget()
     with pytest.raises(IllegalStateError, match="not in memory"):
         next(index.scan(0))
     assert [*index.scan(6)] == [*index.tail], "what is not needed is not loaded"
     assert len([*index.scan(0, lambda one: decode_page(data, one, "x"))]) == 4
 
 
-def test_time_passes_over_pieces(tiny):
+def test_time_passes_over_pages(tiny):
     for time in (5, 9, 7, 3, 2, 4, 6):
         batch = BatchRef(0, 1, 0, 1, 1, time, time)
         files = (StagedFile("t", FileRef("0-x", 9, 0), (batch,)),)
@@ -199,9 +199,9 @@ def test_time_passes_over_pieces(tiny):
     index = tiny.partition().index
     loaded = []
 
-    def load(piece):
-        loaded.append(piece.base_offset)
-        return piece.content
+    def load(page):
+        loaded.append(page.base_offset)
+        return page.content
 
     assert [row.max_timestamp_ms for row in index.scan(0, load, newer_than_ms=6)] == [9, 7, 6]
     assert loaded == [0]
@@ -234,24 +234,24 @@ def test_schemas_that_were_written_never_change():
     assert (sealing.PAGE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
 
 
-def test_pieces_make_the_round_trip():
-    piece = seal_rows(("t-id", 0), ROWS)
+def test_pages_make_the_round_trip():
+    page = seal_rows(("t-id", 0), ROWS)
     data = encode_page(ROWS)
-    assert decode_page(data, piece, "x") == ROWS
+    assert decode_page(data, page, "x") == ROWS
     assert encode_page(ROWS) == data
-    assert (piece.base_offset, piece.next_offset, piece.max_timestamp_ms, piece.bytes) == (0, 13, 6, 20)
+    assert (page.base_offset, page.next_offset, page.max_timestamp_ms, page.bytes) == (0, 13, 6, 20)
 
 
-def test_a_damaged_or_foreign_piece_is_named():
-    piece = seal_rows(("t-id", 0), ROWS)
+def test_a_damaged_or_foreign_page_is_named():
+    page = seal_rows(("t-id", 0), ROWS)
     data = encode_page(ROWS)
     for at in range(len(data)):
         broken = bytearray(data)
         broken[at] ^= 1
         with pytest.raises((CorruptRecordError, UnsupportedVersionError), match="piece 7"):
-            decode_page(broken, piece, "piece 7")
+            decode_page(broken, page, "piece 7")
     with pytest.raises(CorruptRecordError, match="piece 7 holds another piece"):
-        decode_page(encode_page(ROWS[:2]), piece, "piece 7")
+        decode_page(encode_page(ROWS[:2]), page, "piece 7")
 
 
 def test_a_damaged_or_foreign_snapshot_is_named(tiny):
@@ -262,7 +262,7 @@ def test_a_damaged_or_foreign_snapshot_is_named(tiny):
         broken[at] ^= 1
         with pytest.raises((CorruptRecordError, UnsupportedVersionError), match="snapshot 5"):
             decode_snapshot(broken, tiny.state.seq, "snapshot 5")
-    with pytest.raises(CorruptRecordError, match="snapshot 5 is the state behind entry 5, not entry 6"):
+    with pytest.raises(CorruptRecordError, match="snapshot 5 is the state after entry 5, not entry 6"):
         decode_snapshot(data, 6, "snapshot 5")
 
 
@@ -272,18 +272,18 @@ def test_a_log_needs_an_interval(empty, create):
         empty.do(create)
 
 
-# -- Segments that are written anew ---------------------------------------------------------------------
+# -- Segments that are rewritten ---------------------------------------------------------------------
 
 
 def replacing(log, first, last, *rows):
-    pieces = log.partition().index.pieces
-    base, end = pieces[first].base_offset, pieces[last].next_offset
-    return a.ReplaceSegments("t", "t-id", 0, base, end, checksum(pieces[first : last + 1]), rows)
+    pages = log.partition().index.pages
+    base, end = pages[first].base_offset, pages[last].next_offset
+    return a.ReplaceSegments("t", "t-id", 0, base, end, checksum(pages[first : last + 1]), rows)
 
 
 @pytest.fixture
 def sealed(tiny):
-    """Pieces of offsets 0-5, 6-11, 12-17 and a tail."""
+    """Pages of offsets 0-5, 6-11, 12-17 and a tail."""
     fill(tiny, 10)
     return tiny
 
@@ -304,7 +304,7 @@ def test_one_winner(sealed):
             sealed.do(late)
 
 
-def test_one_winner_of_two_who_write_one_piece_anew(sealed):
+def test_one_winner_of_two_who_write_one_page_anew(sealed):
     first, second = replacing(sealed, 0, 0, row(0, 6)), replacing(sealed, 0, 0, row(0, 6, records=5))
     sealed.do(first)
     with pytest.raises(SegmentsReplacedError):
@@ -349,8 +349,8 @@ def test_a_new_file_below_the_staging_floor_is_refused(sealed):
 def reaching(log, base, end, *rows):
     """In place of what begins at ``base``, with as much of the tail as lies before ``end``."""
     partition = sealing.sealed_to(("t-id", 0), log.partition(), end)
-    pieces = [one for one in partition.index.pieces if one.base_offset >= base]
-    return a.ReplaceSegments("t", "t-id", 0, base, end, checksum(pieces), rows)
+    pages = [one for one in partition.index.pages if one.base_offset >= base]
+    return a.ReplaceSegments("t", "t-id", 0, base, end, checksum(pages), rows)
 
 
 def test_the_tail_is_sealed_as_far_as_it_is_replaced(sealed):
@@ -360,8 +360,8 @@ def test_the_tail_is_sealed_as_far_as_it_is_replaced(sealed):
     end = sealed.partition().index.tail[0].next_offset
     sealed.do(reaching(sealed, 6, end, row(6, end - 6)))
     index = sealed.partition().index
-    pieces = [(one.base_offset, one.next_offset, one.rows) for one in index.pieces]
-    assert pieces == [(0, 6, 3), (6, end, 1)]
+    pages = [(one.base_offset, one.next_offset, one.rows) for one in index.pages]
+    assert pages == [(0, 6, 3), (6, end, 1)]
     assert index.tail[0].base_offset == end
     left = [one for one in before if one.base_offset < 6 or one.base_offset >= end]
     assert [one for one in rows_of(index) if one.base_offset != 6] == left
@@ -377,7 +377,7 @@ def test_a_tail_that_is_the_first_of_a_partition(tiny):
 
 @pytest.mark.parametrize("end", [19, 22, 24])
 def test_what_is_open_or_half_a_batch_is_not_replaced(sealed, end):
-    """A transaction may yet abort what lies behind the last stable offset, which is 20 here."""
+    """A transaction may yet abort what lies after the last stable offset, which is 20 here."""
     stamp = sealed.next(sealed.init())
     fill(sealed, 2, stamp)
     assert (sealed.partition().last_stable_offset, sealed.partition().end) == (20, 24)

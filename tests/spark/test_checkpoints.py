@@ -67,7 +67,7 @@ def test_a_lost_checkpoint_is_not_read_from_the_beginning(streams, source):
     )
     assert source.values("out") == [*range(60)]
     assert source.files("out") == source.referenced("out")
-    streams.copy(transactional_id="other", group_id="anew", checkpoint="fourth", topic="again")
+    streams.copy(transactional_id="other", group_id="again", checkpoint="fourth", topic="again")
     assert source.values("again") == [*range(60)]
 
 

@@ -78,10 +78,10 @@ def test_sources_come_go_and_are_renamed_through_kills(named, bench, tmp_path):
     named(A="a", B="b")
     forget_last(tmp_path)
     produce("a", "b", "c")
-    named(A="a", B="b", C="c")  # C comes, behind a kill between the two commits
+    named(A="a", B="b", C="c")  # C comes, after a kill between the two commits
     produce("a", "c")
     named(crash=True, B="b", C="c", A="a")
-    named(C="c", A="a", B="b")  # in another order, behind a crash before the sink's commit
+    named(C="c", A="a", B="b")  # in another order, after a crash before the sink's commit
     assert bench.values("out") == made
     produce("a")
     named(A="a", C="c")  # B goes
@@ -95,7 +95,7 @@ def test_sources_come_go_and_are_renamed_through_kills(named, bench, tmp_path):
         named(A="a", C="c")
     produce("b")
     with pytest.raises(StreamingQueryException, match=r"has read it as source B up to 15.*Remove offsets/"):
-        named(A="a", B="b", C="c")  # after two, B would begin anew
+        named(A="a", B="b", C="c")  # after two, B would start over
     remove(tmp_path / "cp" / "offsets", max(map(_number, visible(tmp_path / "cp" / "offsets"))))
     named(A="a", B=("b", COMMITTED), C="c")
     produce("a", "b", "c")

@@ -30,7 +30,7 @@ class Watcher(threading.Thread):
         super().__init__(daemon=True)
         self._bench = bench
         self._log = Log.open(bench.url, settings=bench.settings)
-        self._pause_s = 0.005 if self._log.store.is_local else 0.05
+        self._pause_s = 0.005 if self._log.store.requests_are_free else 0.05
         self._over = threading.Event()
         self.torn = []
         self.seen = set()

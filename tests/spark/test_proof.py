@@ -101,7 +101,7 @@ def test_a_source_that_is_away_has_planned_nothing():
         require_proof([PLAN], reads(*HALVES, of=3), batch_id=0, may_be_away=[PLAN])
 
 
-@pytest.mark.parametrize("process", ["of a number that was given anew", "that is over"])
+@pytest.mark.parametrize("process", ["of a number that was given again", "that is over"])
 def test_notes_of_a_query_that_has_ended_say_nothing(process):
     notes = PlanNotes()
     if process == "that is over":

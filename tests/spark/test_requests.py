@@ -118,7 +118,7 @@ def test_once_a_minute_what_was_written_is_read_where_batches_are_planned(remote
     remote.clear()
     monkeypatch.setattr(sink, "METADATA_AGE_S", 1e-9)
     query(5, 1)
-    # The five entries of the batches before, and a look behind them; the driver has written them itself.
+    # The five entries of the batches before, and a look after them; the driver has written them itself.
     assert remote.counts() == {
         "planner": {"GET": 5 + 1},
         "executor": {"PUT": 1},
@@ -205,7 +205,7 @@ def test_after_looks_in_vain_the_next_look_is_later(remote, source, monkeypatch)
         assert newer["src"] == {"0": 4}
         assert source.latestOffset(end, ALL) == newer
         assert len(waits) == 1, "and whoever found something does not wait"
-    # Two entries, the producer's id and its row, a look behind them, and the one in vain.
+    # Two entries, the producer's id and its row, a look after them, and the one in vain.
     assert remote.counts() == {"source": {"GET": 4}}
 
 
@@ -241,7 +241,7 @@ def client(remote):
 def test_a_cold_open_lists_and_reads_what_no_snapshot_covers(remote):
     store = RemoteStore(remote.inner)
     Log.open(store)
-    assert store.counts == {"LIST": 1, "GET": 2 + 1, "HEAD": 1}  # two entries, none behind them, and no gap
+    assert store.counts == {"LIST": 1, "GET": 2 + 1, "HEAD": 1}  # two entries, none after them, and no gap
 
 
 def test_a_transaction_is_a_file_and_an_entry(remote):
@@ -290,7 +290,7 @@ def test_a_consumer_s_poll_with_news_reads_each_entry_and_each_batch_once(remote
                 producer.commit_transaction()
         store.clear()
         assert len(consumer.poll()) == 2 * files
-        # The producer's id and three transactions, a look behind them, the files.
+        # The producer's id and three transactions, a look after them, the files.
         assert store.counts == {"GET": 4 + 1 + files}
 
 

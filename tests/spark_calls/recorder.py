@@ -245,9 +245,9 @@ class _Reader(Recorded, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @_recorded
     def partitions(self, start, end):
-        pieces = int(self.options.get("tasks", "1"))
-        edges = [start["at"] + (end["at"] - start["at"]) * n // max(pieces, 1) for n in range(pieces + 1)]
-        return [_Range(*piece) for piece in pairwise(edges)]
+        pages = int(self.options.get("tasks", "1"))
+        edges = [start["at"] + (end["at"] - start["at"]) * n // max(pages, 1) for n in range(pages + 1)]
+        return [_Range(*page) for page in pairwise(edges)]
 
     @_recorded
     def commit(self, end):

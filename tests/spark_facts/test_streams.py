@@ -186,7 +186,7 @@ def test_the_offsets_of_a_batch_are_text_of_version_1_with_one_line_for_each_sou
 
 
 def test_files_of_a_checkpoint_have_sums_beside_them(life):
-    """Beside `offsets/<batch>` lies `.<batch>.crc`: `crc\\0`, the size of a piece, and the CRC-32 of each piece.
+    """Beside `offsets/<batch>` lies `.<batch>.crc`: `crc\\0`, the size of a page, and the CRC-32 of each page.
 
     Rests on it: `spark_eos/spark/sink/checkpoint.py`.
     """
@@ -194,8 +194,8 @@ def test_files_of_a_checkpoint_have_sums_beside_them(life):
     sums = (life.checkpoint / "offsets" / ".1.crc").read_bytes()
     magic, size = struct.unpack(">4si", sums[:8])
     assert magic == b"crc\0"
-    pieces = [data[at : at + size] for at in range(0, len(data), size)]
-    assert sums[8:] == b"".join(struct.pack(">I", zlib.crc32(piece)) for piece in pieces)
+    pages = [data[at : at + size] for at in range(0, len(data), size)]
+    assert sums[8:] == b"".join(struct.pack(">I", zlib.crc32(page)) for page in pages)
 
 
 def test_the_id_of_a_query_is_in_its_checkpoint(life):

@@ -358,5 +358,5 @@ def test_a_broken_file_of_profiles_is_not_quoted(tmp_path):
 def test_object_stores_are_stores():
     store = open_store("gs://bucket/log", Settings({"gcs.no-auth": "true"}))
     assert isinstance(store, ObjectStore)
-    assert not store.is_local
+    assert not store.requests_are_free
     assert not store.has_exact_conflicts

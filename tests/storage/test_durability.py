@@ -592,7 +592,7 @@ def test_that_nothing_is_left_to_do_is_answered_only_when_that_is_durable(tmp_pa
 
 
 def test_what_was_built_on_a_lost_entry_is_whole_or_absent(tmp_path: Path) -> None:
-    """A disk may keep the later of two names and lose the earlier: no entry is put behind one that is not durable."""
+    """A disk may keep the later of two names and lose the earlier: no entry is put after one that is not durable."""
     disk = Disk(tmp_path / "disk", samples=2)
     with disk.recording():
         ours = make_log(disk)

@@ -248,7 +248,7 @@ def test_hooks_can_interleave(faulty: FaultyStore) -> None:
 
 def test_it_passes_for_its_inner_store(faulty: FaultyStore) -> None:
     assert faulty.url == faulty.inner.url
-    assert faulty.is_local is faulty.inner.is_local is True
+    assert faulty.requests_are_free is faulty.inner.requests_are_free is True
 
 
 def test_pytest_is_not_needed_to_import_it() -> None:

@@ -707,7 +707,7 @@ def test_not_torn(story):
 
 
 def test_not_torn_between_two_turns(story):
-    # Turn 0 was answered before the commit, turn 1 behind it.
+    # Turn 0 was answered before the commit, turn 1 after it.
     polls = [poll(1, "0:x", caught_up=True), poll(0, "0:x 2:a", caught_up=True, turn=1)]
     story.txn("w", "0:a@2 1:b@2")
     story.ok(story.begin("r"), polls)

@@ -197,7 +197,7 @@ BUGS = {
     ),
     "who takes over leaves a transaction open": (
         "undecided-streamed",
-        "is still open behind epoch 1",
+        "is still open after epoch 1",
         (producers.init, ("if known.transaction is TransactionState.ONGOING:", "if False:")),
     ),
     "a late end of a fenced epoch counts": (
@@ -213,7 +213,7 @@ BUGS = {
             ("if producer.transaction is _completed(commit=action.commit):", "if True:"),
         ),
     ),
-    "a one-shot commit lands behind its abort": (
+    "a one-shot commit lands after its abort": (
         "both-ways",
         "was decided twice",
         (producers.require_transaction, ("stamp.number != producer.number + 1", "False")),
@@ -320,7 +320,7 @@ BUGS = {
     ),
     "a retired entry counts as an empty one": (
         "retired",
-        "was written behind another entry",
+        "was written after another entry",
         (
             Tail.follow,
             (
@@ -363,7 +363,7 @@ BUGS = {
         "listed and not there",
         (Vacuum._data, ("state = self._take_out_data(candidates)", "state = self._log.state")),
     ),
-    "a reader goes on behind what is gone": (
+    "a reader goes on after what is gone": (
         "outrun",
         "R read [",
         (PartitionState._load, ("self.seek(fetch.offset)", "self.seek(fetch.next_offset)")),

@@ -51,8 +51,8 @@ def test_a_listing_is_a_request_for_each_page(monkeypatch, names, pages):
 
 def test_nothing_is_local_and_nothing_known_to_be_ones_own():
     store = RemoteStore(MemoryStore())
-    assert (store.inner.is_local, store.inner.has_exact_conflicts) == (True, True)
-    assert (store.is_local, store.has_exact_conflicts) == (False, False)
+    assert (store.inner.requests_are_free, store.inner.has_exact_conflicts) == (True, True)
+    assert (store.requests_are_free, store.has_exact_conflicts) == (False, False)
 
 
 def test_requests_take_as_long_as_they_are_said_to(monkeypatch):

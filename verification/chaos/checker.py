@@ -107,7 +107,7 @@ def _last_words(events: Iterable[Event]) -> list[Event]:
 
 
 def holes(where: str, batches: Iterable[tuple[int, int]], start: int, end: int) -> list[str]:
-    """What is wrong with the offsets of a partition: its batches (first offset, offset behind) join up."""
+    """What is wrong with the offsets of a partition: its batches (first offset, offset after) join up."""
     problems = []
     at = start
     for first, behind in batches:

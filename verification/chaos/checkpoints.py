@@ -1,4 +1,4 @@
-"""Checkpoints that get lost: deleted, or put back to an older copy, behind a killed driver.
+"""Checkpoints that get lost: deleted, or put back to an older copy, after a killed driver.
 
 What has to happen (docs/reference/spark.md): a new checkpoint that reads from the beginning, or an old one,
 is refused with
@@ -99,7 +99,7 @@ class LostCheckpoints:
         if query is None or not metadata.exists() or query.query_id not in metadata.read_text("utf-8"):
             return
         if self._state == "deleted":
-            self.problems.append(f"{self._query} began anew with a new checkpoint, and was not refused")
+            self.problems.append(f"{self._query} began again with a new checkpoint, and was not refused")
         # A batch that is replayed in the very same slices is recognised: as good as a refusal.
         if self._state == "put back" and not (self.path / "commits" / str(query.batch_id)).exists():
             return

@@ -34,7 +34,7 @@ class Comparison:
         return verify_inputs(history, final(self._log, self._state, INPUTS))
 
     def outputs(self, queries: Sequence[Query]) -> Rows:
-        """All topics that these queries write, with what lies behind the offsets that they committed."""
+        """All topics that these queries write, with what lies after the offsets that they committed."""
         rows = NO_ROWS
         for target in sorted({query.target for query in queries}):
             rows += self._topic(target, [query for query in queries if query.target == target])

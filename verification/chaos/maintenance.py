@@ -1,4 +1,4 @@
-"""Maintenance under chaos: how it is set, what it has done, and the last pass, behind which all has to be sound."""
+"""Maintenance under chaos: how it is set, what it has done, and the last pass, after which all has to be sound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers beside the queries and behind them: in every state they meet, everything has to fit."""
+"""Readers beside the queries and after them: in every state they meet, everything has to fit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Visible:
 
 
 def consumed(state: State, group: str, reading: Visible) -> int:
-    """Records of the inputs that lie behind the group's committed offsets."""
+    """Records of the inputs that lie after the group's committed offsets."""
     return sum(
         reading.below(state, TopicPartition(topic, number), known.offset)
         for (topic, number), known in state.offsets.get(group, {}).items()
@@ -169,7 +169,7 @@ class Watcher(threading.Thread):
                     self._add(f"{self._name}: {at} starts at offset {known.start}; nobody deleted records")
                 if known.start == 0:
                     batches = [
-                        # A batch that was written anew may reach across what was looked at before.
+                        # A batch that was rewritten may reach across what was looked at before.
                         (max(row.base_offset, first), row.next_offset)
                         for row in known.index.scan(first, self.log.load)
                     ]

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--faults", type=int, help="misfortunes in one execution at most; default: the scenario's"
     )
     parser.add_argument(
-        "--states", type=int, default=10_000_000, help="stop behind so many; default: %(default)s"
+        "--states", type=int, default=10_000_000, help="stop after so many; default: %(default)s"
     )
     parser.add_argument(
         "--seconds", type=float, default=600.0, help="for each scenario; default: %(default)s"

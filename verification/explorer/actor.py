@@ -256,7 +256,7 @@ class FrozenClock:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        self.now += seconds  # The call behind it is where others get their turn.
+        self.now += seconds  # The call after it is where others get their turn.
 
     def unique(self) -> bytes:
         self._ids += 1
@@ -273,7 +273,7 @@ class ExploredLog(Log):
         super().__init__(actor.store, actor.clock, state=actor.state, environment=environment)
         self._actor = actor
         name = paths.entry(max(self.state.seq, 0), self.state.entries_per_folder)
-        # The entry behind which the exploration begins was read: it is no step to look at it again.
+        # The entry after which the exploration begins was read: it is no step to look at it again.
         self._tail._divergence.has_read(self.state, self.store.identity(name))  # noqa: SLF001
         self._parts.expiration_task = ExpirationTask(self.commit, self.store, self.clock, self.time)
 

@@ -1,4 +1,4 @@
-"""Applications that break a rule, begin anew, share their log between threads, or read and write as a group.
+"""Applications that break a rule, start over, share their log between threads, or read and write as a group.
 
 Like `verification.explorer.actor_programs`, they note what they were told, and what they concluded from it.
 """
@@ -120,7 +120,7 @@ def heir(actor: Actor) -> None:
 
 
 def recovering(*, flushes: bool) -> Body:
-    """An application that begins anew when it does not know, in this life or the next.
+    """An application that starts over when it does not know, in this life or the next.
 
     It makes a new producer of the same id, which fences the old one, and learns from the group's offset what has
     become of its records.

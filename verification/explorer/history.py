@@ -1,6 +1,6 @@
 """The entries of an explored log, judged by what they say themselves, and by what actors were told of them.
 
-The rules are not asked here: fences, decisions and batches are counted anew from the accepted requests, so that
+The rules are not asked here: fences, decisions and batches are counted again from the accepted requests, so that
 a rule that forgets one of them is found out.
 """
 
@@ -53,7 +53,7 @@ class Chain:
     before: Chain | None = None
     """The same without its last entry."""
     kept: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """What is wrong with its snapshots, pieces and retired entries, by the sum of all objects."""
+    """What is wrong with its snapshots, pages and retired entries, by the sum of all objects."""
 
     def after(self, data: Object) -> Chain:
         """This chain, and one entry more."""
@@ -192,7 +192,7 @@ class _Reader:
         if producer_id in self._before.open_transactions:
             chain.decisions[producer_id, self._before.producers[producer_id].number] = False
             if producer_id in chain.state.open_transactions:
-                yield f"the transaction of producer {producer_id} is still open behind epoch {action.epoch}"
+                yield f"the transaction of producer {producer_id} is still open after epoch {action.epoch}"
         if action.run_id is not None and action.transactional_id is not None:
             runs = chain.runs.get(action.transactional_id, ())
             if action.run_id in runs:
@@ -222,8 +222,8 @@ class _Reader:
 
     def _replaced(self, action: a.ReplaceSegments) -> Iterator[str]:
         """Only the rows that the actor has read are replaced, not those that another one has put there since."""
-        pieces = self._before.partitions[action.topic_id, action.partition].index.pieces
-        there = [one for one in pieces if action.base_offset <= one.base_offset < action.next_offset]
+        pages = self._before.partitions[action.topic_id, action.partition].index.pages
+        there = [one for one in pages if action.base_offset <= one.base_offset < action.next_offset]
         if checksum(there) != action.replaced:
             where = f"offsets {action.base_offset} to {action.next_offset}"
             yield f"{where} of partition {action.partition} were replaced by who had not seen what was there"
@@ -270,7 +270,7 @@ def _broken(position: Position, chain: Chain) -> Iterator[str]:
             then = chain.at(int(seq))
             found = None if then is None or then.values is None else [*then.values.elements()]
             if found != values:
-                yield f"{position.name} read {values} behind entry {seq}; there were {found}"
+                yield f"{position.name} read {values} after entry {seq}; there were {found}"
         if key.startswith(_TOPIC) and key.removeprefix(_TOPIC) not in chain.state.topics:
             yield f"{position.name} was told that {key} is there"
         if len(key) != _REQUEST_ID:
@@ -286,7 +286,7 @@ def _broken(position: Position, chain: Chain) -> Iterator[str]:
 _REQUEST_ID = 32
 _TOPIC = "topic "
 ROWS = "rows "
-"""``rows 7 a b``: who read all that was committed behind entry 7 got these values."""
+"""``rows 7 a b``: who read all that was committed after entry 7 got these values."""
 
 
 def _promises(actors: Sequence[Position], chain: Chain, objects: Mapping[str, Object]) -> Iterator[str]:
@@ -303,7 +303,7 @@ def _promises(actors: Sequence[Position], chain: Chain, objects: Mapping[str, Ob
 
 
 def _expired(state: State) -> State:
-    """The state behind the timeouts of all open transactions: readers wait for those."""
+    """The state after the timeouts of all open transactions: readers wait for those."""
     expired = [
         a.ExpireTransaction(producer.stamp, producer.timeout_ms)
         for producer in (state.producers[producer_id] for producer_id in state.open_transactions)

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 ROLLED = "rolled "
-"""``rolled 0 4``: who wrote offsets 0 to 3 anew."""
+"""``rolled 0 4``: who wrote offsets 0 to 3 again."""
 
 _AT = TopicPartition(TOPIC, 0)
 _LEVEL = Isolation.READ_COMMITTED

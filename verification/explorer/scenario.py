@@ -42,7 +42,7 @@ class Scenario:
     deletes: bool = False
     """Whether an actor looks at data files of others."""
     interval: int = UNSEALED
-    """Entries from one snapshot to the next. Unless so many that there is none, pieces of indexes are small, too."""
+    """Entries from one snapshot to the next. Unless so many that there is none, pages of indexes are small, too."""
     before: Callable[[Log], None] = lambda _log: None
     check: Check = _nothing_else
     meets: bool = False
@@ -53,7 +53,7 @@ class Scenario:
 
     @property
     def maintained(self) -> bool:
-        """Whether entries may be retired, and there are snapshots and pieces of indexes."""
+        """Whether entries may be retired, and there are snapshots and pages of indexes."""
         return self.interval != UNSEALED
 
     def surroundings(self) -> AbstractContextManager[object]:
@@ -71,8 +71,8 @@ class Scenario:
         if self.maintained:
             log.maintenance.snapshot()  # Actors share this state: nothing in it may be dropped from memory later.
         state = log.follow()
-        pieces = (piece for one in state.partitions.values() for piece in one.index.pieces)
-        assert all(piece.content is None for piece in pieces), "let it end where a snapshot is"
+        pages = (page for one in state.partitions.values() for page in one.index.pages)
+        assert all(page.content is None for page in pages), "let it end where a snapshot is"
         return Start(dict(store.objects), state)
 
     def world(self) -> World:

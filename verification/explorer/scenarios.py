@@ -139,7 +139,7 @@ def _garbage(log: Log) -> None:
 
 
 def _one_winner(actors: Sequence[Position], _chain: Chain) -> Iterator[str]:
-    """No two were told that they have written the same stretch anew."""
+    """No two were told that they have written the same stretch again."""
     told = Counter(name for actor in actors for name in actor.told if name.startswith(ROLLED))
     for name, times in told.items():
         if times > 1:
@@ -264,7 +264,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             "recovery",
-            "who does not know whether his commit is in begins anew and finds out, beside a plain writer",
+            "who does not know whether his commit is in starts over and finds out, beside a plain writer",
             (Role("A", recovering(flushes=False), lives=2), Role("B", plain(repeats=False))),
             faults=2,
         ),
@@ -331,7 +331,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             "rolling",
-            "who writes small batches anew, beside a writer and a reader who has planned before",
+            "who writes small batches again, beside a writer and a reader who has planned before",
             (Role("A", roller), Role("B", plain()), Role("R", who_planned)),
             faults=2,
             interval=2,
@@ -339,7 +339,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             "rollers",
-            "two who want to write the same batches anew, and a reader",
+            "two who want to write the same batches again, and a reader",
             (Role("A", roller), Role("B", roller), Role("R", who_planned)),
             faults=2,
             interval=2,
@@ -348,7 +348,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             "vacuum",
-            "who writes small batches anew and deletes the old files, beside a writer whose file is old by then",
+            "who writes small batches again and deletes the old files, beside a writer whose file is old by then",
             (Role("A", maintainer("roll", "vacuum")), Role("B", plain())),
             deletes=True,
             interval=2,
@@ -356,7 +356,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             "outrun",
-            "a consumer whose files are written anew, and deleted, while it reads",
+            "a consumer whose files are rewritten, and deleted, while it reads",
             (Role("A", maintainer("roll", "vacuum")), Role("R", consumer)),
             deletes=True,
             interval=2,

@@ -106,7 +106,7 @@ class Step(NamedTuple):
 class World:
     """All executions of a cast. ``deletes``: some actors look at data files of others, to delete them.
 
-    ``maintained``: entries may be retired, and there are snapshots and pieces of indexes, which come and go.
+    ``maintained``: entries may be retired, and there are snapshots and pages of indexes, which come and go.
     ``meets``: those who write at once meet, to share an entry. ``ages``: the store has a clock, by which all is old.
     """
 

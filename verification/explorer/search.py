@@ -4,14 +4,14 @@ Depth first over all choices (`verification.explorer.scheduler`), those with the
 moment that was reached before, by whatever way, is not entered again.
 
 *What is left out.* Where some actor's steps can neither change what others do nor be changed by it (`World.alone`),
-only its steps are followed: answers, misfortunes and death. Whatever others might do before, they can do behind
+only its steps are followed: answers, misfortunes and death. Whatever others might do before, they can do after
 them, and come to the same moment with as many misfortunes: no end is lost. Nor is anything lost that is wrong on
 the way. Such steps do not change the log, and those in which somebody is told otherwise than before
-(`Step.takes_back`) are not put before those of others: what contradicts each other still does so behind them. Every
+(`Step.takes_back`) are not put before those of others: what contradicts each other still does so after them. Every
 step makes somebody's list of answers longer, so there are no circles, and nobody is put off for ever.
 
 *What is remembered.* Real code runs once for every position of an actor, not for every moment
-(`verification.explorer.state_fingerprint`). A violation is told anew, by running all of it in one go.
+(`verification.explorer.state_fingerprint`). A violation is told again, by running all of it in one go.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class _Search:
         report.depth = max(report.depth, path.depth if path is not None else 0)
         report.ends += moment.is_over
         if _problems(self._scenario, moment):
-            # Told anew, from the beginning: so it does not rest on anything remembered.
+            # Told again, from the beginning: so it does not rest on anything remembered.
             choices = () if path is None else tuple(path.tokens())
             report.violations.append(replay(self._scenario, choices))
             return

@@ -30,31 +30,31 @@ def badly_kept(chain: Chain, objects: Mapping[str, Object], total: int) -> tuple
 
 
 def _snapshots(chain: Chain, objects: Mapping[str, Object]) -> Iterator[str]:
-    now = dict(_pieces(chain.state))
+    now = dict(_pages(chain.state))
     for name, found in objects.items():
         seq = paths.snapshot_seq(name)
         if seq is None:
             continue
         then = chain.at(seq)
         if then is None or bytes(found.body) != encode_snapshot(then.state):
-            yield f"snapshot {seq} is not the state behind entry {seq}"
+            yield f"snapshot {seq} is not the state after entry {seq}"
             continue
         # What was replaced since may be gone: a process that begins here follows the log, and then needs it no more.
         yield from (
-            f"snapshot {seq} names {piece}, which is not stored as the entries say"
-            for piece, _ in _pieces(then.state)
-            if piece in now and (piece not in objects or bytes(objects[piece].body) != now[piece])
+            f"snapshot {seq} names {page}, which is not stored as the entries say"
+            for page, _ in _pages(then.state)
+            if page in now and (page not in objects or bytes(objects[page].body) != now[page])
         )
 
 
-def _pieces(state: State) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of all pieces that a state needs."""
-    waiting = [piece for key in sorted(state.partitions) for piece in state.partitions[key].index.pieces]
+def _pages(state: State) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of all pages that a state needs."""
+    waiting = [page for key in sorted(state.partitions) for page in state.partitions[key].index.pages]
     while waiting:
-        piece = waiting.pop()
-        assert piece.content is not None, "a chain forgets nothing"
-        yield paths.piece(piece), encode_page(piece.content)
-        waiting += [part for part in piece.content if isinstance(part, IndexPage)]
+        page = waiting.pop()
+        assert page.content is not None, "a chain forgets nothing"
+        yield paths.page(page), encode_page(page.content)
+        waiting += [part for part in page.content if isinstance(part, IndexPage)]
 
 
 def _retired(chain: Chain, objects: Mapping[str, Object]) -> Iterator[str]:

@@ -109,7 +109,7 @@ class Cast:
         return tuple(self._begin(number, 1, Told()) for number in range(len(self._roles)))
 
     def after(self, position: Position, thread: int, answer: object, *, waited: bool) -> Transition:
-        """The position behind an answer."""
+        """The position after an answer."""
         heard = (thread, _heard(answer), waited)
         known = position.then.get(heard)
         if known is None:

@@ -78,7 +78,7 @@ class ExploredStore(Store):
     """What the actors share. Outside of them it just works, in the thread that explores."""
 
     url = "explored://"
-    is_local = True
+    requests_are_free = True
 
     def __init__(
         self,

@@ -96,7 +96,7 @@ class Tally:
 def campaign(seeds: Iterable[int], *, jobs: int = 1, minutes: float | None = None) -> Iterator[Tally]:
     """Simulate the seeds, or as many of them as ``minutes`` allow. Yields the tally so far after each run.
 
-    Runs are counted in the order of their seeds, so that a campaign that was stopped can go on behind the
+    Runs are counted in the order of their seeds, so that a campaign that was stopped can go on after the
     last one that was counted.
     """
     tally, began = Tally(), time.monotonic()

@@ -235,7 +235,7 @@ class Run:
             try:
                 return self._attempt(pickle.loads(pickled), writer)  # noqa: S301
             except ObjectNotFoundError as error:
-                # What was planned is there for as long as the topic says; who sleeps longer plans anew.
+                # What was planned is there for as long as the topic says; who sleeps longer plans again.
                 if (self.stage.world.now - began) * 1000 < DELETE_DELAY_MS:
                     raise
                 raise QueryFailed(f"it slept longer than file.delete.delay.ms: {error}") from error

@@ -35,7 +35,7 @@ def judge(stage: Stage, log_checker: LogChecker, problems: list[str], *, copying
 
 
 def _check_copies(stage: Stage, log_checker: LogChecker, problems: list[str]) -> None:
-    """Everything is copied, once, from where the copying began; and what was one behind the other still is."""
+    """Everything is copied, once, from where the copying began; and what was one after the other still is."""
     begins = stage.begins
     for began in stage.began[:1]:
         for number, offset in begins.items():

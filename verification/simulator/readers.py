@@ -55,7 +55,7 @@ def _polls(
     isolation = consumer._settings["isolation.level"]  # noqa: SLF001
     polls = []
     for at in sorted(consumer.assignment()):
-        position = consumer._assigned[at].position  # noqa: SLF001  (to ask for it would look at the log anew)
+        position = consumer._assigned[at].position  # noqa: SLF001  (to ask for it would look at the log again)
         end = end_offset(partition_of(state, at), isolation)
         caught_up = position is not None and position >= end
         polls.append(Poll(at, tuple(found.get(at, ())), reassigned, caught_up, position))

@@ -36,7 +36,7 @@ class _Folder(SimulatedStore):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.is_local = True
+        self.requests_are_free = True
         self._kept: list[pa.Buffer] = []
         """All that ever was, so that no two files have the same identity."""
 
@@ -211,7 +211,7 @@ def _judge(process: Process, store: _Folder, found: Restored) -> None:
 
 
 def _opened(process: Process, store: _Folder, found: Restored) -> Log:
-    """The log, after what `eoslog verify` tells operators to do: take away what was created behind a gap."""
+    """The log, after what `eoslog verify` tells operators to do: take away what was created after a gap."""
     while True:
         try:
             return Log.open(store, SimulatedClock(process))

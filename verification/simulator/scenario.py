@@ -59,7 +59,7 @@ FORGET_S = 8.0
 
 UNSEALED = 1000
 """Entries between snapshots where no run comes so far. Others do not share what they have read: each process drops
-the pieces of indexes that are stored, for itself."""
+the pages of indexes that are stored, for itself."""
 
 FINISHING = 3000
 """Calls of the store in which the last copier, without faults, finishes the work: at most."""
@@ -94,7 +94,7 @@ class Plan:
     """Calls of the store with faults; afterwards there are none, and every process comes to its end."""
     settings: tuple[tuple[str, str], ...] = ()
     interval: int = UNSEALED
-    """Entries between snapshots. Where there are few, pieces of indexes and folders of entries are small too."""
+    """Entries between snapshots. Where there are few, pages of indexes and folders of entries are small too."""
     memory: bool = True
     """Whether processes share what they have read of the log (`verification.simulator.memory`)."""
     forget: bool = False
@@ -327,7 +327,7 @@ def _checkpoint(run: _Run, how: str) -> Files | None:
     if how in {"amnesiac", "restored"} and run.files.newest("commits") < 0:
         return None
     if how == "amnesiac":
-        return Files("another-query-id")  # It was lost, and the query began anew.
+        return Files("another-query-id")  # It was lost, and the query began again.
     if how == "restored":
         newest, chance = run.files.newest("commits"), run.world.random
         run.copies.append(

@@ -35,7 +35,7 @@ class SimulatedStore(WrappedStore):
     def __init__(self, world: World) -> None:
         super().__init__(MemoryStore())
         self.url = self.inner.url = "sim://world"
-        self.is_local = False
+        self.requests_are_free = False
         self._world = world
         self._busy_until = -1.0
         self._phase_s = random.Random(world.seed).random()

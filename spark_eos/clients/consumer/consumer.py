@@ -122,7 +122,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         limit = self._settings["max.poll.records"] if max_records is None else max_records
 
         def gather(state: State) -> list[ConsumerRecord]:
-            taken = [*self._fetcher.turns(state, limit)]
+            taken = [*self._fetcher.fetch(state, limit)]
             try:
                 return [
                     record
@@ -130,7 +130,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                     for record in to_records(assigned.topic, assigned.at.partition, found)
                 ]
             except EosLogError:
-                self._fetcher.give_back()
+                self._fetcher.rewind()
                 raise
 
         return self._wait(timeout_ms, limit, gather) or []
@@ -178,7 +178,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         def gather(state: State) -> list[pa.Table]:
             tables = [
                 to_arrow(assigned.topic, assigned.at.partition, found)
-                for assigned, found in self._fetcher.turns(state, limit, alike=True)
+                for assigned, found in self._fetcher.fetch(state, limit, alike=True)
             ]
             return [pa.concat_tables(tables)] if tables else []
 
@@ -217,7 +217,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         self._offsets.auto_commit()
         clock = self._log.clock
         deadline = clock.monotonic() + timeout_ms / 1000
-        self._fetcher.begin()
+        self._fetcher.start_poll()
         try:
             while True:
                 self._log.follow()
@@ -232,11 +232,11 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                 if left <= 0:
                     return found
                 clock.sleep(min(self._idle.wait_s(), left))
-                self._fetcher.begin()
+                self._fetcher.start_poll()
         except (EosLogError, OSError):
             raise  # Nothing was taken.
         except BaseException:
-            self._fetcher.give_back()  # Ctrl-C: else the positions would be past records that the caller has not got.
+            self._fetcher.rewind()  # Ctrl-C: else the positions would be past records that the caller has not got.
             raise
 
     def _no_rows(self) -> pa.Table:

@@ -32,29 +32,29 @@ class Fetcher:
         self._log = log
         self._offsets = offsets
         self._assigned = assigned
-        self._stood: list[tuple[PartitionState, int | None]] = []
-        """Where partitions stood when rows were taken from them, since `begin`."""
+        self._checkpoints: list[tuple[PartitionState, int | None]] = []
+        """Where partitions stood when rows were taken from them, since `start_poll`."""
         self._prefetcher = Prefetcher(log)
 
-    def begin(self) -> None:
+    def start_poll(self) -> None:
         """The caller has got all that was taken before."""
-        self._stood = []
+        self._checkpoints = []
 
-    def give_back(self) -> None:
-        """The caller gets nothing of what was taken since `begin`: it is taken again."""
-        for assigned, position in reversed(self._stood):
+    def rewind(self) -> None:
+        """The caller gets nothing of what was taken since `start_poll`: it is taken again."""
+        for assigned, position in reversed(self._checkpoints):
             assigned.seek(position)
 
-    def turns(
+    def fetch(
         self, state: State, limit: int, *, alike: bool = False
     ) -> Iterable[tuple[PartitionState, Records]]:
-        """Rows of one partition after the other, until there are ``limit``; the next call starts behind.
+        """Rows of one partition after the other, until there are ``limit``; the next call starts after.
 
         An error is raised only if nothing was found before: what was taken is never lost.
         """
         found: list[tuple[PartitionState, Records]] = []
         layout = None
-        self._look(state, limit)
+        self._plan_ahead(state, limit)
         for at in list(self._assigned):
             assigned = self._assigned[at]
             if assigned.paused or limit <= 0:
@@ -82,9 +82,9 @@ class Fetcher:
         """Forget what was read ahead."""
         self._prefetcher.close()
 
-    def _look(self, state: State, limit: int) -> None:
+    def _plan_ahead(self, state: State, limit: int) -> None:
         """Where reading takes its time: plan all partitions before the first of them is read."""
-        if self._log.store.is_local:
+        if self._log.store.requests_are_free:
             return
         reading = [assigned for assigned in self._assigned.values() if not assigned.paused]
         for assigned in reading:
@@ -97,7 +97,7 @@ class Fetcher:
     def _take(self, assigned: PartitionState, state: State, limit: int) -> Records | None:
         if not self._is_placed(assigned, state):
             return None
-        self._stood.append((assigned, assigned.position))
+        self._checkpoints.append((assigned, assigned.position))
         try:
             return assigned.take(state, limit, self._prefetcher.read)
         except OutOfRange:
@@ -109,7 +109,7 @@ class Fetcher:
                     f"{partition.end}. Seek, or set auto.offset.reset"
                 ) from None
             offset = self._offsets.reset_offset(assigned.at, state)
-            self._stood[-1] = (assigned, offset)
+            self._checkpoints[-1] = (assigned, offset)
             assigned.seek(offset)
             return assigned.take(state, limit, self._prefetcher.read)
 

@@ -74,7 +74,7 @@ class GroupMember:
             )
 
     def join(self, topics: tuple[str, ...]) -> State:
-        """Become a member, or say anew what it subscribes to. Raises `InconsistentGroupProtocolError`."""
+        """Become a member, or say again what it subscribes to. Raises `InconsistentGroupProtocolError`."""
         if not self.member_id:
             name = self._client_id[:_LONGEST_CLIENT_ID] or "consumer"
             self.member_id = f"{name}-{self._log.clock.unique().hex()}"

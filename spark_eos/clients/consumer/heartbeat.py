@@ -131,7 +131,7 @@ class Heartbeats:
     def _look_around(self, members: Mapping[str, Member], member_id: str) -> dict[str, int]:
         """The members that have been silent for too long, and for how many ms.
 
-        Looks at the next member of the ring; if that one may be dead, at the one behind it as well, and so
+        Looks at the next member of the ring; if that one may be dead, at the one after it as well, and so
         on, so that many that die together are found together. Only time in which this one was looking
         counts: a process that was suspended has seen nothing.
         """
@@ -197,7 +197,7 @@ class Heartbeats:
 
         self._log.commit(propose, writer=self._writer)
         with self._lock:
-            # Unless its poll has come back by now, and joined anew.
+            # Unless its poll has come back by now, and joined again.
             if self.member_id == member_id:
                 self.member_id = ""
         self._delete(member_id)

@@ -66,7 +66,7 @@ def chosen_offset(
     """
     partition = partition_of(state, at)
     # Not the end, which Kafka's tool takes: records of an open transaction lie before it, and a group that is
-    # put behind them would never see them.
+    # put after them would never see them.
     latest = partition.last_stable_offset
     known = state.offset_of(group, *at)
     if reset.to_earliest:

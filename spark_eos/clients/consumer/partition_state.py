@@ -57,7 +57,7 @@ class PartitionState:
         if topic is None or topic.topic_id != self.topic.topic_id:
             what = "was deleted" if topic is None else "was deleted and created again"
             raise UnknownTopicOrPartitionError(
-                f"topic {self.at.topic!r} {what} since {self.at} was assigned: assign it anew"
+                f"topic {self.at.topic!r} {what} since {self.at} was assigned: assign it again"
             )
         return topic
 
@@ -69,7 +69,7 @@ class PartitionState:
     def take(self, state: State, limit: int, read: Callable[[Topic, Fetch], Records]) -> Records | None:
         """Up to ``limit`` rows, which ``read`` reads by the batch; None if there are none now.
 
-        The position moves behind them, and over what is never shown. Raises `OutOfRange`, `CorruptRecordError`
+        The position moves after them, and over what is never shown. Raises `OutOfRange`, `CorruptRecordError`
         and the errors of the store; the position stays then.
         """
         state = self._newest(state)
@@ -88,7 +88,7 @@ class PartitionState:
     def _newest(self, state: State) -> State:
         """The state to plan on. Raises `UnknownTopicOrPartitionError` if the topic is another one there."""
         if self._newer is not None and self._newer.seq > state.seq:
-            state = self._newer  # The position may lie behind the end of the older one.
+            state = self._newer  # The position may lie after the end of the older one.
         else:
             self._newer = None
         self.topic = self.check_topic(state)
@@ -111,7 +111,7 @@ class PartitionState:
         try:
             self._records = read(self.topic, fetch)
         except ObjectNotFoundError:
-            # Its records were deleted or written anew since it was planned. If not, the log lacks a file.
+            # Its records were deleted or rewritten since it was planned. If not, the log lacks a file.
             state = self._newer = self._log.follow()
             self.check_topic(state)
             self.seek(fetch.offset)
@@ -137,7 +137,7 @@ class PartitionState:
             self._planned_end = end
 
     def _skip(self) -> None:
-        """Behind the last planned row there may be control batches and aborted ones: step over them."""
+        """After the last planned row there may be control batches and aborted ones: step over them."""
         assert self.position is not None
         if not self.planned:
             self.position = max(self.position, self._planned_end)

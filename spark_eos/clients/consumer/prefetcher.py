@@ -34,7 +34,7 @@ class Prefetcher:
 
     def plan(self, partitions: Collection[PartitionState], limit: int) -> None:
         """These are read next, in this order, ``limit`` rows of each at a time and at least one batch."""
-        if self._store.is_local:
+        if self._store.requests_are_free:
             return
         seen = {assigned: assigned.seeks for assigned in partitions}
         if self._left and seen == self._seen:

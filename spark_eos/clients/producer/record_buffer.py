@@ -78,7 +78,7 @@ class RecordBuffer:
         return future
 
     def _keep(self, rows: int) -> None:
-        """Forget the record behind so many: if an interrupt left half of it, the next one would get the rest."""
+        """Forget the record after so many: if an interrupt left half of it, the next one would get the rest."""
         for column in (self._values, self._times_ns, self._keys):
             del column[rows:]
         for some in (self._headers, self._partitions, self._timestamps):

@@ -58,7 +58,7 @@ class Answers:
         return True
 
     def created(self, draft: EntryBuilder, seq: int, state: State) -> None:
-        """Entry ``seq`` is durable: the tickets get their answers first, whatever fails behind that."""
+        """Entry ``seq`` is durable: the tickets get their answers first, whatever fails after that."""
         for ticket, results in zip(draft.tickets, draft.results, strict=True):
             ticket.result = Committed(seq, results, state, ticket.request_id)
 

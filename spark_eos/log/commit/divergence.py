@@ -1,9 +1,9 @@
-"""Whether the entry that a process's state rests on is still the one that it applied.
+"""Divergence: the newest entry that a process has applied is gone, or another one stands in its place.
 
 The files of a log can change under a running process: a folder is put back from a backup, moved, or removed. What the
-process knows is then of another history, and an entry that it creates is one that others never reach. So before
-anything rests on the newest entry, this looks at it: in a folder by one system call, which tells a file from another
-one in its place; where looking is a request, once a minute at most. If a file was exchanged, its lineage tells.
+process knows is then of another history, and no other process reads an entry that it creates. So this module looks at
+the newest entry before anything rests on it. In a folder that is one system call, which tells a file from another one
+in its place. In an object store it is a request, once a minute at most. If a file was exchanged, its lineage tells.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class DivergenceDetector:
         self._store = store
         self._clock = clock
         self._known: tuple[int, Hashable] = (-1, None)
-        """The entry that was last compared, or read, and what told its file from others then."""
+        """The number of the entry that was last compared or read, and the identity of its file then."""
         self._pinned: State | None = None
-        """Where looking is a request: what was the newest one at the last look, without all but its history."""
+        """In an object store: the state at the last look, of which only the history is kept."""
         self._sure_until = -math.inf
 
     def goes_on_from(self, other: DivergenceDetector) -> None:
-        """It is of another process, forked from that of ``other``."""
+        """Take over what ``other`` knows: this process was forked from the process of ``other``."""
         self._known, self._sure_until, self._pinned = other._known, other._sure_until, other._pinned
 
     def before_reading(self, name: str) -> Hashable | None:
-        """What tells the object from others; to be asked for before it is read. Raises `ObjectNotFoundError`."""
+        """The identity of the object, to be asked for before it is read. Raises `ObjectNotFoundError`."""
         return self._store.identity(name)
 
     def has_read(self, state: State, identity: Hashable | None) -> None:
-        """The entry behind which ``state`` is was read, and fits what is behind it.
+        """The entry that led to ``state`` was read, and its predecessor is the one that this process knows.
 
-        Where looking is a request that proves nothing but that: others may write in the same history that is gone.
+        In an object store that proves no more: other processes may still write in a history that is gone.
         """
         if identity is not None:
             self._known = state.seq, identity
@@ -59,14 +59,14 @@ class DivergenceDetector:
             self._pin(state)
 
     def has_landed(self) -> None:
-        """The state is from a snapshot that has gone past what this process had seen: that says nothing any more."""
+        """The state is from a snapshot now, past what this process had seen: the last look says nothing any more."""
         self._pinned = None
         self._sure_until = -math.inf
 
     def check(self, state: State, *, away: Callable[[], bool] = lambda: False, at_once: bool = False) -> None:
-        """Raise `DivergedLogError` unless the entry behind which ``state`` is is in the store.
+        """Raise `DivergedLogError` unless the entry that led to ``state`` is in the store.
 
-        ``away`` tells whether it is so long since the state was the newest one that names may have been deleted.
+        ``away`` tells whether the state was last the newest one so long ago that names may have been deleted.
         ``at_once``: look though it costs a request, and the last one was less than a minute ago.
         """
         if state.seq < 0:
@@ -87,7 +87,8 @@ class DivergenceDetector:
     def _check_far(self, state: State, away: Callable[[], bool], *, at_once: bool) -> None:
         """Look at the entry that was the newest one at the last look.
 
-        At the newest one only if there was none: this process may have created that in a history that is gone.
+        The newest one now proves nothing: this process may have created it in a history that is gone. It is looked at
+        only if there was no look before.
         """
         if self._clock.monotonic() < self._sure_until and not at_once:
             return
@@ -112,7 +113,7 @@ class DivergenceDetector:
         self._refuse(state, f"entry {state.seq} is not there any more", error)
 
     def created(self, state: State, seq: int) -> None:
-        """Entry ``seq`` was created behind ``state``: make sure, once more, that it was put behind that one.
+        """Entry ``seq`` was created after ``state``: look once more whether it has that predecessor.
 
         Files may have been exchanged since `check`. What was created then is in another history.
         """
@@ -130,7 +131,7 @@ class DivergenceDetector:
     def _compare(self, state: State, name: str) -> None:
         data = self._store.read(name)
         if not data.size and state.seq:
-            return  # It is retired: others have gone on, and what comes behind it tells.
+            return  # It is retired: others have gone on, and what comes after it tells.
         entry = decode_entry(data, state.seq, f"{self._store.url}/{name}")
         if not _leads_to(entry, state):
             self._refuse(state, f"entry {state.seq} is another one now")
@@ -157,7 +158,7 @@ class DivergenceDetector:
 
 
 def _leads_to(entry: Entry, state: State) -> bool:
-    """Whether ``entry`` may be the one behind which ``state`` is; entries of earlier versions do not tell."""
+    """Whether ``entry`` may have led to ``state``; entries of earlier versions do not tell."""
     if not entry.previous or not state.lineage:
         return True
     return lineage_after(entry.previous, entry) == state.lineage

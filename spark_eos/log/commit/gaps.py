@@ -1,6 +1,6 @@
 """Gaps in the chain of entries: an entry that is missing though later ones are there.
 
-No entry is put behind one that is not durable (docs/design/0002), so entries beyond a gap tell that there was one in
+No entry is put after one that is not durable (docs/design/0002), so entries beyond a gap tell that there was one in
 it. Before that was so, a power cut could leave the entry next to the gap (`is_leftover`).
 """
 
@@ -22,11 +22,11 @@ __all__ = ["check_no_gap", "is_leftover"]
 _LOG = logging.getLogger(__name__)
 
 _LOOK_BEYOND = 16
-"""In a folder, so many slots behind the end are looked at: each costs a system call."""
+"""In a folder, so many slots after the end are looked at: each costs a system call."""
 
 
 def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock: Clock, retry: Retry) -> None:
-    """Raise `CorruptRecordError` if entries go on behind ``state``, the end: one of the chain has been removed.
+    """Raise `CorruptRecordError` if entries go on after ``state``, the end: one of the chain has been removed.
 
     ``follow`` reads on to the end. A network file system may go on for a while not to show the missing entry, so
     this waits up to the deadline of ``retry``.
@@ -40,7 +40,7 @@ def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock:
         if clock.monotonic() >= deadline:
             raise CorruptRecordError(
                 f"{store.url}/{missing} is missing, though {beyond} is there: it was removed, and what it held "
-                "is lost, with all behind it. Put it back from a copy; nothing was changed"
+                "is lost, with all after it. Put it back from a copy; nothing was changed"
             )
         if not attempt:
             _LOG.warning(
@@ -53,9 +53,9 @@ def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock:
 
 
 def _beyond(store: Store, state: State) -> str | None:
-    """An entry that is there though the one behind the end is not. Only the next one is asked for by a request."""
+    """An entry that is there though the one after the end is not. Only the next one is asked for by a request."""
     end = state.seq
-    for seq in range(end + 2, end + (_LOOK_BEYOND if store.is_local else 3)):
+    for seq in range(end + 2, end + (_LOOK_BEYOND if store.requests_are_free else 3)):
         with suppress(ObjectNotFoundError):
             name = paths.entry(seq, state.entries_per_folder)
             store.size(name)

@@ -127,7 +127,7 @@ class CommitGroup:
         """This process has created entry ``seq``: tell the processes that wait for it."""
         if self.is_contended:
             assert self._channel is not None
-            self._channel.publish(seq, b"" if self._store.is_local else data)
+            self._channel.publish(seq, b"" if self._store.requests_are_free else data)
 
     def catch_up(self) -> int:
         """Take over what was announced; the newest entry of which that says that it is durable, or -1.

@@ -8,7 +8,7 @@ and in no other.
 *submitted* to other processes (`spark_eos.log.commit.group`). It may be in any slot from its own on.
 
 *withdrawn*. A leader may have read it just before, so it may be in the slot that is free when this process reads the
-log next, and in none behind it.
+log next, and in none after it.
 
 *found* in an entry that the tail has read. If its slot was filled and it was not found there, it never gets into the
 log. If its slot was retired before this process could read it, it is *lost*: only the state may tell what became of it
@@ -160,7 +160,7 @@ class InDoubtRequests:
         return one is not None and one.is_lost
 
     def is_settled_by_filling(self, request_id: bytes, state: State) -> bool:
-        """Whether it was submitted, and is either in the slot behind ``state`` or nowhere."""
+        """Whether it was submitted, and is either in the slot after ``state`` or nowhere."""
         one = self._open.get(request_id)
         return one is not None and one.was_submitted and one.slot > state.seq
 
@@ -173,7 +173,7 @@ class InDoubtRequests:
             return Fate.UNKNOWN
         if one.is_lost:
             return one.told_by(state)
-        # It may still get into its slot, behind others that it depended on.
+        # It may still get into its slot, after others that it depended on.
         return Fate.UNKNOWN if one.slot == _NEXT_FREE or one.slot > state.seq else Fate.NOT_APPLIED
 
     def is_unresolvable(self, state: State, request_id: bytes) -> bool:

@@ -96,7 +96,7 @@ class Committer(OfOneProcess):
         if self._pid != os.getpid():
             raise IllegalStateError(
                 "commit: this process was forked by a library that does not tell Python (PyOS_AfterFork_Child): open "
-                "the log anew in the child"
+                "the log again in the child"
             )
         ticket = PendingCommit(propose, request_id or self._clock.unique(), writer)
         try:
@@ -170,7 +170,7 @@ class Committer(OfOneProcess):
         leads = self._group.try_lead()
         try:
             self._slots.catch_up_with_group()
-            if leads and self._store.is_local:
+            if leads and self._store.requests_are_free:
                 self._slots.follow()  # Cheaper than a create in vain: not every process publishes its entries.
             self._draft_and_send(tickets, self._lead if leads else self._submit)
         finally:
@@ -217,7 +217,7 @@ class Committer(OfOneProcess):
             self._tail.check_created(draft.state, entry.seq)
             self._answers.created(draft, entry.seq, state)
             self._slots.filled(entry.seq)
-            self._alone = not self._store.is_local and self._tail.applied == self._alone_since
+            self._alone = not self._store.requests_are_free and self._tail.applied == self._alone_since
             self._alone_since = self._tail.applied
             self._tail.advance(state, entry, sent)
             for ticket in draft.tickets:
@@ -261,7 +261,7 @@ class Committer(OfOneProcess):
         refused: list[tuple[PendingCommit, BaseException | Committed]] = []
         for ticket in tickets:
             verdict = draft.add(ticket, self._time.stamp)
-            # What rests on a draft that may never become an entry is no answer: ask again behind it.
+            # What rests on a draft that may never become an entry is no answer: ask again after it.
             if verdict is not None and not draft.requests:
                 refused.append((ticket, verdict))
         return draft, refused

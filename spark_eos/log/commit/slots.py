@@ -87,7 +87,7 @@ class Slots:
             self._durable = seq
 
     def fill(self, state: State, data: bytes, own: Sequence[Request]) -> _Filled:
-        """Create the entry behind ``state``, of which ``own`` are this process's requests.
+        """Create the entry after ``state``, of which ``own`` are this process's requests.
 
         Returns when the create was sent that filled the slot, or `TAKEN`, or why the slot could not be filled.
         `InDoubtRequests.is_unanswered` tells then which requests may be in it all the same. The same bytes are created
@@ -96,7 +96,7 @@ class Slots:
         seq = state.seq + 1
         name = paths.entry(seq, state.entries_per_folder)
         self._retry.until_answered(self._tail.check, self._clock)
-        # An entry is never put behind one that a power cut may take back: what lies beyond a gap was removed.
+        # An entry is never put after one that a power cut may take back: what lies beyond a gap was removed.
         self._retry.until_answered(lambda: self.ensure_durable(state.seq), self._clock)
         self._in_doubt.record_attempt(own, seq)
         deadline = self._clock.monotonic() + self._retry.deadline_s

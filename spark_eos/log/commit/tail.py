@@ -50,7 +50,7 @@ class ClockReading(NamedTuple):
 
 
 class Passed(Protocol):
-    """Told the state behind every boundary, and whether this process ``created`` its entry."""
+    """Called with the state after every boundary, and whether this process ``created`` its entry."""
 
     def __call__(self, state: State, *, created: bool) -> None: ...
 
@@ -121,14 +121,14 @@ class Tail:
                     if left > 0:
                         self._divergence.has_read(self._state, self._identity)
                     # Of many entries only the last one matters; `DivergenceDetector.check` reads it once more.
-                    left -= self._store.is_local
+                    left -= self._store.requests_are_free
                 else:
                     self._load_newest_snapshot()
                 if until is not None and self._state.seq >= until:
                     return self._state
 
     def advance(self, state: State, entry: Entry, since: ClockReading) -> None:
-        """Take over the state behind ``entry``, which this process has created itself, ``since`` when it tried to."""
+        """Take over the state after ``entry``, which this process has created itself, ``since`` when it tried to."""
         with self._lock:
             if self._state.seq == entry.seq - 1:
                 self._seen = since
@@ -143,10 +143,10 @@ class Tail:
         with self._lock:
             self._divergence.check(self._state, away=lambda: self._is_long_ago(self._seen), at_once=at_once)
 
-    def check_created(self, behind: State, seq: int) -> None:
-        """The same for the one behind which this process has just created entry ``seq``."""
+    def check_created(self, before: State, seq: int) -> None:
+        """The same for the one after which this process has just created entry ``seq``."""
         with self._lock:
-            self._divergence.created(behind, seq)
+            self._divergence.created(before, seq)
 
     def take(self, entry: Entry) -> None:
         """Take over an entry that this process was told of, as if it had read it from the store."""
@@ -156,7 +156,7 @@ class Tail:
                 self._apply(entry)
 
     def ids_from(self, seq: int) -> set[bytes] | None:
-        """The ids of the requests in entry ``seq`` and behind it, as far as was read; None if they are forgotten."""
+        """The ids of the requests in entry ``seq`` and after it, as far as was read; None if they are forgotten."""
         with self._lock:
             if seq <= self._state.seq and (not self._recent or self._recent[0][0] > seq):
                 return None
@@ -227,7 +227,7 @@ class Tail:
             try:
                 self._passed(state, created=created)
             except Exception:  # noqa: BLE001  (the entry is durable, and its writer is told so)
-                _LOG.exception("maintenance behind entry %d failed", state.seq)
+                _LOG.exception("maintenance after entry %d failed", state.seq)
 
     def _load_newest_snapshot(self) -> None:
         """Go on past retired entries. What they held cannot be read any more."""
@@ -244,7 +244,7 @@ class Tail:
         if not is_in_history(snapshot, self._state):
             raise DivergedLogError(
                 f"{self._store.url}: entry {self._state.seq}, which this process has applied, is not in the history of "
-                f"the snapshot behind entry {snapshot.seq}. The log was put back from a copy while this process was "
+                f"the snapshot after entry {snapshot.seq}. The log was put back from a copy while this process was "
                 "paused, and others have gone on since. Nothing of this call is in the log that is there now. Open the "
                 "log again: close this client and make a new one"
             )

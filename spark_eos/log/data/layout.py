@@ -1,7 +1,7 @@
 """What the rows of a topic look like when they are stored: columns, their types and their order.
 
 A topic without a schema is Kafka-shaped: ``key``, ``value``, ``headers``, ``timestamp``. A topic with a
-schema stores its own columns, and ``_timestamp`` behind them. Types are stored in one spelling each
+schema stores its own columns, and ``_timestamp`` after them. Types are stored in one spelling each
 (`normalise_type`), the one Spark exchanges over Arrow, so that reading never has to convert.
 """
 
@@ -50,7 +50,7 @@ RESERVED_PREFIXES = ("_topic", "_partition", "_offset", "_timestamp")
 SKIPPED = pa.field("_skipped", pa.uint16(), nullable=False)
 """The first column of a file with holes (`FileRef.offsets`): how many offsets before each row have none.
 
-It begins anew with every batch: row ``i`` has the batch's first offset, plus ``i``, plus the sum of the column up to
+It starts over with every batch: row ``i`` has the batch's first offset, plus ``i``, plus the sum of the column up to
 and with it. A batch ends where a hole is longer than it can say: that costs nothing, two bytes a row do not much.
 """
 

@@ -20,7 +20,7 @@ __all__ = ["Fetch", "end_offset", "partition_of", "plan"]
 class Fetch(NamedTuple):
     """Offsets ``offset`` to ``offset + count - 1`` of one batch, which begins ``skip`` offsets before them.
 
-    Each has a record, the first one in row ``skip`` of the batch; but of a file that was written anew
+    Each has a record, the first one in row ``skip`` of the batch; but of a file that was rewritten
     (`FileRef.offsets`) only those that are left. ``part`` says then which of these are wanted, by number: from
     the first one to before the second; None: all.
     """
@@ -41,7 +41,7 @@ class Fetch(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the last one: where to go on when its records are read."""
+        """The offset after the last one: where to go on when its records are read."""
         return self.offset + self.count
 
     @property

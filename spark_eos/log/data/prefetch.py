@@ -45,7 +45,7 @@ def prefetch_batches(
     store: Store, fetches: Sequence[Fetch], make_pool: Callable[[int, str], Executor] | None = None
 ) -> Iterator[Readable]:
     """What reads the batches of ``fetches``, each as often as it is in there, best in this order."""
-    spans = {} if store.is_local else _spans(fetches)
+    spans = {} if store.requests_are_free else _spans(fetches)
     if len(spans) < 2:
         yield store
         return

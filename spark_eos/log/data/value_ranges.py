@@ -12,7 +12,7 @@ from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS
 __all__ = ["has_times", "least_and_most", "outside"]
 
 _SECONDS = (EARLIEST_MS // 1000, LATEST_MS // 1000 + 1)
-"""The first second of year 1, and the one behind year 9999."""
+"""The first second of year 1, and the one after year 9999."""
 
 _DAYS = (EARLIEST_MS // 86_400_000, LATEST_MS // 86_400_000)
 """The first day of year 1 and the last one of year 9999, since 1970."""

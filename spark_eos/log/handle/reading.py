@@ -122,7 +122,7 @@ class LogReader:
         DivergedLogError
             The files of the log were exchanged or restored.
         """
-        if max_age_s and not self.store.is_local and self._tail.age_s <= max_age_s:
+        if max_age_s and not self.store.requests_are_free and self._tail.age_s <= max_age_s:
             return self._tail.state
         return self._tail.follow()
 
@@ -164,7 +164,7 @@ class LogReader:
             Whether the log may be used on.
         """
         now = self.clock.monotonic()
-        if not self.store.is_local and now < self._believed_until:
+        if not self.store.requests_are_free and now < self._believed_until:
             return True
         try:
             if not self.is_same():
@@ -241,12 +241,12 @@ class LogReader:
         """
         return offset_for_time(self.store, self.state, at, timestamp_ms, isolation, self.load)
 
-    def load(self, piece: IndexPage) -> PageContent:
+    def load(self, page: IndexPage) -> PageContent:
         """Load a sealed page of an index, for `spark_eos.log.data.planner.plan`.
 
         Parameters
         ----------
-        piece
+        page
             The page, as the state names it.
 
         Returns
@@ -254,4 +254,4 @@ class LogReader:
         PageContent
             Its rows.
         """
-        return self._parts.pieces.load(piece)
+        return self._parts.pages.load(page)

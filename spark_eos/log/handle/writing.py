@@ -271,7 +271,7 @@ class LogWriter(LogReader):
         StagedFileExpiredError
             A file is older than the staging floor.
         """
-        if not self.store.is_local:
+        if not self.store.requests_are_free:
             return
         for staged in files:
             try:

@@ -1,4 +1,4 @@
-"""Sealed pieces of indexes in the store: written once, read when a plan needs them, a few kept in memory."""
+"""Sealed pages of indexes in the store: written once, read when a plan needs them, a few kept in memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from spark_eos.storage import Store
 __all__ = ["CACHED_ROWS", "IndexPageStore"]
 
 CACHED_ROWS = 64 * 1024
-"""Rows, or references to pieces, that one process keeps of what it has read: some 20 MB."""
+"""Rows, or references to pages, that one process keeps of what it has read: some 20 MB."""
 
 
 class IndexPageStore:
-    """The pieces of one log. Safe to share between threads."""
+    """The pages of one log. Safe to share between threads."""
 
     def __init__(self, store: Store, cached_rows: int = CACHED_ROWS) -> None:
         self._store = store
@@ -28,49 +28,49 @@ class IndexPageStore:
         self._cache: OrderedDict[IndexPage, PageContent] = OrderedDict()
         self._cached = 0
 
-    def load(self, piece: IndexPage) -> PageContent:
-        """The content of a piece. Raises `ObjectNotFoundError`, `CorruptRecordError`, and what the store raises."""
-        held = piece.content
+    def load(self, page: IndexPage) -> PageContent:
+        """The content of a page. Raises `ObjectNotFoundError`, `CorruptRecordError`, and what the store raises."""
+        held = page.content
         if held is not None:
             return held
         with self._lock:
-            content = self._cache.get(piece)
+            content = self._cache.get(page)
             if content is not None:
-                self._cache.move_to_end(piece)
+                self._cache.move_to_end(page)
                 return content
-        name = paths.piece(piece)
-        content = decode_page(self._store.read(name), piece, f"{self._store.url}/{name}")
-        self._remember(piece, content)
+        name = paths.page(page)
+        content = decode_page(self._store.read(name), page, f"{self._store.url}/{name}")
+        self._remember(page, content)
         return content
 
-    def _remember(self, piece: IndexPage, content: PageContent) -> None:
+    def _remember(self, page: IndexPage, content: PageContent) -> None:
         with self._lock:
-            if piece not in self._cache:
-                self._cache[piece] = content
+            if page not in self._cache:
+                self._cache[page] = content
                 self._cached += len(content)
             while self._cached > self._limit and len(self._cache) > 1:
                 _, dropped = self._cache.popitem(last=False)
                 self._cached -= len(dropped)
 
-    def save(self, pieces: Iterable[IndexPage]) -> int:
+    def save(self, pages: Iterable[IndexPage]) -> int:
         """Store those that are only in memory, and what they hold; how many there were.
 
         They keep their content: `forget` it once something durable refers to them.
         """
         saved = 0
-        for piece in pieces:
-            content = piece.content
+        for page in pages:
+            content = page.content
             if content is None:
                 continue
             saved += self.save(part for part in content if isinstance(part, IndexPage))
-            create_idempotent(self._store, paths.piece(piece), encode_page(content))
+            create_idempotent(self._store, paths.page(page), encode_page(content))
             saved += 1
         return saved
 
 
-def forget(pieces: Iterable[IndexPage]) -> None:
-    """Drop the content of pieces that are in the store."""
-    for piece in pieces:
-        content = piece.forget()
+def forget(pages: Iterable[IndexPage]) -> None:
+    """Drop the content of pages that are in the store."""
+    for page in pages:
+        content = page.forget()
         if content is not None:
             forget(part for part in content if isinstance(part, IndexPage))

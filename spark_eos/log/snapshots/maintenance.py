@@ -1,6 +1,6 @@
 """Background maintenance: what keeps a log quick to open, done in small shares by the processes that write to it.
 
-Behind a boundary a snapshot is stored, and entries that it has made unnecessary are retired. Nothing needs any of
+After a boundary a snapshot is stored, and entries that it has made unnecessary are retired. Nothing needs any of
 it to be correct, so it never fails a commit, and it takes a tenth of the time that passes at most. The snapshot of a
 log with many partitions is made in a thread of its own, so that no commit waits for it.
 """
@@ -100,7 +100,7 @@ class Retirer:
 def _limit(state: State, snapshot: int) -> int:
     """The newest entry that no reader needs any more, given the newest snapshot that is stored."""
     begun = (state.producers[one].started_seq for one in state.open_transactions)
-    # What began behind this state is not in it.
+    # What began after this state is not in it.
     return min(snapshot - state.snapshot_interval, state.seq, min(begun, default=snapshot) - 1)
 
 
@@ -179,14 +179,14 @@ class BackgroundMaintenance:
         )
 
     def look(self, state: State) -> tuple[int | None, int]:
-        """What `snapshot` and `retire` would do: the entry behind which one is missing, and entries to retire."""
+        """What `snapshot` and `retire` would do: the entry after which one is missing, and entries to retire."""
         with self._lock:
             stored = self._snapshots.look()
             missing = self._snapshots.missing
             return missing, self._retirer.left(state, stored if missing is None else missing)
 
     def snapshot(self) -> int | None:
-        """Store the newest snapshot that this process can make, if there is none; behind which entry that was.
+        """Store the newest snapshot that this process can make, if there is none; after which entry that was.
 
         No matter which process created the boundary, and whether this one does its share. Older ones are dropped.
         Raises what the store raises.

@@ -74,9 +74,9 @@ def newest_snapshot(store: Store) -> State | None:
 class Snapshots:
     """The boundaries that one process has passed, and what it has in memory until they are stored."""
 
-    def __init__(self, store: Store, pieces: IndexPageStore, clock: Clock) -> None:
+    def __init__(self, store: Store, pages: IndexPageStore, clock: Clock) -> None:
         self._store = store
-        self._pieces = pieces
+        self._pages = pages
         # Simulated clocks know nothing of threads: there everything is done in turn.
         self._has_threads = clock is SYSTEM
         self._lock = threading.Lock()
@@ -119,7 +119,7 @@ class Snapshots:
     def _takes_long(self, state: State) -> bool:
         if not self._has_threads:
             return False
-        return len(state.partitions) >= LARGE or sum(one.rows for one in _pieces(state)) >= LARGE_ROWS
+        return len(state.partitions) >= LARGE or sum(one.rows for one in _pages(state)) >= LARGE_ROWS
 
     def look(self) -> int:
         """Look for the newest stored snapshot, of any process: its entry, or -1. For full passes of maintenance.
@@ -156,12 +156,12 @@ class Snapshots:
                 return False
             # A snapshot must not outlive the entry it is the state of: the slot would be free again.
             self._store.ensure_durable(paths.entry(state.seq, state.entries_per_folder))
-            self._pieces.save(_pieces(state))
+            self._pages.save(_pages(state))
             with paused(when=len(state.partitions) > MANY):
                 data = encode_snapshot(state)
             self._store_snapshot(paths.snapshot(state.seq), data, check)
             self.stored = max(self.stored, state.seq)
-            forget(_pieces(state))
+            forget(_pages(state))
         return True
 
     def _store_snapshot(self, name: str, data: bytes, check: Callable[[], None]) -> None:
@@ -197,22 +197,22 @@ class Snapshots:
     def _forget(self, state: State) -> None:
         """Drop what another process has stored. It is measured first, to be found again: that may take long."""
         if not self._takes_long(state):
-            forget(_pieces(state))
+            forget(_pages(state))
             return
 
         def work() -> None:
             try:
-                forget(_pieces(state))
+                forget(_pages(state))
             except Exception:  # noqa: BLE001  (no caller waits for this thread)
-                _LOG.exception("rows behind entry %d stay in memory", state.seq)
+                _LOG.exception("rows after entry %d stay in memory", state.seq)
 
         in_background(work)
 
 
-def _pieces(state: State) -> list[IndexPage]:
+def _pages(state: State) -> list[IndexPage]:
     return [
-        piece
+        page
         for key in sorted(state.partitions)  # No order of a hash map may be seen.
-        for piece in state.partitions[key].index.pieces
-        if piece.is_held
+        for page in state.partitions[key].index.pages
+        if page.is_held
     ]

@@ -46,10 +46,10 @@ class Chain:
     """
 
     def __init__(
-        self, store: Store, pieces: PieceCheck, notes: FindingCollector, *, repair: bool, quick: bool
+        self, store: Store, pages: PieceCheck, notes: FindingCollector, *, repair: bool, quick: bool
     ) -> None:
         self._store = store
-        self._pieces = pieces
+        self._pages = pages
         self._notes = notes
         self._repair = repair
         self._quick = quick
@@ -59,7 +59,7 @@ class Chain:
         self._boundary: State | None = None
 
     def walk(self) -> State:
-        """The state behind the last entry that could be applied. Raises `NotALogError`."""
+        """The state after the last entry that could be applied. Raises `NotALogError`."""
         stored = self._snapshots()
         self._per_folder = self._folder_size(stored)
         self._end = self._find_end(max(stored, default=0))
@@ -96,7 +96,7 @@ class Chain:
         self._notes.wrong(
             self._name(seq),
             f"is of another history: {error}",
-            "if the log was put back from a copy, stop all processes that use it, move this entry and those behind it "
+            "if the log was put back from a copy, stop all processes that use it, move this entry and those after it "
             "out of the log, and keep them: what they hold is not in this history. Else put the entry before it back",
         )
 
@@ -124,7 +124,7 @@ class Chain:
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if self._exists(middle) else (low, middle)
-            # A power cut can leave the entry of an earlier version behind the next one (docs/design/0002).
+            # A power cut can leave the entry of an earlier version after the next one (docs/design/0002).
             first = (
                 3 if self._exists(low + 2) and is_leftover(self._store, self._name(low + 2), low + 2) else 2
             )
@@ -210,7 +210,7 @@ class Chain:
             return state
         why = "is retired, and no good snapshot stands for it" if empty else problem
         self._notes.wrong(
-            name, f"{why}; what comes behind it cannot be applied, and was only looked at", _FROM_A_COPY
+            name, f"{why}; what comes after it cannot be applied, and was only looked at", _FROM_A_COPY
         )
         return None
 
@@ -307,7 +307,7 @@ class Chain:
     def _pass(self, state: State) -> None:
         """A boundary, by way of the entries: what is stored of it has to be just that."""
         self._boundary = state
-        self._pieces.passed(state)
+        self._pages.passed(state)
         self._compared.add(state.seq)
         name = paths.snapshot(state.seq)
         found = self._decoded(state.seq)
@@ -316,7 +316,7 @@ class Chain:
         self._notes.summary.snapshots += 1
         if isinstance(found, State):
             if _begun_as(found, state) == state:
-                self._pieces.require(state)
+                self._pages.require(state)
                 return
             found = "holds another state than the one that its entries lead to"
         if self._repair:
@@ -324,15 +324,15 @@ class Chain:
             self._write(state)
             self._notes.add(Verdict.REPAIRED, name, found)
         else:
-            self._notes.wrong(name, found, "verify --repair writes it anew: its entries are still there")
+            self._notes.wrong(name, found, "verify --repair rewrites it: its entries are still there")
 
     def _write(self, state: State) -> None:
         self._store.ensure_durable(self._name(state.seq))
-        pieces = [piece for one in state.partitions.values() for piece in one.index.pieces]
-        IndexPageStore(self._store).save(pieces)
+        pages = [page for one in state.partitions.values() for page in one.index.pages]
+        IndexPageStore(self._store).save(pages)
         create_idempotent(self._store, paths.snapshot(state.seq), encode_snapshot(state))
-        self._pieces.passed(state)
-        self._pieces.require(state)
+        self._pages.passed(state)
+        self._pages.require(state)
 
     def _rest(self) -> None:
         """Snapshots that no replay came by; and the newest one, if it is missing."""

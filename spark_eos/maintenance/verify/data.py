@@ -27,9 +27,9 @@ _FROM_A_COPY = "put the file back from a copy; readers of these offsets fail unt
 class DataCheck:
     """The data files of one state. ``quick``: whether they are there and as long as they should be, no more."""
 
-    def __init__(self, store: Store, pieces: PieceCheck, notes: FindingCollector, *, quick: bool) -> None:
+    def __init__(self, store: Store, pages: PieceCheck, notes: FindingCollector, *, quick: bool) -> None:
         self._store = store
-        self._pieces = pieces
+        self._pages = pages
         self._notes = notes
         self._quick = quick
         self._files: OrderedDict[str, str] = OrderedDict()
@@ -44,7 +44,7 @@ class DataCheck:
     def check(self, state: State) -> None:
         """Look at everything that the state refers to, and count what it does not."""
         indexes = [partition.index for partition in state.partitions.values()]
-        self._total = sum(sum(piece.rows for piece in index.pieces) + len(index.tail) for index in indexes)
+        self._total = sum(sum(page.rows for page in index.pages) + len(index.tail) for index in indexes)
         for name, topic in sorted(state.topics.items()):
             for number in range(topic.partitions):
                 self._partition(state, topic, (topic.topic_id, number), f"{name}-{number}")
@@ -56,7 +56,7 @@ class DataCheck:
         summary = self._notes.summary
         summary.partitions += 1
         partition = state.partitions[key]
-        for row in self._pieces.rows(state, key, partition):
+        for row in self._pages.rows(state, key, partition):
             summary.batches += 1
             self._notes.at("batches", summary.batches, self._total)
             # What lies before the start is never read, and its files may be gone.
@@ -97,7 +97,7 @@ class DataCheck:
                 Verdict.NOTE,
                 paths.DATA,
                 "none of the data files that entries refer to is here: data/ was not copied with the log",
-                "copy it from the log, or copy the log anew with: eoslog copy LOG DESTINATION",
+                "copy it from the log, or copy the log again with: eoslog copy LOG DESTINATION",
             )
             return
         self._notes.add(
@@ -106,7 +106,7 @@ class DataCheck:
             f"{self._lost} data files that entries refer to are missing, the newest ones of their topics: this looks "
             "like a copy of a log whose data/ was copied before its _log/, while the log was written to",
             "if the log itself is still there, copy its data/ again over this one (files never change), or copy the "
-            "log anew with: eoslog copy LOG DESTINATION. Otherwise the records in these files are lost",
+            "log again with: eoslog copy LOG DESTINATION. Otherwise the records in these files are lost",
         )
 
     def _file(self, row: IndexRow) -> str:
@@ -139,7 +139,7 @@ class DataCheck:
         except ObjectNotFoundError:
             return "is missing"
         except CorruptRecordError as error:
-            # What it says before and behind that stands in the finding anyway.
+            # What it says before and after that stands in the finding anyway.
             told = str(error).removeprefix(f"file {row.file.name!r}, ")
             return told.partition("; the storage does not hold")[0]
         if row.file.offsets:
@@ -149,7 +149,7 @@ class DataCheck:
         return ""
 
     def _is_needed(self, state: State, key: PartitionKey, row: IndexRow) -> bool:
-        """Whether the newest state still refers to the rows there: files go that were dropped or written anew."""
+        """Whether the newest state still refers to the rows there: files go that were dropped or rewritten."""
         newest = newest_of(self._store, state)
         partition = newest.partitions.get(key)
         if partition is None or partition.start >= row.next_offset:
@@ -173,7 +173,7 @@ class DataCheck:
 
     def _unreferenced(self, state: State) -> None:
         summary = self._notes.summary
-        behind: dict[int, int] = {}
+        after: dict[int, int] = {}
         for number, info in enumerate(self._store.list(paths.DATA)):
             self._notes.at("data files", number, number)
             if info.name in self._mentioned:
@@ -185,20 +185,20 @@ class DataCheck:
                     summary.unreferenced_files += 1
                     summary.unreferenced_bytes += info.size
                 if begun > state.seq:
-                    behind[begun] = behind.get(begun, 0) + 1
+                    after[begun] = after.get(begun, 0) + 1
         for info in self._store.list(paths.INDEX):
-            summary.unreferenced_pieces += info.name not in self._pieces.mentioned
-        # Where an entry could not be applied, it is named; what came behind it says nothing more.
-        if behind and state.seq == summary.last_entry:
-            self._behind_the_end(state, behind)
+            summary.unreferenced_pieces += info.name not in self._pages.mentioned
+        # Where an entry could not be applied, it is named; what came after it says nothing more.
+        if after and state.seq == summary.last_entry:
+            self._begun_after_the_end(state, after)
 
-    def _behind_the_end(self, state: State, behind: dict[int, int]) -> None:
+    def _begun_after_the_end(self, state: State, after: dict[int, int]) -> None:
         """Files that no entry refers to, by where the log was for their writers: at its end, or further on."""
         seq = newest_of(self._store, state).seq
         name = paths.entry(seq, state.entries_per_folder)
-        last = max(behind)
+        last = max(after)
         if last > seq + 1:
-            count = sum(files for begun, files in behind.items() if begun > seq + 1)
+            count = sum(files for begun, files in after.items() if begun > seq + 1)
             self._notes.add(
                 Verdict.NOTE,
                 name,
@@ -210,7 +210,7 @@ class DataCheck:
             self._notes.add(
                 Verdict.NOTE,
                 name,
-                f"is the last entry; {behind[last]} data files were begun behind it, and no entry refers to them: they "
+                f"is the last entry; {after[last]} data files were begun after it, and no entry refers to them: they "
                 "are being written, or were given up, or the last entries are missing",
             )
 

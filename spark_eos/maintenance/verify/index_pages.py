@@ -1,4 +1,4 @@
-"""Verification of indexes: every sealed piece is there, is whole, and holds what is said of it."""
+"""Verification of indexes: every sealed page is there, is whole, and holds what is said of it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _hash(name: str) -> int:
 
 
 class PieceCheck:
-    """The pieces of one log. ``repair`` writes those anew whose rows were replayed from entries."""
+    """The pages of one log. ``repair`` writes those again whose rows were replayed from entries."""
 
     def __init__(self, store: Store, notes: FindingCollector, *, repair: bool) -> None:
         self._store = store
@@ -64,36 +64,36 @@ class PieceCheck:
     def passed(self, state: State) -> None:
         """A boundary: what is stored of what was sealed has to be the same; then it needs no memory."""
         for partition in state.partitions.values():
-            for piece in partition.index.pieces:
-                self._settle(piece)
+            for page in partition.index.pages:
+                self._settle(page)
 
     def require(self, state: State) -> None:
-        """The snapshot of this state is stored: so all of its pieces have to be, also those that are in memory."""
+        """The snapshot of this state is stored: so all of its pages have to be, also those that are in memory."""
         self._required = frozenset(
-            piece for partition in state.partitions.values() for piece in partition.index.pieces
+            page for partition in state.partitions.values() for page in partition.index.pages
         )
 
-    def _settle(self, piece: IndexPage) -> None:
+    def _settle(self, page: IndexPage) -> None:
         """Drop the content of what is stored as it was replayed, from the lowest level on."""
-        content = piece.content
+        content = page.content
         if content is None:
             return
         for part in content:
             if isinstance(part, IndexPage):
                 self._settle(part)
-        if self._is_stored(piece, content) and not any(
+        if self._is_stored(page, content) and not any(
             isinstance(part, IndexPage) and part.is_held for part in content
         ):
-            piece.forget()
+            page.forget()
 
-    def _is_stored(self, piece: IndexPage, content: PageContent) -> bool:
-        name = paths.piece(piece)
+    def _is_stored(self, page: IndexPage, content: PageContent) -> bool:
+        name = paths.page(page)
         try:
             data = self._store.read(name)
         except ObjectNotFoundError:
             return False
         try:
-            same = decode_page(data, piece, name) == content
+            same = decode_page(data, page, name) == content
             problem = "holds other rows than the entries say"
         except CorruptRecordError as error:
             same, problem = False, str(error)
@@ -106,31 +106,31 @@ class PieceCheck:
             return True
         if name not in self._told:
             self._told.add(name)
-            self._notes.wrong(name, problem, "verify --repair writes it anew: its entries are still there")
+            self._notes.wrong(name, problem, "verify --repair rewrites it: its entries are still there")
         return False
 
     # -- All rows of a partition ------------------------------------------------------------------------
 
     def rows(self, state: State, key: PartitionKey, partition: Partition) -> Iterator[IndexRow]:
         """The rows of a partition; what cannot be read is reported and left out."""
-        for piece in partition.index.pieces:
-            yield from self._rows(state, key, piece, required=piece in self._required)
+        for page in partition.index.pages:
+            yield from self._rows(state, key, page, required=page in self._required)
         yield from partition.index.tail
 
     def _rows(
-        self, state: State, key: PartitionKey, piece: IndexPage, *, required: bool
+        self, state: State, key: PartitionKey, page: IndexPage, *, required: bool
     ) -> Iterator[IndexRow]:
         self._notes.summary.pieces += 1
-        name = paths.piece(piece)
+        name = paths.page(page)
         self.mentioned.add(name)
-        content = piece.content
+        content = page.content
         if content is None:
-            content = self._load(state, piece, name)
+            content = self._load(state, page, name)
             if content is None:
                 return
         elif required:
-            self._restore(state, piece, content)
-        problem = _contradiction(piece, content)
+            self._restore(state, page, content)
+        problem = _contradiction(page, content)
         if problem:
             self._notes.wrong(name, problem, "no bytes are damaged: report it as an error of spark_eos")
         for part in content:
@@ -139,50 +139,50 @@ class PieceCheck:
             else:
                 yield part
 
-    def _restore(self, state: State, piece: IndexPage, content: PageContent) -> None:
+    def _restore(self, state: State, page: IndexPage, content: PageContent) -> None:
         """Of what was replayed from entries, and is referred to by a snapshot."""
-        name = paths.piece(piece)
+        name = paths.page(page)
         try:
             self._store.size(name)
         except ObjectNotFoundError:
-            if not self.is_needed(state, piece):
+            if not self.is_needed(state, page):
                 return
             if self._repair:
                 create_idempotent(self._store, name, encode_page(content))
                 self._notes.add(Verdict.REPAIRED, name, "was missing")
             else:
                 self._notes.wrong(
-                    name, "is missing", "verify --repair writes it anew: its entries are still there"
+                    name, "is missing", "verify --repair rewrites it: its entries are still there"
                 )
 
-    def _load(self, state: State, piece: IndexPage, name: str) -> PageContent | None:
+    def _load(self, state: State, page: IndexPage, name: str) -> PageContent | None:
         try:
-            return decode_page(self._store.read(name), piece, name)
+            return decode_page(self._store.read(name), page, name)
         except (ObjectNotFoundError, CorruptRecordError) as error:
-            if self.is_needed(state, piece):
+            if self.is_needed(state, page):
                 problem = "is missing" if isinstance(error, ObjectNotFoundError) else str(error)
                 self._notes.wrong(
                     name,
-                    f"{problem}: offsets {piece.base_offset} to {piece.next_offset} of partition "
-                    f"{piece.partition[1]} of topic {_topic(state, piece)} cannot be read",
+                    f"{problem}: offsets {page.base_offset} to {page.next_offset} of partition "
+                    f"{page.partition[1]} of topic {_topic(state, page)} cannot be read",
                     "put it back from a copy of the log: the entries it was made from are retired",
                 )
             return None
 
-    def is_needed(self, state: State, piece: IndexPage) -> bool:
-        """Whether the newest state still refers to the piece: it may have been written anew, and removed, meanwhile."""
+    def is_needed(self, state: State, page: IndexPage) -> bool:
+        """Whether the newest state still refers to the page: it may have been rewritten, and removed, meanwhile."""
         newest = newest_of(self._store, state)
-        partition = newest.partitions.get(piece.partition)
-        if partition is None or partition.start >= piece.next_offset:
+        partition = newest.partitions.get(page.partition)
+        if partition is None or partition.start >= page.next_offset:
             return False
-        found = partition.index.pieces
+        found = partition.index.pages
         while True:
-            over = [one for one in found if one.base_offset <= piece.base_offset < one.next_offset]
-            if not over or over[0].level < piece.level:
+            over = [one for one in found if one.base_offset <= page.base_offset < one.next_offset]
+            if not over or over[0].level < page.level:
                 return False
-            if over[0].level == piece.level:
-                return over[0] == piece
-            name = paths.piece(over[0])
+            if over[0].level == page.level:
+                return over[0] == page
+            name = paths.page(over[0])
             try:
                 content = over[0].content or decode_page(self._store.read(name), over[0], name)
             except (ObjectNotFoundError, CorruptRecordError):
@@ -198,10 +198,10 @@ def newest_of(store: Store, state: State) -> State:
         return state
 
 
-def _contradiction(piece: IndexPage, content: PageContent) -> str:
+def _contradiction(page: IndexPage, content: PageContent) -> str:
     """What is said of the content, and is not so; "" if all is well."""
     rows = size = 0
-    newest, at = -(2**63), piece.base_offset
+    newest, at = -(2**63), page.base_offset
     for part in content:
         if part.base_offset != at:
             return f"has a hole at offset {at}"
@@ -211,7 +211,7 @@ def _contradiction(piece: IndexPage, content: PageContent) -> str:
             rows, size = rows + part.rows, size + part.bytes
         else:
             rows, size = rows + 1, size + (0 if part.batch is None else part.batch.length)
-    said = (piece.next_offset, piece.rows, piece.bytes, piece.max_timestamp_ms)
+    said = (page.next_offset, page.rows, page.bytes, page.max_timestamp_ms)
     if (at, rows, size, newest) == said:
         return ""
     return (
@@ -220,6 +220,6 @@ def _contradiction(piece: IndexPage, content: PageContent) -> str:
     )
 
 
-def _topic(state: State, piece: IndexPage) -> str:
-    known = (topic.name for topic in state.topics.values() if topic.topic_id == piece.partition[0])
-    return next(known, piece.partition[0])
+def _topic(state: State, page: IndexPage) -> str:
+    known = (topic.name for topic in state.topics.values() if topic.topic_id == page.partition[0])
+    return next(known, page.partition[0])

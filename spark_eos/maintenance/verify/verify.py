@@ -1,6 +1,6 @@
 """Verify: walk a whole log and say what is wrong. `repair` rebuilds caches, and never touches entries or data.
 
-Caches are snapshots and the sealed pieces of indexes, as long as the entries are there that they were made from.
+Caches are snapshots and the sealed pages of indexes, as long as the entries are there that they were made from.
 All is looked at as of the entry that was the last one at the beginning; writers, readers and maintenance may go on
 meanwhile. What they have removed since is looked for in a newer state before it is called missing.
 
@@ -45,10 +45,10 @@ def verify(
     """
     store = url if isinstance(url, Store) else open_store(url, settings)
     notes = FindingCollector(found, progress)
-    pieces = PieceCheck(store, notes, repair=repair)
-    state = Chain(store, pieces, notes, repair=repair, quick=quick).walk()
+    pages = PieceCheck(store, notes, repair=repair)
+    state = Chain(store, pages, notes, repair=repair, quick=quick).walk()
     _check_time(store, state, notes)
-    DataCheck(store, pieces, notes, quick=quick).check(state)
+    DataCheck(store, pages, notes, quick=quick).check(state)
     return notes.summary
 
 

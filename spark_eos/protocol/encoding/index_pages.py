@@ -1,7 +1,7 @@
 """Index pages as bytes: the same rows give the same bytes, so a page is known by its checksum.
 
 Rows are columns (one Avro array each), and files are listed once: most rows of a page share theirs. The Avro records
-are called `Piece` and `Pieces`: the names are part of the stored schema.
+are called `Page` and `Pages`: the names are part of the stored schema.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 Aborted: TypeAlias = "Map[tuple[int, int], bool]"
 """Producer ids and numbers of aborted transactions."""
 
-_FRAME = Frame(b"EOSIDX", "piece of an index", 1)
+_FRAME = Frame(b"EOSIDX", "index page", 1)
 
 _PIECE_COLUMNS = (*("level", "base_offset", "next_offset", "rows", "bytes", "max_timestamp_ms", "crc"),)
 
@@ -72,12 +72,12 @@ def seal_tail(partition: tuple[str, int], tail: Rows, start: int, end: int, abor
     return IndexPage(partition, 0, first, last, end - start, _of_rows, unsealed)
 
 
-def seal_pages(pieces: tuple[IndexPage, ...]) -> IndexPage:
+def seal_pages(pages: tuple[IndexPage, ...]) -> IndexPage:
     """A page one level up, with its content."""
-    first, last = pieces[0], pieces[-1]
-    rows = sum(piece.rows for piece in pieces)
+    first, last = pages[0], pages[-1]
+    rows = sum(page.rows for page in pages)
     return IndexPage(
-        first.partition, first.level + 1, first.base_offset, last.next_offset, rows, _of_pieces, pieces
+        first.partition, first.level + 1, first.base_offset, last.next_offset, rows, _of_pages, pages
     )
 
 
@@ -105,15 +105,15 @@ def _of_rows(rows: Any) -> Measures:
     return Measures(size, max(row.max_timestamp_ms for row in rows), google_crc32c.value(_body(rows)))
 
 
-def _of_pieces(pieces: Any) -> Measures:
-    size = min(sum(piece.bytes for piece in pieces), _MOST_BYTES)
-    newest = max(piece.max_timestamp_ms for piece in pieces)
-    return Measures(size, newest, google_crc32c.value(_body(pieces)))
+def _of_pages(pages: Any) -> Measures:
+    size = min(sum(page.bytes for page in pages), _MOST_BYTES)
+    newest = max(page.max_timestamp_ms for page in pages)
+    return Measures(size, newest, google_crc32c.value(_body(pages)))
 
 
-def checksum(pieces: Iterable[IndexPage]) -> int:
+def checksum(pages: Iterable[IndexPage]) -> int:
     """The checksum by which `ReplaceSegments` names the pages that it replaces."""
-    return int(google_crc32c.value(repr([piece.identity for piece in pieces]).encode()))
+    return int(google_crc32c.value(repr([page.identity for page in pages]).encode()))
 
 
 def encode_page(content: PageContent) -> bytes:
@@ -121,21 +121,21 @@ def encode_page(content: PageContent) -> bytes:
     return _FRAME.wrap(_body(content), next(reversed(schemas())))
 
 
-def decode_page(data: Any, piece: IndexPage, where: str) -> PageContent:
-    """The content of ``piece`` from its bytes. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
+def decode_page(data: Any, page: IndexPage, where: str) -> PageContent:
+    """The content of ``page`` from its bytes. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
     from fastavro import schemaless_reader
 
     body, schema = _FRAME.unwrap(data, schemas(), where)
-    if google_crc32c.value(body) != piece.crc:
+    if google_crc32c.value(body) != page.crc:
         raise CorruptRecordError(f"{where} holds another piece than the one the log knows of")
     try:
         columns: Any = schemaless_reader(BytesIO(body), schema, None)
         content = columns["content"]
-        if piece.level:
-            return tuple(read_pages(piece.partition, content))
-        return tuple(read_rows(piece.partition[1], content))
+        if page.level:
+            return tuple(read_pages(page.partition, content))
+        return tuple(read_rows(page.partition[1], content))
     except Exception as error:
-        raise CorruptRecordError(f"{where} is no valid piece of an index: {error!r}") from error
+        raise CorruptRecordError(f"{where} is no valid index page: {error!r}") from error
 
 
 def _body(content: PageContent) -> bytes:
@@ -183,9 +183,9 @@ def _row(row: IndexRow, files: dict[FileRef, int]) -> tuple[int, ...]:
     )
 
 
-def page_columns(pieces: Iterable[IndexPage]) -> dict[str, Any]:
+def page_columns(pages: Iterable[IndexPage]) -> dict[str, Any]:
     """What a state keeps of pages, as columns."""
-    table = [piece.identity[1:] for piece in pieces]
+    table = [page.identity[1:] for page in pages]
     columns = zip(*table, strict=True) if table else ((),) * len(_PIECE_COLUMNS)
     return dict(zip(_PIECE_COLUMNS, map(list, columns), strict=True))
 

@@ -34,13 +34,13 @@ def partition_columns(partitions: Mapping[PartitionKey, Partition]) -> dict[str,
         before = key
         starts.append(one.start)
         ends.append(one.end)
-        if one.open or one.aborted or one.index.pieces:
+        if one.open or one.aborted or one.index.pages:
             others.append(
                 {
                     "at": at,
                     "open": [list(item) for item in sorted(one.open.items())],
                     "aborted": [list(item) for item in sorted(one.aborted)],
-                    "pieces": page_columns(one.index.pieces),
+                    "pieces": page_columns(one.index.pages),
                 }
             )
         if one.index.tail:

@@ -65,7 +65,7 @@ def decode_snapshot(data: Any, seq: int, where: str) -> State:
     except Exception as error:
         raise CorruptRecordError(f"{where} is no valid snapshot: {error!r}") from error
     if state.seq != seq:
-        raise CorruptRecordError(f"{where} is the state behind entry {state.seq}, not entry {seq}")
+        raise CorruptRecordError(f"{where} is the state after entry {state.seq}, not entry {seq}")
     return state
 
 

@@ -101,7 +101,7 @@ def check_history(state: State, entry: a.Entry) -> None:
         raise CorruptRecordError(f"entry {entry.seq} cannot follow entry {state.seq}")
     if entry.previous and state.lineage and entry.previous != state.lineage:
         raise DivergedLogError(
-            f"entry {entry.seq} was written behind another entry {state.seq} than the one that is there: the log's "
+            f"entry {entry.seq} was written after another entry {state.seq} than the one that is there: the log's "
             "files were put back from a copy, or exchanged, while a process wrote to it"
         )
 

@@ -73,8 +73,8 @@ def sealed_to(key: PartitionKey, partition: Partition, offset: int) -> Partition
     """
     tail = partition.index.tail
     count = min(ready(partition), tail.find(offset))
-    pieces, aborted = _cut(key, partition, count)
-    index = Index((*partition.index.pieces, *pieces), tail.without_first(count))
+    pages, aborted = _cut(key, partition, count)
+    index = Index((*partition.index.pages, *pages), tail.without_first(count))
     return replace(partition, index=index, aborted=aborted)
 
 
@@ -83,12 +83,12 @@ def _sealed(key: PartitionKey, partition: Partition) -> Partition:
     if not count:
         return partition
     cut, aborted = _cut(key, partition, count)
-    pieces = [*partition.index.pieces]
-    for piece in cut:
-        pieces.append(piece)
-        _join(pieces)
+    pages = [*partition.index.pages]
+    for page in cut:
+        pages.append(page)
+        _join(pages)
     tail = partition.index.tail.without_first(count)
-    return replace(partition, index=Index(tuple(pieces), tail), aborted=aborted)
+    return replace(partition, index=Index(tuple(pages), tail), aborted=aborted)
 
 
 def _cut(
@@ -96,7 +96,7 @@ def _cut(
 ) -> tuple[list[IndexPage], Map[tuple[int, int], bool]]:
     """The first ``count`` rows of the tail as pages, and the aborted transactions that are left to remember."""
     tail, aborted = partition.index.tail, partition.aborted
-    pieces = [
+    pages = [
         seal_tail(key, tail, first, min(first + PAGE_ROWS, count), aborted)
         for first in range(0, count, PAGE_ROWS)
     ]
@@ -104,7 +104,7 @@ def _cut(
         for _, stamp in sorted(_ends(tail, count)):
             if (one := (stamp.producer_id, stamp.number)) in aborted:
                 aborted = aborted.delete(one)
-    return pieces, aborted
+    return pages, aborted
 
 
 def _ends(tail: Rows, count: int) -> set[tuple[int, ProducerStamp]]:
@@ -112,17 +112,17 @@ def _ends(tail: Rows, count: int) -> set[tuple[int, ProducerStamp]]:
     return {head[:2] for head in tail.heads(count) if head[0] == Kind.ABORT}
 
 
-def _join(pieces: list[IndexPage]) -> None:
+def _join(pages: list[IndexPage]) -> None:
     """If a level has two times `FAN_OUT` pages, the older half becomes one page of the next level."""
     level = 0
     while True:
-        end = len(pieces)
-        while end and pieces[end - 1].level < level:
+        end = len(pages)
+        while end and pages[end - 1].level < level:
             end -= 1
         start = end
-        while start and pieces[start - 1].level == level:
+        while start and pages[start - 1].level == level:
             start -= 1
         if end - start < 2 * FAN_OUT:
             return
-        pieces[start : start + FAN_OUT] = [seal_pages(tuple(pieces[start : start + FAN_OUT]))]
+        pages[start : start + FAN_OUT] = [seal_pages(tuple(pages[start : start + FAN_OUT]))]
         level += 1

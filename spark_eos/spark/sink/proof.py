@@ -133,7 +133,7 @@ def note_read(read: Read) -> None:
 def reads_of_task() -> tuple[Read, ...]:
     """What was read for the rows of this task, as far as it was read on this machine.
 
-    Behind a shuffle the rows come from other tasks: then all that was read here and has not been told yet.
+    After a shuffle the rows come from other tasks: then all that was read here and has not been told yet.
     """
     where = _place_of_task()
     if where is None:
@@ -216,7 +216,7 @@ def _refused(batch_id: int, plans: Sequence[Plan], found: str) -> CheckpointMism
     return CheckpointMismatchError(
         f"the checkpoint records that batch {batch_id} reads {recorded}, but the tasks of this run have read {found}: "
         "the rows and the offsets do not belong together. Nothing was written. Start the query again, which plans the "
-        "batch anew; if that does not help, start from a new checkpoint with startingOffsets=committed and the same "
+        "batch again; if that does not help, start from a new checkpoint with startingOffsets=committed and the same "
         "transactional.id, and report this error"
     )
 

@@ -137,8 +137,8 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
                 records = read(topic, fetch)
             except ObjectNotFoundError as error:
                 raise ObjectNotFoundError(
-                    f"{error}. It was there when this read was planned: its records were deleted or written anew "
-                    "since, and it went when file.delete.delay.ms of its topic was over. A stream plans anew when it "
+                    f"{error}. It was there when this read was planned: its records were deleted or rewritten "
+                    "since, and it went when file.delete.delay.ms of its topic was over. A stream plans again when it "
                     "is started again. A DataFrame or view does not, whatever is called on it: make it again, with "
                     "spark.read...load(). If tasks take that long, raise file.delete.delay.ms"
                 ) from error

@@ -69,7 +69,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._idle: PollBackoff | None = None
         self._not_before_s = -math.inf
         self._known: Log | None = None
-        """The log as this run has opened it. Opened anew it is another history: positions mean nothing there."""
+        """The log as this run has opened it. Opened again it is another history: positions mean nothing there."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks only read, and what the driver knows of the log is not theirs."""
@@ -199,7 +199,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Where looking is a request, not at once. In a folder it costs next to nothing, but Spark's question does: the
         answer waits for news instead, for a moment, unless a micro-batch has run since the last one.
         """
-        if log.store.is_local:
+        if log.store.requests_are_free:
             seq = log.state.seq  # `Log.shared` has looked.
             while (left := self._not_before_s - log.clock.monotonic()) > 0:
                 log.clock.sleep(min(left, _GLANCE_S))
@@ -273,7 +273,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stop = position if partition is None else end_offset(partition, self._isolation)
             if partition is not None and partition.end < position:
                 raise _lost(at, position, partition.end)
-            ends[at] = max(stop, position)  # Behind the last stable offset: it was read uncommitted before.
+            ends[at] = max(stop, position)  # After the last stable offset: it was read uncommitted before.
         return ends
 
     def _range(self, at: TopicPartition, start: int, stop: int, partition: Partition) -> tuple[int, int]:

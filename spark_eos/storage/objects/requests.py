@@ -52,7 +52,7 @@ class Requests:
     ) -> T:
         """The answer to a request, which is sent again for `RETRY_S` if it makes sense.
 
-        ``changes``: a try without a reply may have done its work. ``beyond``: the answer for a range behind the
+        ``changes``: a try without a reply may have done its work. ``beyond``: the answer for a range after the
         end. ``conflict``: asked after a 409 whether the name is taken.
         """
         check_process(self._url)

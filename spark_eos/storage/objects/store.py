@@ -50,7 +50,7 @@ class ObjectStore(Store):
     Nothing is sent before the first call. ``single_bytes`` and ``retry_s`` are for tests.
     """
 
-    is_local = False
+    requests_are_free = False
     has_exact_conflicts = False  # What this module does not send twice, a proxy may.
 
     def __init__(
@@ -194,7 +194,7 @@ class ObjectStore(Store):
             try:
                 return next(pages, None)
             except BaseException:
-                pages = None  # The stores list in the order of keys: go on behind the last one.
+                pages = None  # The stores list in the order of keys: go on after the last one.
                 raise
 
         while page := self._requests.ask("list", prefix, next_page):

@@ -233,7 +233,7 @@ def exists(path: str) -> bool:
 
 
 def link_count(path: str) -> int:
-    """How many names the file has; 0 if it cannot be told. Opened anew, which makes NFS ask its server."""
+    """How many names the file has; 0 if it cannot be told. Opened again, which makes NFS ask its server."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -55,7 +55,7 @@ class PosixStore(Store):
     objects; what a killed process leaves there does no harm (see `discard_leftovers`).
     """
 
-    is_local = True
+    requests_are_free = True
     has_exact_conflicts = True  # By the link count, see `_link`.
 
     def __init__(self, root: str | os.PathLike[str]) -> None:

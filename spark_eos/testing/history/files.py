@@ -18,7 +18,7 @@ __all__ = ["dump_event", "load_event", "merge", "read_history", "write_history"]
 
 
 def merge(*histories: Sequence[Event]) -> list[Event]:
-    """One history of several, by time; each keeps its own order, and events are numbered anew.
+    """One history of several, by time; each keeps its own order, and events are numbered again.
 
     Of events at the same time invocations come first: then the calls overlap, and no order is claimed.
     """

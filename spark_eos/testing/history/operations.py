@@ -158,7 +158,7 @@ class Facts:
         self.operations = pair(history)
         self.final, self.starts = final, starts
         self.readings = [*self.operations, *final_operations(final)]
-        """Operations, and final reads behind them."""
+        """Operations, and final reads after them."""
         self.writers: dict[Key, Operation] = {}
         self.written: set[TopicPartition] = set()
         """Partitions with recorded writers. What is in others comes from outside."""

@@ -71,7 +71,7 @@ def _inside(
 
 
 def _settled(facts: Facts, operation: Operation) -> Iterator[tuple[TopicPartition, int]]:
-    """Offsets that were taken before the operation's completion: what its process sends later lies behind."""
+    """Offsets that were taken before the operation's completion: what its process sends later lies after."""
     for send in operation.sends:
         offset = send.offset
         if operation.kind is Kind.OK:
@@ -173,7 +173,7 @@ def _contradiction(
 
 
 def _retired(facts: Facts, send: Send) -> bool:
-    """Whether the record may be gone, because the partition now starts behind it."""
+    """Whether the record may be gone, because the partition now starts after it."""
     start = facts.starts.get(send.partition, 0)
     offset = facts.offset((send.partition, send.value))
     return start > 0 and (offset is None or offset < start)

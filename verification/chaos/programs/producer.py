@@ -26,7 +26,7 @@ from verification.chaos.journal import Notes, synced
 
 ABORTED, STREAMED = 0.25, 0.3
 PAUSE_S = {"plain": 0.03, "tx": 1.2}
-"""Plain ones write often: so many batches that they get sealed, and written anew, within minutes."""
+"""Plain ones write often: so many batches that they get sealed, and rewritten, within minutes."""
 MOST = {"plain": 3, "tx": 16}
 """Records at a time."""
 TIMEOUT_MS = 2_000

@@ -310,14 +310,14 @@ def _remedy(action: CommitMicroBatch, *, same_query: bool) -> str:
         )
     return (
         "Nothing was written. To go on where the log stands, start from a new checkpoint with "
-        "startingOffsets=committed and the same group.id; to begin anew, use another transactional.id "
+        "startingOffsets=committed and the same group.id; to start over, use another transactional.id "
         "and group.id."
     )
 
 
 def _plan_anew(action: CommitMicroBatch) -> str:
     return (
-        f"Remove offsets/{action.batch_id} from the checkpoint, so that Spark plans this micro-batch anew, which was "
+        f"Remove offsets/{action.batch_id} from the checkpoint, so that Spark plans this micro-batch again, which was "
         "not committed"
     )
 

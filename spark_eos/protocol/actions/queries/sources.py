@@ -131,15 +131,15 @@ def _of_new(name: str, source: SourceProgress, went: list[str], last: Query, bat
         return None
     if name in gone and not _is_files(source.end):
         return (
-            f"{batches.now} reads source {name} anew, which the query has read up to {shown(gone[name].end)} and "
-            "then no more: this source cannot go on there. Give it another name if it may begin anew. "
+            f"{batches.now} reads source {name} again, which the query has read up to {shown(gone[name].end)} and "
+            "then no more: this source cannot go on there. Give it another name if it may start over. "
             f"{batches.again}"
         )
     foreign = [key for key in went if by_name(last.sources)[key].group is None]
     if foreign:
         return (
             f"source {foreign[0]} is gone in {batches.now}, and source {name} is new: if it is the same one under "
-            "another name, it begins anew. Keep its name; or, if it is another one, run the query without both first. "
+            "another name, it starts over. Keep its name; or, if it is another one, run the query without both first. "
             f"{batches.again}"
         )
     return None
