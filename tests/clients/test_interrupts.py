@@ -317,7 +317,7 @@ def test_a_seek_while_a_poll_waits_stays(made, monkeypatch):
             raise KeyboardInterrupt
         waits.append(1)
         consumer.seek(PARTITIONS[0], 1)
-        monkeypatch.setattr(type(consumer._fetcher), "turns", lambda *_, **__: [])
+        monkeypatch.setattr(type(consumer._fetcher), "fetch", lambda *_, **__: [])
 
     with monkeypatch.context():
         monkeypatch.setattr(type(log.clock), "sleep", sleep)

@@ -207,6 +207,26 @@ def test_maintenance_leaves_another_history_alone(tmp_path):
     assert sorted(str(one.relative_to(url)) for one in url.rglob("*.avro")) == before
 
 
+def test_maintenance_that_was_sure_a_moment_ago_leaves_another_history_alone(tmp_path):
+    """In a folder it looks each time: whether the log is still the same one is asked once a minute only."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log = Log.create(url, snapshot_interval=4)
+    log.does_maintenance = False
+    for at in range(10):
+        log.commit(create(f"a{at}"))
+    copied(url, copy)
+    for at in range(10):
+        log.commit(create(f"b{at}"))
+    log.maintenance.snapshot()
+    log.maintenance.retire(log.state, 1)
+    put_back(url, copy)
+    before = {one: one.read_bytes() for one in url.rglob("*.avro")}
+    for call in (log.maintenance.snapshot, lambda: log.maintenance.retire(log.state, 100)):
+        with pytest.raises(DivergedLogError):
+            call()
+    assert {one: one.read_bytes() for one in url.rglob("*.avro")} == before
+
+
 @pytest.mark.parametrize("reply", ["comes", "is lost"])
 @pytest.mark.parametrize("others", [1, 6])
 def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypatch, others, reply):

@@ -207,16 +207,26 @@ def test_a_writer_that_slept_goes_on(log, store):
 
 @pytest.fixture
 def doubtful(log, store):
-    """Commits something without hearing of its fate, sleeps until the entry is retired, and asks again."""
+    """Commits something without hearing of its fate, sleeps until the entry is retired, and asks again.
 
-    def doubt(request, fault=Fault.FAIL_AFTER):
+    ``for_hours``: until a snapshot covers the entry, which is not retired while an older transaction is open.
+    """
+
+    def doubt(request, fault=Fault.FAIL_AFTER, *, for_hours=False):
         ours = FaultyStore(store.inner)
         sleeper = Log.open(ours, Clock(b"c"), Retry(deadline_s=0))
         actions = request(sleeper)
         ours.inject(fault, "create", "_log/*")
         with pytest.raises(CommitOutcomeUnknownError) as unknown:
             sleeper.commit(lambda _: actions)
+        slot = paths.entry(sleeper.state.seq + 1)
         append(log, *range(40))
+        log.maintenance.snapshot()  # Not only what the thread in the background came to.
+        log.maintenance.retire(log.state, 1000)
+        if for_hours:
+            sleeper.clock.now += 7200  # Longer than `Environment.away_s`.
+        else:
+            assert store.size(slot) == 0, "it is retired"
         return lambda: sleeper.commit(lambda _: actions, request_id=unknown.value.request_id)
 
     return doubt
@@ -316,7 +326,9 @@ def test_a_transaction_that_is_still_open_was_not_committed(log, doubtful, refus
     (stamp,) = log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),)).results
     ours = stamp._replace(number=0)
     log.commit(lambda _: (rows(log, ours),))
-    again = doubtful(lambda _: (EndTransaction(ours, commit=True), refused.action), Fault.LOST)
+    again = doubtful(
+        lambda _: (EndTransaction(ours, commit=True), refused.action), Fault.LOST, for_hours=True
+    )
     refused()
     with pytest.raises(UnknownTopicOrPartitionError):
         again()
@@ -326,7 +338,7 @@ def test_a_transaction_that_is_still_open_was_not_committed(log, doubtful, refus
 def test_a_successor_s_sequences_tell_nothing(log, doubtful, fault, landed):
     (stamp,) = log.commit(lambda _: (InitProducer(0, 0, "tx", 1000),)).results
     ours = stamp._replace(number=0)
-    again = doubtful(lambda sleeper: (rows(sleeper, ours, 0),), fault)
+    again = doubtful(lambda sleeper: (rows(sleeper, ours, 0),), fault, for_hours=True)
     (heir,) = log.commit(lambda _: (InitProducer(0, 1, "tx", 1000),)).results
     theirs = heir._replace(number=int(landed))
     log.commit(lambda _: (rows(log, theirs, 0),))
