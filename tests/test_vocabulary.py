@@ -30,6 +30,14 @@ ALLOWED = {
     "tests/test_vocabulary.py",
 }
 
+UNCLEAR = re.compile(
+    r"(?<![-`\w])(nobody|somebody|everybody|anybody|whoever|anew|(?:is|are) told(?! apart))(?![-`\w])",
+    re.IGNORECASE,
+)
+"""Words whose sentences need a second reading: name the subject, and what it does."""
+
+PROSE = ("docs/", "spark_eos/", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "jobs/", "notebooks/")
+
 WORD = re.compile(r"(?<![A-Za-z])(" + "|".join(f"{word}s?" for word in OLD) + r")(?![A-Za-z])", re.IGNORECASE)
 
 
@@ -55,6 +63,17 @@ def test_old_words_do_not_come_back():
             continue
         found += [f"{name}: {word}" for word in old_words(text)]
     assert found == [], "see tests/test_vocabulary.py for the words to use"
+
+
+def test_sentences_name_their_subject():
+    found = []
+    for name in tracked():
+        if name.startswith(PROSE) and name.endswith((".md", ".py")) and name not in ALLOWED:
+            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+            found += [
+                f"{name}:{at}: {line.strip()}" for at, line in enumerate(lines, 1) if UNCLEAR.search(line)
+            ]
+    assert found == []
 
 
 def test_they_are_found_inside_of_identifiers():

@@ -14,7 +14,7 @@ from spark_eos import Consumer, ConsumerRecord, Log, Producer, TopicPartition
 from spark_eos.errors import AbortableError
 
 ABORTS = 3
-"""So often records are tried; then their trouble is none that passes, such as one that is too large."""
+"""Attempts for each record. What still fails then is permanent, such as a record that is too large."""
 
 
 def run(

@@ -199,7 +199,7 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
     found = {row.base_offset: _shown(new, row) for row in held}
     sealed = new.index.pages[-1].next_offset if new.index.pages else 0
     files = {row.file for row in old.index.tail}
-    anew = [row for row in held if row.file not in files or row.kind is Kind.HOLE]
+    rewritten = [row for row in held if row.file not in files or row.kind is Kind.HOLE]
     for row in kept:
         # An open transaction may be aborted; an aborted or committed one stays so.
         later = found.get(row.base_offset)
@@ -207,7 +207,7 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
         if later not in (row, aborted):
             stable = row.next_offset <= min(old.last_stable_offset, sealed)
             replaced = any(
-                one.base_offset < row.next_offset and row.base_offset < one.next_offset for one in anew
+                one.base_offset < row.next_offset and row.base_offset < one.next_offset for one in rewritten
             )
             _ensure(stable and replaced, f"rows of partition {key} changed")
 

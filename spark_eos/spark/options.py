@@ -115,7 +115,7 @@ def parse_any_source(options: Mapping[str, str]) -> SourceOptions:
             return parse_source(options, streaming=streaming)
         except ConfigError as error:
             if refused is None or not is_known_to(rest, "stream source"):
-                refused = error  # What is wrong is told of the use whose options these are.
+                refused = error  # The error is of the use whose options these are.
     assert refused is not None
     raise refused
 

@@ -589,7 +589,7 @@ def _(q):
     assert numbers(q, endingOffsetsByTimestamp='{"src": {"0": 0}}') == []
 
 
-@change(BATCH, "versionAsOf", "another entry", "the log as it was behind it is read")
+@change(BATCH, "versionAsOf", "another entry", "the log as it was after that entry is read")
 def _(q):
     seq = q.bench.state.seq
     q.fill(10, 20)
@@ -694,7 +694,7 @@ def _(q):
     assert (q.out(), q.out("other")) == ([1], [2])
 
 
-@change(WRITE, "transactional.id", "added", "the write fences whoever had the id")
+@change(WRITE, "transactional.id", "added", "the write fences the earlier holder of the id")
 def _(q):
     q.write([1])
     with Producer(q.bench.log, {"transactional.id": "t"}) as producer:

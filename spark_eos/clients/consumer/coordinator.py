@@ -101,7 +101,7 @@ class ConsumerCoordinator:
     def leave(self) -> None:
         """Commit, give everything back, and be no member any more; a static one stays (KIP-345).
 
-        The end: trouble with the log is logged, and the listener's errors are raised last.
+        The end: errors of the log are logged, and the listener's errors are raised last.
         """
         try:
             if self._is_out():

@@ -90,7 +90,7 @@ class Heartbeats:
             _LOG.debug("the heartbeat of member %s was not deleted: %s", member_id, error)
 
     def step(self) -> None:
-        """Beat and look around, once. Trouble with the store is logged when it begins, and never raised."""
+        """Beat and look around, once. An error of the store is logged when it first occurs, and never raised."""
         with self._lock:
             member_id = self.member_id
         if not member_id:

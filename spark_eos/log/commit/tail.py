@@ -58,7 +58,7 @@ class Passed(Protocol):
 class Tail:
     """Follows the chain of entries. Safe to share between threads; ``state`` is immutable.
 
-    What it reads is told to ``in_doubt``. That is how a writer whose create got no reply recognises its own entry by
+    It reports what it reads to ``in_doubt``. That is how a writer whose create got no reply recognises its own entry by
     its body, never by the error it got.
     """
 
@@ -226,7 +226,7 @@ class Tail:
         if self._passed is not None and is_boundary(state, state.seq):
             try:
                 self._passed(state, created=created)
-            except Exception:  # noqa: BLE001  (the entry is durable, and its writer is told so)
+            except Exception:  # noqa: BLE001  (the entry is durable: its writer gets that answer)
                 _LOG.exception("maintenance after entry %d failed", state.seq)
 
     def _load_newest_snapshot(self) -> None:

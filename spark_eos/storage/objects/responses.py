@@ -1,6 +1,6 @@
 """What a reply of an object store means: which error to raise, and which requests certainly did nothing.
 
-Of what a store says, its status, its word for the trouble and its one sentence are kept. The rest of the body stays
+Of what a store says, its status, its error code and its one sentence are kept. The rest of the body stays
 out of our errors: some stores send back what was signed, with tokens in it.
 """
 
