@@ -12,7 +12,6 @@ PATCH = re.compile(r"\bmock\.patch|\bpatch\(|\bmonkeypatch\b|\bsetattr\(")
 STILL = {
     "explorer/scenario.py": 1,  # the size of index pages, which is a part of the format
     "simulator/scenario.py": 1,  # the same
-    "simulator/queries.py": 6,  # what Spark's source and sink take from Spark's process
 }
 """Patches that are left. The list may only get shorter."""
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from spark_eos.errors import ConfigError, SchemaMismatchError, UnknownTopicOrPartitionError
 from spark_eos.log.data.layout import deserialise_schema
-from spark_eos.log.log import Log
 from spark_eos.log.topics import missing_topic, schema_of
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.host import host
 from spark_eos.spark.schema import kafka_schema, typed_schema
 from spark_eos.spark.types import same_types
 
@@ -61,7 +61,7 @@ def selected_partitions(
 
 def source_schema(options: SourceOptions) -> StructType:
     """The columns of the rows; all topics of one source must have the same ones."""
-    state = Log.shared(options.path, options.settings).state
+    state = host().log(options.path, options.settings).state
     # A query that may go on without a deleted topic has to know its columns first.
     gone = () if options.fail_on_data_loss else options.named_topics
     names = sorted({at.topic for at in selected_partitions(options, state, gone)})

@@ -19,9 +19,9 @@ from spark_eos.errors import ObjectNotFoundError, RetriableError
 from spark_eos.log import log as log_module
 from spark_eos.log.clock import Retry
 from spark_eos.log.data import task_io
+from spark_eos.spark.host import Host, hosted
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.sink import checkpoint
 from spark_eos.spark.sink.sink import EosLogStreamWriter
 from spark_eos.spark.sink.task import TaskMessage
 from spark_eos.spark.source.batch import EosLogBatchWriter
@@ -36,17 +36,31 @@ ROWS = StructType([StructField("value", BinaryType()), StructField("partition", 
 ALL_VALUES = sorted(value for rows in INPUT.values() for value in rows)
 
 
+class _Host(Host):
+    """The checkpoint is in the store of the process, so that its operations are counted."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def read_bytes(self, path):
+        if path.name.startswith("."):  # It has no sums.
+            raise FileNotFoundError(path)
+        try:
+            return self._store.read(f"_checkpoint/{path.relative_to(LOCATION).as_posix()}").to_pybytes()
+        except ObjectNotFoundError:
+            raise FileNotFoundError(path) from None
+
+    def exists(self, path):
+        try:
+            self.read_bytes(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+
 @contextmanager
 def driver(app):
     """Whatever opens the log by its URL gets this process's store, and nothing that another process knew."""
-
-    def text(path):
-        try:
-            return (
-                app.store.read(f"_checkpoint/{path.relative_to(LOCATION).as_posix()}").to_pybytes().decode()
-            )
-        except ObjectNotFoundError:
-            return None
 
     def opens(_url, _settings):
         return app.store
@@ -57,8 +71,7 @@ def driver(app):
         mock.patch.object(task_io, "shared_store", opens),
         mock.patch.object(log_module, "Retry", return_value=retry),
         mock.patch.dict(log_module._SHARED, clear=True),
-        mock.patch.object(checkpoint, "_read", text),
-        mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
+        hosted(_Host(app.store)),
     ):
         yield
 
@@ -130,7 +143,10 @@ class Query:
         return json.loads(self._read(f"offsets/{number}").split("\n")[2])
 
     def _read(self, name):
-        return checkpoint._read(Path(LOCATION) / name)
+        try:
+            return _Host(self.app.store).read_bytes(Path(LOCATION) / name).decode()
+        except FileNotFoundError:
+            return None
 
     def _add(self, name, text):
         self.app.store.create(f"_checkpoint/{name}", text.encode())

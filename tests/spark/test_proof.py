@@ -13,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from spark_eos.errors import CheckpointMismatchError, StorageError
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.datasource import EosLogDataSource
+from spark_eos.spark.host import Host, hosted
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.sink import proof
@@ -152,12 +153,24 @@ class Task:
         return self._attempt
 
 
-@pytest.fixture
-def task(monkeypatch):
-    def become(*args, **kwargs):
-        monkeypatch.setattr(proof.TaskContext, "get", lambda: Task(*args, **kwargs))
+class OneTask(Host):
+    """The host of a task; None: of the driver."""
 
-    return become
+    now = None
+
+    def task(self):
+        return self.now
+
+
+@pytest.fixture
+def task():
+    one = OneTask()
+
+    def become(*args, **kwargs):
+        one.now = Task(*args, **kwargs)
+
+    with hosted(one):
+        yield become
 
 
 def test_a_task_tells_what_was_read_beside_it(task):

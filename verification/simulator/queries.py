@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from unittest import mock
+from typing import Any
 
 import greenlet
 
@@ -20,9 +20,10 @@ from spark_eos.errors import (
     StagedFileExpiredError,
 )
 from spark_eos.log.log import Log
-from spark_eos.spark.sink import checkpoint, proof, task
+from spark_eos.spark.host import Host, hosted
+from spark_eos.storage import NO_SETTINGS, Settings
 from verification.simulator.context import GivenUp, Stage
-from verification.simulator.driver import LOCATION, Files, QueryFailed, Run, TaskContext
+from verification.simulator.driver import LOCATION, Files, QueryFailed, Run
 from verification.simulator.world import Process, World
 
 __all__ = ["query", "surroundings"]
@@ -34,45 +35,49 @@ def surroundings(world: World) -> Iterator[None]:
 
     They get the log and the checkpoint of the process that runs.
     """
-
-    def shared(
-        _url: object,
-        _settings: object = None,
-        *,
-        create: bool = False,  # noqa: ARG001
-        max_age_s: float = 0.0,
-        maintenance: bool = True,
-    ) -> Log:
-        log: Log = world.current().query.log
-        log.follow(max_age_s)
-        return log if maintenance else log.without_maintenance()
-
-    def text(path: Path) -> str | None:
-        files: Files = world.current().query.files
-        return files.files.get(path.relative_to(LOCATION).as_posix())
-
-    def folder() -> Path:
-        return Path(notes, world.current().name)
-
-    with (
-        tempfile.TemporaryDirectory() as notes,
-        mock.patch.object(proof, "_folder", folder),
-        mock.patch.object(proof, "TaskContext", _Context),
-        mock.patch.object(task, "TaskContext", _Context),
-        mock.patch.object(Log, "shared", shared),
-        mock.patch.object(checkpoint, "_read", text),
-        mock.patch.object(checkpoint, "_exists", lambda path: text(path) is not None),
-    ):
+    with tempfile.TemporaryDirectory() as notes, hosted(_SimulatedHost(world, Path(notes))):
         yield
 
 
-class _Context:
-    """Spark's class, whose ``get`` knows the task that is running."""
+class _SimulatedHost(Host):
+    """Log, task and checkpoint of the simulated process that runs."""
 
-    @staticmethod
-    def get() -> TaskContext | None:
+    def __init__(self, world: World, notes: Path) -> None:
+        self._world = world
+        self._notes = notes
+
+    def log(
+        self,
+        _url: str,
+        _settings: Settings = NO_SETTINGS,
+        *,
+        create: bool = False,
+        max_age_s: float = 0.0,
+        maintenance: bool = True,
+    ) -> Log:
+        log: Log = self._world.current().query.log
+        log.follow(max_age_s)
+        return log if maintenance else log.without_maintenance()
+
+    def task(self) -> Any:
         run: Run = greenlet.getcurrent().process.query  # type: ignore[attr-defined]
         return run.task
+
+    def notes(self) -> Path:
+        return Path(self._notes, self._world.current().name)
+
+    def read_bytes(self, path: Path) -> bytes:
+        text = self._text(path)
+        if text is None:
+            raise FileNotFoundError(path)
+        return text.encode()
+
+    def exists(self, path: Path) -> bool:
+        return self._text(path) is not None
+
+    def _text(self, path: Path) -> str | None:
+        files: Files = self._world.current().query.files
+        return files.files.get(path.relative_to(LOCATION).as_posix())
 
 
 def query(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
+from spark_eos.spark.host import host
 from spark_eos.spark.sink.checkpoint_files import local_spelling, remote_files
 from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.storage import NO_SETTINGS, Settings
@@ -201,7 +202,7 @@ def _local(location: str) -> Path:
 def _read(path: Path) -> str | None:
     """The text of a file; None if it is not there."""
     try:
-        data = path.read_bytes()
+        data = host().read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -223,7 +224,7 @@ def _check_sums(path: Path, data: bytes) -> None:
     ``crc`` and a zero byte, the bytes per sum, and a CRC32 of each such piece; numbers are big-endian.
     """
     try:
-        sums = path.with_name(f".{path.name}.crc").read_bytes()
+        sums = host().read_bytes(path.with_name(f".{path.name}.crc"))
     except OSError:
         return  # a copy of a checkpoint may have none
     if len(sums) < _SUMS.size:
@@ -238,14 +239,11 @@ def _check_sums(path: Path, data: bytes) -> None:
 
 
 def _exists(path: Path) -> bool:
-    """Whether the file is there. `Path.exists` answers no where the folder may not be looked into."""
+    """Whether the file is there. Raises `CheckpointMismatchError` if that cannot be told."""
     try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return host().exists(path)
     except OSError as error:
         raise _unreadable(path, error) from error
-    return True
 
 
 def _unreadable(path: Path, error: OSError) -> CheckpointMismatchError:

@@ -15,24 +15,20 @@ executor's), which deletes it when it ends. They cost no request to the store.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import json
 import os
 import shutil
-import tempfile
 import uuid
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark import TaskContext
-
 from spark_eos.errors import CheckpointMismatchError, StorageError
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.host import host
 from spark_eos.spark.source.offsets import SourceOffset
 
 __all__ = ["Part", "Plan", "PlanNotes", "Read", "note_read", "reads_of_task", "require_proof"]
@@ -105,7 +101,7 @@ class PlanNotes:
 
     def note(self, plan: Plan) -> None:
         """Say that this is what is planned. Raises `StorageError` if the note cannot be written."""
-        path = _folder() / "plans" / f"{plan.digest}.{plan.end_digest}.{self._process}.{self._owner}"
+        path = host().notes() / "plans" / f"{plan.digest}.{plan.end_digest}.{self._process}.{self._owner}"
         try:
             _touch(path)
         except OSError as error:
@@ -196,7 +192,7 @@ def require_proof(
 
 def _noted() -> dict[str, str]:
     """The ends of what sources have planned whose processes live, by the plans' digests."""
-    notes = [path.name.split(".") for path in _names(_folder() / "plans")]
+    notes = [path.name.split(".") for path in _names(host().notes() / "plans")]
     return {name: end for name, end, process, _ in notes if _lives(process)}
 
 
@@ -257,7 +253,7 @@ def _began(number: int) -> str:
 
 def _place_of_task() -> tuple[Path, int] | None:
     """The folder for what the tasks of this micro-batch have read here, and the number of this attempt of a task."""
-    context = TaskContext.get()
+    context = host().task()
     if context is None:
         return None
     run, batch = (
@@ -266,7 +262,7 @@ def _place_of_task() -> tuple[Path, int] | None:
     )
     if not run or not batch or not batch.isdecimal():
         return None
-    return _folder() / "reads" / run / batch, context.taskAttemptId()
+    return host().notes() / "reads" / run / batch, context.taskAttemptId()
 
 
 def _forget_before(folder: Path) -> None:
@@ -301,22 +297,3 @@ def _names(folder: Path) -> list[Path]:
         return [path for path in folder.iterdir() if not path.name.startswith(".")]
     except FileNotFoundError:
         return []
-
-
-def _folder() -> Path:
-    """The same for all Python processes of one JVM, and of no other."""
-    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return Path(local, "eoslog") if local else _of_this_process()
-
-
-@cache
-def _of_this_process() -> Path:
-    """Where there is no Spark, all is in one process."""
-    made, maker = tempfile.mkdtemp(prefix="eoslog-"), os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == maker:  # Not at the end of a process that was forked from this one.
-            shutil.rmtree(made, ignore_errors=True)
-
-    atexit.register(remove)
-    return Path(made)

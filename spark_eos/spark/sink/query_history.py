@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_eos.errors import CheckpointMismatchError, NotALogError
-from spark_eos.log.log import Log
 from spark_eos.protocol.actions.queries.history import record_of
+from spark_eos.spark.host import host
 from spark_eos.spark.sink.checkpoint import Checkpoint
 from spark_eos.storage import NO_SETTINGS, Settings
 
@@ -66,7 +66,7 @@ def require_own_log(location: str, path: str, settings: Settings = NO_SETTINGS) 
         return
     query_id = checkpoint.query_id()
     try:
-        state = Log.shared(path, settings).state
+        state = host().log(path, settings).state
     except NotALogError:
         state = None
     if state is None or record_of(state, "", query_id) is None:

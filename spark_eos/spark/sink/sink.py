@@ -18,6 +18,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, AppendBatches
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, StagedFile
+from spark_eos.spark.host import host
 from spark_eos.spark.sink.checkpoint import Checkpoint, SourceRange, sources_of_batch
 from spark_eos.spark.sink.proof import require_proof
 from spark_eos.spark.sink.query_history import is_committed, keeps_state
@@ -58,7 +59,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         """Make the micro-batch visible, once: rows, source offsets and COMMIT in one entry."""
         topics, files = collect(messages)
         # The commit looks for news if it has to.
-        log = Log.shared(
+        log = host().log(
             self._options.path,
             self._options.settings,
             max_age_s=math.inf,

@@ -13,6 +13,7 @@ from spark_eos.log.topics import new_topic, schema_of
 from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, PartitionOffset
 from spark_eos.protocol.actions.topics import create
 from spark_eos.protocol.state import State, Topic
+from spark_eos.spark.host import host
 from spark_eos.spark.schema import arrow_schema, check_sink_schema, classify, topic_schema
 from spark_eos.spark.types import check_types
 
@@ -69,7 +70,7 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         check_fits(options, schema, topic)
         _check_topic(options, topic)
     if log is None:
-        log = Log.shared(
+        log = host().log(
             options.path, options.settings, create=True, maintenance=options.auto_maintenance_enable
         )
     if options.topic is not None and topic is None:
@@ -122,7 +123,7 @@ def _check_topic(options: SinkOptions, topic: Topic) -> None:
 
 def _existing(options: SinkOptions, max_age_s: float) -> Log | None:
     try:
-        return Log.shared(
+        return host().log(
             options.path, options.settings, max_age_s=max_age_s, maintenance=options.auto_maintenance_enable
         )
     except NotALogError:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -23,6 +22,7 @@ from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.actions.appends import Appended, staged_at
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
+from spark_eos.spark.host import host
 from spark_eos.spark.options import SinkOptions
 from spark_eos.spark.schema import topic_schema
 from spark_eos.spark.sink.proof import Read, reads_of_task
@@ -106,7 +106,7 @@ class TaskWriter:
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
         """Stage all rows. A task that fails leaves nothing but bytes without a reference."""
         freeze_imports()
-        context = TaskContext.get()
+        context = host().task()
         task = 0 if context is None else context.partitionId()
         try:
             for batch in batches:
@@ -157,7 +157,7 @@ class TaskWriter:
         if not names:
             return
         options = self._options
-        log = Log.shared(
+        log = host().log(
             options.path,
             options.settings,
             max_age_s=METADATA_AGE_S,

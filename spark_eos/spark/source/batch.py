@@ -20,6 +20,7 @@ from spark_eos.log.time_travel import as_of, entry_at_time, plan_as_of
 from spark_eos.protocol.actions import Action, AppendBatches, EndTransaction, InitProducer
 from spark_eos.protocol.actions.queries.microbatch import ONE_SHOT_TIMEOUT_MS
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
+from spark_eos.spark.host import host
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.sink_target import prepare, truncation
 from spark_eos.spark.sink.task import TaskWriter, collect, delete_rejected_files
@@ -71,7 +72,7 @@ class EosLogBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks; what is appended after this call is not read."""
         options = self._options
-        log = Log.shared(options.path, options.settings)
+        log = host().log(options.path, options.settings)
         state = log.end_overdue()
         past = self._past(log)
         shown = log if past is None else past
@@ -124,7 +125,7 @@ class EosLogBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all rows visible at once."""
         topics, files = collect(messages)
-        log = Log.shared(
+        log = host().log(
             self._options.path, self._options.settings, maintenance=self._options.auto_maintenance_enable
         )
 

@@ -22,6 +22,7 @@ from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.host import host
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.continuity import check_continues
 from spark_eos.spark.sink.proof import Plan, PlanNotes
@@ -182,7 +183,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- details ------------------------------------------------------------------------------------
 
     def _log(self, max_age_s: float = 0.0) -> Log:
-        log = Log.shared(self._options.path, self._options.settings, max_age_s=max_age_s)
+        log = host().log(self._options.path, self._options.settings, max_age_s=max_age_s)
         if self._known is None:
             self._known = log
         if log is not self._known:
