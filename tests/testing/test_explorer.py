@@ -63,7 +63,7 @@ def plant(monkeypatch, function, *changes):
     monkeypatch.setattr(function, "__code__", names[function.__name__].__code__)
 
 
-_SAVES = "        self._pieces.save(_pieces(state))\n"
+_SAVES = "        self._pages.save(_pages(state))\n"
 _STORES = (
     "        with paused(when=len(state.partitions) > MANY):\n"
     "            data = encode_snapshot(state)\n"
@@ -338,7 +338,7 @@ BUGS = {
     "another's new segments are replaced": (
         "rollers",
         "by who had not seen what was there",
-        (segments.replace_segments, ("checksum(pieces[first:end]) != action.replaced", "False")),
+        (segments.replace_segments, ("checksum(pages[first:end]) != action.replaced", "False")),
     ),
     "who was slower believes that he was faster": (
         "rollers",

@@ -77,8 +77,8 @@ def test_the_simulated_spark_does_what_was_recorded(monkeypatch):
     told = []
     init = stages.Stage.__init__
 
-    def noted(self, *args):
-        init(self, *args)
+    def noted(self, *args, **settings):
+        init(self, *args, **settings)
         told.append(self)
 
     monkeypatch.setattr(stages.Stage, "__init__", noted)
