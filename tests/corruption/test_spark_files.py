@@ -46,7 +46,7 @@ def damages(name: str, data: bytes) -> Iterator[Damage]:
 
 
 def hadoop_crc(data: bytes, size: int = 512) -> bytes:
-    """The file beside ``data`` in a Hadoop folder: magic, bytes per sum, and a CRC32 of each page."""
+    """The file beside ``data`` in a Hadoop folder: magic, bytes per sum, and a CRC32 of each chunk."""
     sums = (zlib.crc32(data[at : at + size]) for at in range(0, len(data), size))
     return b"crc\0" + struct.pack(">i", size) + b"".join(struct.pack(">I", it) for it in sums)
 

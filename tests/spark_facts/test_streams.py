@@ -186,7 +186,7 @@ def test_the_offsets_of_a_batch_are_text_of_version_1_with_one_line_for_each_sou
 
 
 def test_files_of_a_checkpoint_have_sums_beside_them(life):
-    """Beside `offsets/<batch>` lies `.<batch>.crc`: `crc\\0`, the size of a page, and the CRC-32 of each page.
+    """Beside `offsets/<batch>` lies `.<batch>.crc`: `crc\\0`, the size of a chunk, and the CRC-32 of each chunk.
 
     Rests on it: `spark_eos/spark/sink/checkpoint.py`.
     """
