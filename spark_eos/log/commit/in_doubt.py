@@ -132,9 +132,8 @@ class InDoubtRequests:
     @property
     def ids(self) -> frozenset[bytes]:
         """The requests without an answer."""
-        return frozenset(
-            self._open
-        )  # Without the lock: a forked child asks, where a lost thread may hold it.
+        # Without the lock: a forked child asks, where a thread of its parent may have held it.
+        return frozenset(self._open)
 
     def __contains__(self, request_id: object) -> bool:
         return request_id in self._open
@@ -165,7 +164,7 @@ class InDoubtRequests:
         return one is not None and one.was_submitted and one.slot > state.seq
 
     def fate(self, state: State, request_id: bytes) -> Fate:
-        """What became of it, told by ``state``, the end of the log, which does not admit it (any more)."""
+        """What became of it, told by ``state``, the end of the log, whose rules refuse it."""
         one = self._open.get(request_id)
         if one is None:
             return Fate.NOT_APPLIED

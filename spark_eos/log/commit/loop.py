@@ -136,7 +136,7 @@ class Committer(OfOneProcess):
 
     def _answer_broken(self, ticket: PendingCommit, error: BaseException) -> None:
         """The round broke off with ``error``."""
-        # What is in doubt is so in another history.
+        # In a child, or in another history, nothing is known of what is in doubt here.
         if self._is_foreign or isinstance(error, DivergedLogError):
             ticket.error = error
         elif isinstance(error, Exception) or ticket.request_id in self._in_doubt:
@@ -204,9 +204,8 @@ class Committer(OfOneProcess):
         except EosLogError:
             self._answers.unencodable(draft)
             return
-        state = state_after(
-            draft.state, entry
-        )  # Now: what fails here would fail for every reader of the entry.
+        # Before the create: what fails here would fail for every reader of the entry.
+        state = state_after(draft.state, entry)
         sent = self._slots.fill(draft.state, data, draft.requests[: len(draft.tickets)])
         if sent is TAKEN:
             self._answers.slot_taken(draft.tickets)
