@@ -1,0 +1,107 @@
+"""Errors of calls that are not possible as they are."""
+
+from __future__ import annotations
+
+from spark_eos.errors.base import InvalidRequestError
+
+__all__ = [
+    "ConfigError",
+    "GroupIdNotFoundError",
+    "GroupNotEmptyError",
+    "IllegalStateError",
+    "InconsistentGroupProtocolError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "LogExistsError",
+    "NoOffsetForPartitionError",
+    "NotALogError",
+    "OffsetOutOfRangeError",
+    "SchemaMismatchError",
+    "TopicExistsError",
+    "UnknownTopicOrPartitionError",
+    "UnsupportedVersionError",
+]
+
+
+class ConfigError(InvalidRequestError, ValueError):
+    """A setting or option is unknown, malformed, or contradicts another one. Change it. Code: ``CONFIG``."""
+
+
+class IllegalStateError(InvalidRequestError):
+    """The call does not fit the state of the client, for instance a commit without a begin.
+
+    Change the order. Code: ``ILLEGAL_STATE``.
+    """
+
+
+class UnknownTopicOrPartitionError(InvalidRequestError, KeyError):
+    """The log has no such topic, or the topic no such partition.
+
+    Create it, or check the name. Code: ``UNKNOWN_TOPIC_OR_PARTITION``.
+    """
+
+
+class TopicExistsError(InvalidRequestError):
+    """The topic exists already. Use it, or choose another name. Code: ``TOPIC_EXISTS``."""
+
+
+class InvalidRecordError(InvalidRequestError, ValueError):
+    """A row cannot be stored in its topic, for instance because a value is missing.
+
+    Change the row. Code: ``INVALID_RECORD``.
+    """
+
+
+class InvalidTimestampError(InvalidRecordError):
+    """A timestamp is further from now than its topic allows (``message.timestamp.after.max.ms``).
+
+    Change the row. Code: ``INVALID_TIMESTAMP``.
+    """
+
+
+class SchemaMismatchError(InvalidRequestError, ValueError):
+    """Columns do not fit the topic: one is missing, unknown, or of another type.
+
+    Change the rows, or add columns to the topic by `Admin.alter_topic`. Code: ``SCHEMA_MISMATCH``.
+    """
+
+
+class InconsistentGroupProtocolError(InvalidRequestError):
+    """The members of a group have no ``partition.assignment.strategy`` in common.
+
+    Set one that all have. Code: ``INCONSISTENT_GROUP_PROTOCOL``.
+    """
+
+
+class GroupIdNotFoundError(InvalidRequestError, KeyError):
+    """The log knows no such group, or the group no such member. Check the name. Code: ``GROUP_ID_NOT_FOUND``."""
+
+
+class GroupNotEmptyError(InvalidRequestError):
+    """The group has members. Stop them first. Code: ``GROUP_NOT_EMPTY``."""
+
+
+class OffsetOutOfRangeError(InvalidRequestError):
+    """The offset lies before the start or after the end of its partition.
+
+    Seek to another one. Code: ``OFFSET_OUT_OF_RANGE``.
+    """
+
+
+class NoOffsetForPartitionError(InvalidRequestError):
+    """Nothing is committed, and ``auto.offset.reset`` is ``none``.
+
+    Seek, or set it. Code: ``NO_OFFSET_FOR_PARTITION``.
+    """
+
+
+class NotALogError(InvalidRequestError):
+    """There is no log at this URL. Check the URL; `Log.create` makes a log. Code: ``NOT_A_LOG``."""
+
+
+class LogExistsError(InvalidRequestError):
+    """There is a log at this URL already. Open it, or choose another URL. Code: ``LOG_EXISTS``."""
+
+
+class UnsupportedVersionError(InvalidRequestError):
+    """The log has a format of a newer version. Install that one. Code: ``UNSUPPORTED_VERSION``."""
