@@ -383,6 +383,23 @@ def offset_out_of_range(env):
     yield reader.poll
 
 
+def serialization(env):
+    producer = Producer(env.log, value_serializer=str.encode)
+    yield partial(producer.send, "t", 7)
+    yield partial(producer.send, "t", "x")
+    producer.close()
+    assert values(env.log) == [b"x"]
+
+
+def record_deserialization(env):
+    run(env.producer(), "seven", "8")
+    reader = env.reader(value_deserializer=int)
+    reader.assign([T0])
+    yield reader.poll
+    yield lambda: reader.seek(T0, 1)
+    assert [record.value for record in reader.poll()] == [8]
+
+
 def no_offset_for_partition(env):
     run(env.producer(), "x")
     reader = env.reader(auto_offset_reset="none")
@@ -500,7 +517,7 @@ SCENARIOS = {
         *(unknown_member_id, illegal_generation, fenced_instance_id),
         *(producer_fenced, diverged_log, invalid_txn_state, invalid_pid_mapping, invalid_transaction_timeout),
         *(invalid_request, config, illegal_state, unknown_topic_or_partition, topic_exists, invalid_record),
-        invalid_timestamp,
+        *(invalid_timestamp, serialization, record_deserialization),
         *(schema_mismatch, inconsistent_group_protocol, group_id_not_found, group_not_empty),
         *(offset_out_of_range, no_offset_for_partition, log_exists, unsupported_version, checkpoint_mismatch),
         *(storage, corrupt_record, object_exists, object_not_found, store_permission, store_full),

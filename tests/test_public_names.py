@@ -77,7 +77,9 @@ ERRORS = {
     "NoOffsetForPartitionError": "InvalidRequestError",
     "NotALogError": "InvalidRequestError",
     "OffsetOutOfRangeError": "InvalidRequestError",
+    "RecordDeserializationError": "SerializationError",
     "SchemaMismatchError": "InvalidRequestError",
+    "SerializationError": "InvalidRecordError",
     "TopicExistsError": "InvalidRequestError",
     "UnknownTopicOrPartitionError": "InvalidRequestError",
     "UnsupportedVersionError": "InvalidRequestError",
@@ -123,7 +125,9 @@ def test_errors_that_python_users_catch_by_other_names():
         "ConfigError",
         "InvalidRecordError",
         "InvalidTimestampError",
+        "RecordDeserializationError",
         "SchemaMismatchError",
+        "SerializationError",
     }
     assert {name for name in errors.__all__ if issubclass(getattr(errors, name), KeyError)} == {
         "GroupIdNotFoundError",

@@ -359,6 +359,29 @@ def transactions(world, name, value):
         return refusal(producer.init_transactions)
 
 
+def upper(value):
+    return value.upper()
+
+
+def doubled(value):
+    return value * 2
+
+
+def stored(world, name, value):
+    world.topic()
+    with world.producer(**{name: value}) as producer:
+        producer.send("t", b"v", key=b"k")
+    (record,) = world.reader().poll()
+    return record.key + record.value
+
+
+def shown(world, name, value):
+    world.topic()
+    world.fill(b"v", key=b"k")
+    (record,) = world.reader(**{name: value}).poll()
+    return record.key + record.value
+
+
 PRODUCERS = {
     "acks": Effect(taken, {"all": None, "1": ConfigError}),
     "auto.create.topics.enable": Effect(taken, {"true": None, "false": ...}),
@@ -370,6 +393,7 @@ PRODUCERS = {
     "compression.zstd.level": Effect(producers_level, {"1": ..., "19": ...}),
     "delivery.timeout.ms": Effect(gives_up_after, {"10000": 10.0, "60000": 60.0}),
     "enable.idempotence": Effect(taken, {"true": None, "false": ConfigError}),
+    "key.serializer": Effect(stored, {upper: b"Kv", doubled: b"kkv"}),
     "linger.ms": Effect(lingering, {"0": True, "60000": False}),
     "auto.maintenance.enable": Effect(
         lambda world, _, value: maintenance_done(world, "producer", value), {"true": True, "false": False}
@@ -382,6 +406,7 @@ PRODUCERS = {
     "retries": Effect(tries, {"1": StoreUnavailableError, "5": None}),
     "transaction.timeout.ms": Effect(ended_by_others, {"5000": True, "60000": False}),
     "transactional.id": Effect(transactions, {"": IllegalStateError, "app": None}),
+    "value.serializer": Effect(stored, {upper: b"kV", doubled: b"kvv"}),
 }
 
 
@@ -533,6 +558,7 @@ CONSUMERS = {
     "auto.maintenance.enable": Effect(
         lambda world, _, value: maintenance_done(world, "consumer", value), {"true": True, "false": False}
     ),
+    "key.deserializer": Effect(shown, {upper: b"Kv", doubled: b"kkv"}),
     "max.poll.interval.ms": Effect(
         lambda *given: in_group_after(*given, polls=False), {"5000": False, "60000": True}
     ),
@@ -543,6 +569,7 @@ CONSUMERS = {
     "session.timeout.ms": Effect(
         lambda *given: in_group_after(*given, polls=True), {"5000": False, "60000": True}
     ),
+    "value.deserializer": Effect(shown, {upper: b"kV", doubled: b"kvv"}),
 }
 
 

@@ -13,6 +13,7 @@ from spark_eos.config.store import without_store_options
 from spark_eos.config.values import (
     MAX_INT,
     Boolean,
+    Code,
     Fixed,
     Integer,
     Member,
@@ -163,6 +164,13 @@ CONSUMER = Table(
         _CONSUMER,
     ),
     Option(
+        "key.deserializer",
+        Code("deserialize"),
+        None,
+        "Makes the key of a record from its bytes ([forms](clients.md#serializers)).",
+        _CONSUMER,
+    ),
+    Option(
         "max.poll.interval.ms",
         Integer(1, MAX_INT),
         300_000,
@@ -190,12 +198,19 @@ CONSUMER = Table(
         "A member that shows no sign of life for so long is removed from its group.",
         _GROUP,
     ),
+    Option(
+        "value.deserializer",
+        Code("deserialize"),
+        None,
+        "Makes the value of a record from its bytes ([forms](clients.md#serializers)).",
+        _CONSUMER,
+    ),
 )
 
 
-def consumer_config(config: Mapping[str, object] | None) -> dict[str, Any]:
+def consumer_config(config: Mapping[str, object]) -> dict[str, Any]:
     """All settings of a consumer. Raises `ConfigError` for an unknown key, a bad value or a contradiction."""
-    given = OptionReader(CONSUMER, without_store_options(config or {}))
+    given = OptionReader(CONSUMER, without_store_options(config))
     settings = given.values
     has_group = settings["group.id"] is not None
     if "enable.auto.commit" not in given:

@@ -9,7 +9,7 @@ from spark_eos.config.compression import CODECS, level_options
 from spark_eos.config.option import Option, Table
 from spark_eos.config.reader import OptionReader
 from spark_eos.config.store import without_store_options
-from spark_eos.config.values import MAX_INT, Boolean, Choice, Fixed, Integer, Text
+from spark_eos.config.values import MAX_INT, Boolean, Choice, Code, Fixed, Integer, Text
 from spark_eos.errors import ConfigError
 
 __all__ = ["PRODUCER", "producer_config"]
@@ -86,6 +86,13 @@ PRODUCER = Table(
         "Only `true` is possible: a record that is sent again is never doubled.",
     ),
     Option(
+        "key.serializer",
+        Code("serialize"),
+        None,
+        "Makes the bytes of a key from what `send` is given ([forms](clients.md#serializers)).",
+        _PRODUCER,
+    ),
+    Option(
         "linger.ms",
         Integer(0),
         5,
@@ -147,12 +154,19 @@ PRODUCER = Table(
         "The name of a producer with transactions; a newer producer of that name fences the older one.",
         _TRANSACTIONS,
     ),
+    Option(
+        "value.serializer",
+        Code("serialize"),
+        None,
+        "Makes the bytes of a value from what `send` is given ([forms](clients.md#serializers)).",
+        _PRODUCER,
+    ),
 )
 
 
-def producer_config(config: Mapping[str, object] | None) -> dict[str, Any]:
+def producer_config(config: Mapping[str, object]) -> dict[str, Any]:
     """All settings of a producer. Raises `ConfigError` for an unknown key, a bad value or a contradiction."""
-    settings = OptionReader(PRODUCER, without_store_options(config or {})).values
+    settings = OptionReader(PRODUCER, without_store_options(config)).values
     if settings["delivery.timeout.ms"] < settings["linger.ms"]:
         raise ConfigError(
             f"producer setting delivery.timeout.ms={settings['delivery.timeout.ms']} is shorter than "

@@ -13,6 +13,7 @@ __all__ = [
     "MAX_LONG",
     "Boolean",
     "Choice",
+    "Code",
     "Fixed",
     "Integer",
     "Member",
@@ -166,6 +167,21 @@ class Fixed(ValueType[T]):
 
     def show(self, value: T) -> str:
         return self.spellings[0]
+
+
+class Code(ValueType[object]):
+    """A function, or an object with a certain method: a part of the program itself, not text."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        self.allowed = f"a function, or an object with the method `{method}`"
+
+    def parse(self, given: object) -> object:
+        if isinstance(given, type) and hasattr(given, self.method):
+            raise NotAllowedError(f"it is a class: give an instance, {given.__name__}(...)")
+        if not callable(getattr(given, self.method, given)):
+            raise ValueError  # noqa: TRY004  (the reader makes a `ConfigError` of it)
+        return given
 
 
 def listed(words: Sequence[str]) -> str:

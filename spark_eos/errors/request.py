@@ -16,7 +16,9 @@ __all__ = [
     "NoOffsetForPartitionError",
     "NotALogError",
     "OffsetOutOfRangeError",
+    "RecordDeserializationError",
     "SchemaMismatchError",
+    "SerializationError",
     "TopicExistsError",
     "UnknownTopicOrPartitionError",
     "UnsupportedVersionError",
@@ -57,6 +59,32 @@ class InvalidTimestampError(InvalidRecordError):
 
     Change the row. Code: ``INVALID_TIMESTAMP``.
     """
+
+
+class SerializationError(InvalidRecordError):
+    """A serializer of the producer failed, or a deserializer of the consumer. The cause is its own error.
+
+    Change the key or value, or the serializer. Code: ``SERIALIZATION``.
+    """
+
+
+class RecordDeserializationError(SerializationError):
+    """A deserializer failed for a stored record (KIP-334). The position is that of the record.
+
+    Seek to the offset after it, or change the deserializer. Code: ``RECORD_DESERIALIZATION``.
+
+    Attributes
+    ----------
+    topic_partition
+        The partition of the record, a `TopicPartition`.
+    offset
+        The offset of the record.
+    """
+
+    def __init__(self, message: str, topic_partition: tuple[str, int] = ("", -1), offset: int = -1) -> None:
+        super().__init__(message)
+        self.topic_partition = topic_partition
+        self.offset = offset
 
 
 class SchemaMismatchError(InvalidRequestError, ValueError):

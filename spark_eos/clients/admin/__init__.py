@@ -50,6 +50,8 @@ class Admin(TopicAdmin, TransactionAdmin, FencingAdmin, GroupAdmin, SettingsAdmi
         The log: a path, a URL (``s3://bucket/path``, ``memory://name``, …), or an open `Log`.
     config
         Settings of an object store (``s3.region``, …; docs/guide/stores), and nothing else.
+    **settings
+        Settings by keyword, with underscores for dots: ``s3_region="eu-west-1"``. One of None is not set.
 
     Raises
     ------

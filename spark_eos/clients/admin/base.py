@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 
 from spark_eos.clients.opening import check_open_log
+from spark_eos.config.keywords import given_settings
+from spark_eos.config.store import STORE
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -20,11 +22,17 @@ WRITER = "admin"
 class AdminBase:
     """Looks the log up with each call. Safe to share between threads."""
 
-    def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        url: str | os.PathLike[str] | Log,
+        config: Mapping[str, object] | None = None,
+        **settings: object,
+    ) -> None:
+        given = given_settings(STORE, config, settings)
         if isinstance(url, Log):
-            check_open_log(config)
+            check_open_log(given)
         self._url = url if isinstance(url, Log) else absolute(url)
-        self._settings = Settings(config or {})
+        self._settings = Settings(given)
 
     def _log(self, *, create: bool = False) -> Log:
         return (

@@ -12,8 +12,10 @@ from spark_eos.clients.consumer.fetcher import Fetcher
 from spark_eos.clients.consumer.offset_manager import OffsetManager
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.opening import check_open_log, store_settings
-from spark_eos.config.consumer import consumer_config
+from spark_eos.clients.serialization import Deserializers
+from spark_eos.config.consumer import CONSUMER, consumer_config
 from spark_eos.config.isolation import Isolation
+from spark_eos.config.keywords import given_settings
 from spark_eos.errors import ConfigError, IllegalStateError
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
@@ -28,12 +30,21 @@ class ConsumerBase(OfOneProcess):
 
     _instead = "make a Consumer of its own there, or start the process by spawn"
 
-    def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        url: str | os.PathLike[str] | Log,
+        config: Mapping[str, object] | None = None,
+        **settings: object,
+    ) -> None:
         super().__init__()
-        self._settings = consumer_config(config)
+        given = given_settings(CONSUMER, config, settings)
+        self._settings = consumer_config(given)
         if isinstance(url, Log):
-            check_open_log(config)
-        self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(config))
+            check_open_log(given)
+        self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(given))
+        self._deserializers = Deserializers(
+            self._settings["key.deserializer"], self._settings["value.deserializer"]
+        )
         if not self._settings["auto.maintenance.enable"]:
             self._log = self._log.without_maintenance()
         self._isolation: Isolation = self._settings["isolation.level"]

@@ -17,6 +17,7 @@ from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.log.data.records import Records
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["Consumer"]
 
@@ -41,6 +42,8 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         Kafka's settings, and those of an object store (``s3.region``, …). As in Kafka, ``isolation.level`` is
         ``read_uncommitted`` and ``auto.offset.reset`` is ``latest`` unless set. All are in
         docs/reference/options.md.
+    **settings
+        Settings by keyword, with underscores for dots: ``group_id="billing"``. One of None is not set.
 
     Raises
     ------
@@ -98,6 +101,8 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         ------
         ConfigError
             ``max_records`` is less than 1.
+        RecordDeserializationError
+            A deserializer failed for the record at the position. The records before it came with the last call.
         UnknownTopicOrPartitionError
             An assigned topic was deleted, or created again.
         OffsetOutOfRangeError, NoOffsetForPartitionError
@@ -124,7 +129,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         def gather(state: State) -> list[ConsumerRecord]:
             taken = [*self._fetcher.fetch(state, limit)]
             try:
-                return [
+                records = [
                     record
                     for assigned, found in taken
                     for record in to_records(assigned.topic, assigned.at.partition, found)
@@ -132,6 +137,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
             except EosLogError:
                 self._fetcher.rewind()
                 raise
+            return self._deserialized(records) if self._deserializers else records
 
         return self._wait(timeout_ms, limit, gather) or []
 
@@ -206,6 +212,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         finally:
             self._closed = True
             self._fetcher.close()
+            self._deserializers.close()
 
     # -- Inside -----------------------------------------------------------------------------------------
 
@@ -238,6 +245,24 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         except BaseException:
             self._fetcher.rewind()  # Ctrl-C: else the positions would be past records that the caller has not got.
             raise
+
+    def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        """The records up to the first that a deserializer refuses: it is the next one, and raises the error then."""
+        found: list[ConsumerRecord] = []
+        for row, record in enumerate(records):
+            assigned = self._assigned[TopicPartition(record.topic, record.partition)]
+            if assigned.topic.schemas:
+                found.append(record)  # Its value is a row, not bytes.
+                continue
+            try:
+                found.append(self._deserializers.deserialize(record))
+            except BaseException as error:
+                for left in reversed(records[row:]):
+                    self._assigned[TopicPartition(left.topic, left.partition)].seek(left.offset)
+                if found and isinstance(error, EosLogError):
+                    return found
+                raise
+        return found
 
     def _no_rows(self) -> pa.Table:
         first = next(iter(self._assigned.values()), None)

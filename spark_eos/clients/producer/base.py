@@ -10,7 +10,9 @@ from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.sender import Sender
 from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
+from spark_eos.clients.serialization import Serializers
 from spark_eos.config.compression import Compression
+from spark_eos.config.keywords import given_settings
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import EosLogError, IllegalStateError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import Retry
@@ -34,14 +36,22 @@ class ProducerBase(OfOneProcess):
         "make a Producer of its own there (with a transactional.id of its own), or start the process by spawn"
     )
 
-    def __init__(self, url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        url: str | os.PathLike[str] | Log,
+        config: Mapping[str, object] | None = None,
+        **settings: object,
+    ) -> None:
         super().__init__()
         ready_to_commit()
         ready_for_columns()
-        self._settings = producer_config(config)
-        self._store_settings = store_settings(config)
+        given = given_settings(PRODUCER, config, settings)
+        self._settings = producer_config(given)
+        self._store_settings = store_settings(given)
         if isinstance(url, Log):
-            check_open_log(config)
+            check_open_log(given)
+        self._serializers = Serializers(self._settings["key.serializer"], self._settings["value.serializer"])
+        self._serializes = bool(self._serializers)
         self._url = url if isinstance(url, Log) else absolute(url)
         self._opened: Log | None = url if isinstance(url, Log) else None
         self._opening = threading.Lock()

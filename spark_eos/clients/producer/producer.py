@@ -22,6 +22,7 @@ ROW_OVERHEAD_BYTES = 64
 """What a record takes in memory beyond its key and value."""
 
 _IN_TRANSACTION = ClientState.IN_TRANSACTION
+_STORED = (bytes, type(None))
 
 
 class Producer(ProducerTransactions):
@@ -41,6 +42,8 @@ class Producer(ProducerTransactions):
         with the first record if it is missing and ``auto.create.topics.enable`` is on.
     config
         Kafka's settings, and those of an object store (``s3.region``, …). All are in docs/reference/options.md.
+    **settings
+        Settings by keyword, with underscores for dots: ``linger_ms=20``. One of None is not set.
 
     Raises
     ------
@@ -75,8 +78,8 @@ class Producer(ProducerTransactions):
     def send(
         self,
         topic: str,
-        value: bytes | str | None,
-        key: bytes | str | None = None,
+        value: Any = None,
+        key: Any = None,
         headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -88,9 +91,10 @@ class Producer(ProducerTransactions):
         topic
             The name of the topic, created if it is missing and ``auto.create.topics.enable`` is on.
         value
-            The value; text is stored as UTF-8. None is a tombstone.
+            The value, for ``value.serializer``; without a serializer bytes or text, which is stored as UTF-8. None is a
+            tombstone.
         key
-            The key; text is stored as UTF-8.
+            The key, for ``key.serializer``; without one bytes or text.
         headers
             Pairs of a name and bytes or None.
         partition
@@ -111,6 +115,8 @@ class Producer(ProducerTransactions):
             The log has no such topic or partition.
         InvalidRecordError
             The value, key, a header or the timestamp has the wrong type, or the topic has a schema.
+        SerializationError
+            A serializer failed. Nothing was sent.
         InvalidTimestampError
             The topic does not allow this timestamp.
         IllegalStateError
@@ -124,12 +130,8 @@ class Producer(ProducerTransactions):
         >>> future.result().offset
         0
         """
-        if value is not None and not isinstance(value, bytes):
-            value = as_bytes(value, "value")
-        if key is not None and not isinstance(key, bytes):
-            key = as_bytes(key, "key")
-        if headers:
-            check_headers(headers)
+        if headers or self._serializes or not (isinstance(value, _STORED) and isinstance(key, _STORED)):
+            key, value, headers = self._as_stored(topic, key, value, headers)
         bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
         transactions = self._transactions
         with self._lock:
@@ -260,8 +262,23 @@ class Producer(ProducerTransactions):
                     self._transactions.abort()
         finally:
             self._closing = False
+            self._serializers.close()
 
     # -- Inside -----------------------------------------------------------------------------------------
+
+    def _as_stored(
+        self, topic: str, key: Any, value: Any, headers: Sequence[Header] | None
+    ) -> tuple[bytes | None, bytes | None, Sequence[Header] | None]:
+        """Key, value and headers of a record as bytes, checked."""
+        if self._serializes:
+            key, value, headers = self._serializers.serialize(topic, key, value, headers)
+        if value is not None:
+            value = as_bytes(value, "value")
+        if key is not None:
+            key = as_bytes(key, "key")
+        if headers:
+            check_headers(headers)
+        return key, value, headers
 
     def _count(self, gathered: Accumulator, size: int) -> None:
         """Some bytes are about to be added: the sender hears of the first ones, and once there is a batch.

@@ -1,0 +1,38 @@
+"""Settings of a client as a program gives them: a mapping, keywords, names with dots or with underscores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_eos.config.option import Table
+from spark_eos.config.store import STORE
+from spark_eos.errors import ConfigError
+
+__all__ = ["given_settings"]
+
+_WORDS = str.maketrans(".-", "__")
+
+
+def given_settings(
+    table: Table, config: Mapping[str, object] | None, keywords: Mapping[str, object]
+) -> dict[str, object]:
+    """What was given, under the names of the table and of the stores' settings; other names stay as they are.
+
+    A keyword of None is a setting that was not given, as in kafka-python. Raises `ConfigError` for a setting that was
+    given twice.
+    """
+    both = [(str(name), value) for name, value in (config or {}).items()]
+    both += [(name, value) for name, value in keywords.items() if value is not None]
+    if not both:
+        return {}
+    known = {name.translate(_WORDS): name for name in (*STORE, *table)}
+    found: dict[str, object] = {}
+    spelled: dict[str, str] = {}
+    for given, value in both:
+        name = known.get(given.translate(_WORDS), given)
+        if name in found:
+            raise ConfigError(
+                f"{table.noun} {name} is given twice, as {spelled[name]!r} and as {given!r}: give it once"
+            )
+        found[name], spelled[name] = value, given
+    return found
