@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.opening import check_open_log
-from spark_eos.config.keywords import given_settings
 from spark_eos.config.store import STORE
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import PartitionOffset

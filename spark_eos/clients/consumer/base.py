@@ -11,11 +11,11 @@ from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.fetcher import Fetcher
 from spark_eos.clients.consumer.offset_manager import OffsetManager
 from spark_eos.clients.consumer.partition_state import PartitionState
+from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.serialization import Deserializers
 from spark_eos.config.consumer import CONSUMER, consumer_config
 from spark_eos.config.isolation import Isolation
-from spark_eos.config.keywords import given_settings
 from spark_eos.errors import ConfigError, IllegalStateError
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff

@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Mapping
 
+from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.sender import Sender
 from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
 from spark_eos.clients.serialization import Serializers
 from spark_eos.config.compression import Compression
-from spark_eos.config.keywords import given_settings
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import EosLogError, IllegalStateError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import Retry
