@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from spark_eos.log.log import Log
     from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+    from spark_eos.spark.listener import ProgressListener
+    from spark_eos.spark.progress import query_progress
     from spark_eos.spark.sink.query_history import require_own_log
     from spark_eos.spark.start import start_query
     from spark_eos.storage import Store, register_store
@@ -58,6 +60,7 @@ __all__ = [
     "PartitionDescription",
     "Producer",
     "ProducerDescription",
+    "ProgressListener",
     "RecordMetadata",
     "Store",
     "TopicDescription",
@@ -65,6 +68,7 @@ __all__ = [
     "TransactionDescription",
     "__version__",
     "errors",
+    "query_progress",
     "register_store",
     "require_own_log",
     "start_query",
@@ -90,11 +94,13 @@ _HOMES = {
     "PartitionDescription": "spark_eos.clients.admin",
     "Producer": "spark_eos.clients.producer.producer",
     "ProducerDescription": "spark_eos.clients.admin",
+    "ProgressListener": "spark_eos.spark.listener",
     "RecordMetadata": "spark_eos.clients.records",
     "Store": "spark_eos.storage",
     "TopicDescription": "spark_eos.clients.admin",
     "TopicPartition": "spark_eos.protocol.types",
     "TransactionDescription": "spark_eos.clients.admin",
+    "query_progress": "spark_eos.spark.progress",
     "register_store": "spark_eos.storage",
     "require_own_log": "spark_eos.spark.sink.query_history",
     "start_query": "spark_eos.spark.start",

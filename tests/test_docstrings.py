@@ -45,7 +45,8 @@ MODULES_WITH_EXAMPLES = sorted(
         for base in (thing.__mro__ if inspect.isclass(thing) else (thing,))
         if base.__module__.startswith("spark_eos")
     }
-    - {"spark_eos.spark.start"}  # It needs a session of Spark: tests/spark/test_start.py.
+    # They need a session of Spark: tests/spark/test_start.py.
+    - {"spark_eos.spark.start", "spark_eos.spark.progress", "spark_eos.spark.listener"}
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_eos.spark import start
+from spark_eos.spark import listener, progress, start
 from spark_eos.spark.start import start_query
 
 COPY = Path(__file__).parent / "drivers" / "copy_topic.py"
@@ -84,7 +84,8 @@ def test_what_is_not_of_the_start_is_left_to_the_caller_and_tries_are_bounded(ot
     assert not query.was_awaited
 
 
-def test_the_example_of_the_docstring_runs(spark, tmp_path):
-    done = doctest.testmod(start, extraglobs={"spark": spark, "folder": str(tmp_path)})
+@pytest.mark.parametrize("module", [start, progress, listener])
+def test_the_example_of_the_docstring_runs(module, spark, tmp_path):
+    done = doctest.testmod(module, extraglobs={"spark": spark, "folder": str(tmp_path)})
     assert done.attempted > 0
     assert done.failed == 0

@@ -26,6 +26,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 
 NAME = "plain"
+SHOWN = "the plain source or sink"
+"""What `repr` and `str` say of them."""
 COLUMNS = "id bigint"
 NOT_NULL = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 
@@ -87,6 +89,9 @@ class Plain(DataSource):
     def name(cls):
         return NAME
 
+    def __repr__(self):
+        return SHOWN
+
     def schema(self):
         return self.options.get("columns", COLUMNS)
 
@@ -111,6 +116,9 @@ class Noted:
         self.options = dict(options)
         self.recording = Recording(options["record"])
         self.copy = uuid.uuid4().hex
+
+    def __repr__(self):
+        return SHOWN
 
     def note(self, call, **fields):
         checkpoint = Path(self.options.get("checkpointlocation", self.options.get("checkpoint", "/none")))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import struct
 import time
 import zlib
 
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter
+
+from tests.spark_facts.plain import SHOWN
 
 
 @pytest.fixture(scope="module")
@@ -487,6 +490,29 @@ def test_the_sink_sees_the_checkpoint_as_an_option_of_the_query_only(life, count
     without = counted.recording.calls("StreamWriter")[0]["options"]
     assert "checkpointlocation" not in without
     assert without["queryname"] == "counted"
+
+
+def test_progress_names_python_sources_and_sinks_by_java_objects(queries):
+    """In a query's progress the description of a Python source or sink is a Java object's name, whatever `name()`,
+    `__str__` or `__repr__` say, and `metrics` is empty. The ends that `reportLatestOffset` and `latestOffset` gave are
+    in it as they are.
+
+    Rests on it: `spark_eos/spark/progress.py`.
+    """
+    made = queries("progress")
+    made.recording.put("end-a", 10)
+    query = made.start(made.stream())
+    query.awaitTermination()
+    progress = json.loads(query.recentProgress[0].json)
+    (source,) = progress["sources"]
+    python = r"org\.apache\.spark\.sql\.execution\.datasources\.v2\.python\.Python"
+    assert re.fullmatch(python + r"MicroBatchStream\w+@[0-9a-f]+", source["description"])
+    assert re.fullmatch(python + r"Table@[0-9a-f]+", progress["sink"]["description"])
+    assert not source.get("metrics")
+    assert not progress["sink"].get("metrics")
+    assert source["endOffset"] == {"at": 10}
+    assert source["latestOffset"] == {"reported": True}
+    assert SHOWN not in query.recentProgress[0].json
 
 
 def test_a_stream_is_given_neither_columns_nor_filters():

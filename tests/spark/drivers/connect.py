@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_eos.spark.start import start_query
+from spark_eos import ProgressListener, query_progress, start_query
 
 url, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -31,7 +33,17 @@ writer = (
     .option("checkpointLocation", checkpoint)
     .trigger(availableNow=True)
 )
-start_query(lambda: writer.start(url)).awaitTermination()
+reports: list[dict[str, Any]] = []
+listener = ProgressListener(url, on_progress=reports.append)
+spark.streams.addListener(listener)
+query = start_query(lambda: writer.start(url))
+query.awaitTermination()
+end = time.monotonic() + 60
+while not reports and time.monotonic() < end:
+    time.sleep(0.1)
+spark.streams.removeListener(listener)
+told["reports"] = reports[:1]
+told["progress"] = query_progress(query.recentProgress[0], url)
 copied = spark.read.format("eoslog").option("subscribe", "copied").load(url)
 told["stream"] = sorted(
     int(row.value) for row in copied.selectExpr("CAST(value AS STRING) AS value").collect()
