@@ -19,7 +19,7 @@ from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch, Entry
 from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
-from spark_eos.spark.source.offsets import META_KEY, SourceOffset
+from spark_eos.spark.source.offsets import META_KEY, SourceOffset, is_beginning
 from spark_eos.storage import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -161,8 +161,9 @@ class ProgressReport:
         report: dict[str, Any] = json.loads(_json(progress))
         opened = [(known, known.log()) for known in self._logs]
         for source in report["sources"]:
-            end = source.get("endOffset")
-            if isinstance(end, dict) and SourceOffset.is_ours(json.dumps(end)):
+            if SourceOffset.is_ours(_text(source.get("endOffset"))):
+                for name in ("startOffset", "endOffset", "latestOffset"):
+                    source[name] = json.loads(_text(source.get(name)) or "null")
                 _describe(source, [log for _, log in opened])
         for known, log in opened:
             batch = known.batch(log, report["id"], report["batchId"])
@@ -180,6 +181,11 @@ class ProgressReport:
 def _json(progress: StreamingQueryProgress | Mapping[str, Any]) -> str:
     text = getattr(progress, "json", None)
     return text if isinstance(text, str) else json.dumps(progress)
+
+
+def _text(offset: object) -> str | None:
+    """An offset as JSON text, which it is already in what Spark Connect returns."""
+    return offset if offset is None or isinstance(offset, str) else json.dumps(offset)
 
 
 def _describe(source: dict[str, Any], logs: list[Log]) -> None:
@@ -217,11 +223,8 @@ def _positions(offset: object) -> dict[TopicPartition, int]:
 
 def _input_bytes(log: Log, start: object, end: SourceOffset) -> int:
     """Bytes of the batches that have the records of a micro-batch."""
-    first = (
-        SourceOffset.from_json_dict(start).positions
-        if isinstance(start, dict) and SourceOffset.is_ours(json.dumps(start)) and "log" in start[META_KEY]
-        else {}
-    )
+    # Of the first micro-batch there is no start, and `end.initial` has it.
+    first = {} if start is None or is_beginning(start) else SourceOffset.from_json_dict(start).positions
     found = 0
     for at, stop in end.positions.items():
         partition = log.state.partitions.get((end.topic_ids[at.topic], at.partition))

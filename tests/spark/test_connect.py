@@ -22,8 +22,11 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert told["session"].startswith("pyspark.sql.connect")
     assert told["columns"][:2] == ["key", "value"]
     assert told["batch"] == told["stream"] == [2 * i for i in range(100)]
-    assert told["reports"] == [told["progress"]]
-    (source,), sink = told["progress"]["sources"], told["progress"]["sink"]
+    (report,), (source,), sink = told["reports"], told["progress"]["sources"], told["progress"]["sink"]
+    assert report["sources"][0]["metrics"] == source["metrics"]
+    assert report["sink"]["metrics"] == sink["metrics"]
+    assert report["sources"][0]["endOffset"] == source["endOffset"]
+    assert source["endOffset"].keys() == {"@eoslog", "numbers"}
     assert source["description"] == f"eoslog[numbers of {tmp_path / 'log'}]"
     assert source["metrics"]["maxOffsetsBehindLatest"] == "0"
     assert sink["description"] == f"eoslog[copied of {tmp_path / 'log'}]"
