@@ -198,6 +198,9 @@ class RandomRequests:
             "client_id": ["c"],
             "metadata": ["", "m"],
             "entries_per_folder": [0, 10],
+            "app_id": ["job", "other"],
+            "version": [0, 1, 2, 3],
+            "topic_id": [*(topic.topic_id for _, topic in sorted(state.topics.items())), "gone"],
         }
         return pools.get(name, [])
 

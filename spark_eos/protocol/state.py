@@ -17,6 +17,7 @@ from spark_eos.protocol.types import RULES, OffsetAndMetadata, ProducerStamp, So
 __all__ = [
     "EMPTY",
     "NO_OPEN",
+    "AppVersion",
     "CommittedOffset",
     "Group",
     "Member",
@@ -199,6 +200,13 @@ class Query(NamedTuple):
     stateful: bool | None = None
 
 
+class AppVersion(NamedTuple):
+    """The last version that a batch job has committed (`SetAppVersion`), and when."""
+
+    version: int
+    timestamp_ms: int
+
+
 class State(NamedTuple):
     """Everything the log knows after entry ``seq`` (-1: no log yet).
 
@@ -207,7 +215,7 @@ class State(NamedTuple):
     ``rules`` are those by which requests are judged now. ``lineage`` is a digest of all entries since these rules came
     to the log: two states with the same one have the same history; empty before. ``lineages`` are the first bytes of
     the newest ones (`spark_eos.protocol.rules.apply.is_in_history`). ``time_resets`` is how often the log's
-    time was set back (`ResetLogTime`).
+    time was set back (`ResetLogTime`). ``app_versions`` are by the job (``txnAppId``) and the id of the topic, or "".
     """
 
     seq: int = -1
@@ -230,6 +238,7 @@ class State(NamedTuple):
     offsets: Map[str, Map[tuple[str, int], CommittedOffset]] = Map()
     groups: Map[str, Group] = Map()
     queries: Map[str, Query] = Map()
+    app_versions: Map[tuple[str, str], AppVersion] = Map()
 
     def producer_of(self, transactional_id: str) -> Producer | None:
         """The producer that holds ``transactional_id``, if there is one."""

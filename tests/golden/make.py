@@ -244,6 +244,12 @@ def make(folder: Path) -> None:
     clock.passed_s -= 36_000
     log.commit(lambda _: (a.ResetLogTime(clock.now_ms()),))
     assert log.state.time_resets == 1
+
+    # Version 8: versions of batch jobs.
+    files_8 = _stage(log, many, _kafka("job"), 0)
+    job = a.SetAppVersion("job", 7, many.topic_id)
+    log.commit(lambda _: (append(many, NO_PRODUCER, files_8), job), writer="spark batch")
+    log.commit(lambda _: (a.SetAppVersion("job", 3),), writer="spark batch")
     while log.state.seq % 8:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
     log.maintenance.snapshot()

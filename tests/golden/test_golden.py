@@ -92,10 +92,15 @@ def _since_version_2(state: State) -> dict[str, object]:
         for name, query in sorted(state.queries.items())
         if query.stateful is not None
     }
+    versions = [
+        [app_id, topic_id, known.version, known.timestamp_ms]
+        for (app_id, topic_id), known in sorted(state.app_versions.items())
+    ]
     found: dict[str, object] = {
         "members": groups,
         "config": dict(sorted(state.config.items())),
         "named": named,
+        "versions": versions,
         "history": [state.rules, state.lineage.hex(), state.time_resets] if state.rules > 1 else None,
     }
     return {name: json.loads(json.dumps(value)) for name, value in found.items() if value}
@@ -108,7 +113,7 @@ def _plain(value: object) -> object:
 
 
 def test_there_is_a_golden_log() -> None:
-    assert VERSIONS[:7] == ["v1", "v2", "v3", "v4", "v5", "v6", "v7"]
+    assert VERSIONS[:8] == ["v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -11,6 +11,7 @@ from tests.mutants import (
     of_groups,
     of_growth,
     of_interrupts,
+    of_jobs,
     of_log,
     of_maintenance,
     of_name_deletion,
@@ -44,5 +45,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_clients.MUTANTS,
     *of_interrupts.MUTANTS,
     *of_spark.MUTANTS,
+    *of_jobs.MUTANTS,
     *of_objects.MUTANTS,
 )

@@ -26,7 +26,7 @@ from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 from verification.simulator.reference_model import ReferenceModel
 
-RELEASED = 6
+RELEASED = 7
 
 
 # -- The action: what a new module in spark_eos/protocol/actions has ----------------------------------------
@@ -56,12 +56,12 @@ def _check(action: ReserveIds) -> None:
 def declare_it() -> Declaration:
     return declare(
         ReserveIds,
-        number=22,
-        since=7,
+        number=23,
+        since=8,
         fields=(
             Field("first", LONG),
             Field("count", LONG, bounds=INT32),
-            Field("owners", array_of(STRING), since=8),
+            Field("owners", array_of(STRING), since=9),
         ),
         rule=reserve,
         fate=lambda state, action: (
@@ -127,9 +127,9 @@ def test_it_makes_new_versions_and_leaves_the_released_ones_as_they_are():
 
 @pytest.mark.usefixtures("declared")
 def test_a_field_that_came_later_has_its_default_in_older_entries(monkeypatch):
-    version_7 = list(schema.known_schemas().items())[6]
+    version_8 = list(schema.known_schemas().items())[RELEASED]
     with monkeypatch.context() as patch:
-        patch.setattr(entries, "newest", lambda: version_7)
+        patch.setattr(entries, "newest", lambda: version_8)
         data = encode_entry(a.Entry(1, (request(ACTION),)))
     (read,) = decode_entry(data, 1, "entry 1").requests[0].actions
     assert read == ReserveIds(0, 5, ("none",))
@@ -224,15 +224,15 @@ def test_every_action_is_declared_and_listed():
         ({"fields": (Field("first", LONG),)}, "declares"),
         ({"number": 0}, "CreateLog has it"),
         (
-            {"fields": (Field("first", LONG), Field("count", LONG, since=8), Field("owners", LONG))},
+            {"fields": (Field("first", LONG), Field("count", LONG, since=9), Field("owners", LONG))},
             "count needs a default",
         ),
     ],
 )
 def test_a_declaration_that_cannot_be(changes, message):
     sound = {
-        "number": 22,
-        "since": 7,
+        "number": 23,
+        "since": 8,
         "fields": (Field("first", LONG), Field("count", LONG), Field("owners", array_of(STRING))),
         "rule": reserve,
     }

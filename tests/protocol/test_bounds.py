@@ -15,7 +15,7 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.rules.apply import Accepted, Rejected, apply, apply_entry
 from spark_eos.protocol.state import EMPTY
-from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
+from spark_eos.protocol.types import NO_PRODUCER, RULES, BatchRef, FileRef, StagedFile
 
 BATCH = BatchRef(0, 1, 0, 1, 7, 1, 1)
 
@@ -71,7 +71,7 @@ def test_what_rules_1_took_stays_unsealed(state, monkeypatch):
     old, outcome = apply(replace(state, rules=1), entry(state, huge).requests[0])
     assert isinstance(outcome, Accepted)
     after, _ = apply_entry(replace(old, seq=1), entry(replace(old, seq=1)))
-    assert after.rules == 2
+    assert after.rules == RULES
     assert len(after.partitions["t-id", 0].index.tail) == 8
 
 

@@ -80,6 +80,8 @@ ACTIONS = (
     ),
     a.AlterLog(()),
     a.ResetLogTime(1234),
+    a.SetAppVersion("job", 0),
+    a.SetAppVersion("é", 2**62, "i"),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -125,6 +127,7 @@ def test_schemas_that_were_written_never_change():
         "056127e361e6b024",
         "f71b31a2d9927abf",
         "9af850fd4c4185fa",
+        "397afa8889ff04c7",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS

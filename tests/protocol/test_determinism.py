@@ -168,6 +168,7 @@ def action(state):
         st.builds(a.EndTransaction, stamp, st.booleans()),
         st.builds(a.AdvanceLogStart, st.lists(offsets(state), max_size=2).map(tuple)),
         st.builds(a.RaiseStagingFloor, st.integers(0, 9)),
+        st.builds(a.SetAppVersion, st.just("job"), st.integers(0, 3), st.none() | tids),
     )
 
 

@@ -13,6 +13,7 @@ from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapsh
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.apply import KEPT_LINEAGES, apply_entry, is_in_history
 from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.types import RULES
 
 
 def request(number: int, name: str = "") -> Request:
@@ -66,11 +67,11 @@ def test_an_entry_of_an_earlier_version_is_judged_by_the_rules_of_its_day(monkey
     assert (state.rules, state.lineage) == (1, b"")
     # The first entry of this version has no history to name, and begins one.
     state, _ = apply_entry(state, decode_entry(encode_entry(Entry(2, (request(2, "b"),))), 2, "entry"))
-    assert state.rules == 2
+    assert state.rules == RULES
     assert state.lineage
     # An earlier one that lands after it does not bring the earlier rules back.
     late, _ = apply_entry(state, earlier[1]._replace(seq=3, requests=(request(3, "c"),)))
-    assert late.rules == 2
+    assert late.rules == RULES
 
 
 def test_the_last_entry_alone_does_not_tell():

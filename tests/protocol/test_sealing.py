@@ -230,6 +230,7 @@ def test_schemas_that_were_written_never_change():
         "f184823d02eea4ae",
         "7d3a3d53b25367ea",
         "dd48f878892fcaef",
+        "486c65098b411c38",
     ]
     assert (sealing.PAGE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
 

@@ -41,6 +41,7 @@ class ReferenceModel:
         """Rows that the current request made visible."""
         self._last: dict[str, a.CommitMicroBatch] = {}
         self._ids: set[int] = set()
+        self._versions: dict[tuple[str, str | None], int] = {}
         self._files: set[tuple[str, int, int]] = set()
         self._say = say
         self._now = 0.0
@@ -73,6 +74,15 @@ class ReferenceModel:
             if group is not before.groups.get(name)
         )
         self._compare(before, after)
+
+    # -- Batch jobs -----------------------------------------------------------------------------------
+
+    def _SetAppVersion(self, action: a.SetAppVersion, *_: object) -> None:  # noqa: N802
+        last = self._versions.get((action.app_id, action.topic_id), -1)
+        self._must(
+            action.version > last, f"job {action.app_id} wrote version {action.version} after version {last}"
+        )
+        self._versions[action.app_id, action.topic_id] = action.version
 
     # -- Producers ------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from spark_eos.protocol.actions.app_versions import SetAppVersion
 from spark_eos.protocol.actions.appends import AppendBatches
 from spark_eos.protocol.actions.declaration import DECLARED
 from spark_eos.protocol.actions.expiry import (
@@ -61,6 +62,7 @@ __all__ = [
     "ReplaceSegments",
     "Request",
     "ResetLogTime",
+    "SetAppVersion",
     "SourceProgress",
     "SyncGroup",
 ]
@@ -88,6 +90,7 @@ Action = (
     | AlterLog
     | ReplaceSegments
     | ResetLogTime
+    | SetAppVersion
 )
 
 

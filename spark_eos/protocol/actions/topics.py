@@ -178,7 +178,7 @@ declare(
 
 
 class DeleteTopic(NamedTuple):
-    """The topic and its offsets are gone; a new one of the same name is another topic."""
+    """The topic, its offsets and the versions of jobs are gone; a new one of the same name is another topic."""
 
     name: str
     topic_id: str
@@ -217,7 +217,15 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
             )
             producers = producers.set(producer_id, left)
     topics = state.topics.delete(action.name)
-    state = replace(state, topics=topics, partitions=partitions, offsets=offsets, producers=producers)
+    versions = _without(state.app_versions, [key for key in state.app_versions if key[1] == topic.topic_id])
+    state = replace(
+        state,
+        topics=topics,
+        partitions=partitions,
+        offsets=offsets,
+        producers=producers,
+        app_versions=versions,
+    )
     gone = [(topic.topic_id, number) for number in range(topic.partitions)]
     return groups.topic_changed(state, action.name, gone), None
 

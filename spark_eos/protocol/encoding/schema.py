@@ -1,17 +1,19 @@
 """The Avro schema of entries in every version, put together from what each action declares.
 
 A field or an action that is added makes a new version; the schemas of all earlier ones stay readable, and what they
-lack gets the default of the action's class. Versions 1 to 6 were written by releases: their fingerprints are in
+lack gets the default of the action's class. Versions 1 to 7 were written by releases: their fingerprints are in
 `tests/protocol/test_codec.py`.
 
 1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
 4: names of sources, and what is known of a query's state.
 5: the history to which an entry belongs, whether its clock was checked, and a log's time set back; its requests are
 judged by rules 2 (`spark_eos.protocol.types.RULES`). 6: offsets of partitions as columns.
+7: versions of batch jobs; rules 3.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cache
 from typing import Any
 
@@ -23,9 +25,9 @@ __all__ = ["FORMAT_VERSION", "known_schemas", "newest", "rules_of", "written"]
 FORMAT_VERSION = 1
 """Version of the frame around the record; readers refuse newer ones."""
 
-_RELEASED = 6
-_RULES_2 = 5
-"""The first version whose requests are judged by rules 2."""
+_RELEASED = 7
+_RULES_SINCE = (1, 5, 7)
+"""The first version whose requests are judged by rules 1, 2, ..."""
 
 
 def _entry(version: int) -> dict[str, Any]:
@@ -61,8 +63,8 @@ def known_schemas() -> dict[bytes, Any]:
 
 def rules_of(schema: Any) -> int:
     """The rules by which entries of this schema, one of `known_schemas`, are judged."""
-    since_2 = list(known_schemas().values())[_RULES_2 - 1 :]
-    return 2 if any(schema is one for one in since_2) else 1
+    versions = enumerate(known_schemas().values(), 1)
+    return bisect_right(_RULES_SINCE, next(version for version, one in versions if one is schema))
 
 
 @cache

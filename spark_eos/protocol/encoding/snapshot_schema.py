@@ -41,7 +41,7 @@ def _schema(version: int) -> dict[str, Any]:
 
     1: the first. 2: where a transaction began. 3: names of sources, former ones, and whether a query keeps state.
     4: the rules by which requests are judged, the lineages, and how often the time was set back.
-    5: offsets, and partitions that a producer or a member has, as columns.
+    5: offsets, and partitions that a producer or a member has, as columns. 6: versions of batch jobs.
     """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
@@ -165,10 +165,21 @@ def _schema(version: int) -> dict[str, Any]:
         else array(record("GroupOffsets", group="string", offsets=OFFSET_COLUMNS, timestamps=longs)),
         groups=array(group),
         queries=array(query),
+        **(
+            {
+                "app_versions": array(
+                    record(
+                        "AppVersion", app_id="string", topic_id="string", version="long", timestamp_ms="long"
+                    )
+                )
+            }
+            if version >= 6
+            else {}
+        ),
     )
 
 
-WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4), _schema(5))
+WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4), _schema(5), _schema(6))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

@@ -27,6 +27,7 @@ from spark_eos.protocol.encoding.snapshot_partitions import partition_columns, r
 from spark_eos.protocol.encoding.snapshot_schema import schemas
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import (
+    AppVersion,
     CommittedOffset,
     Group,
     Member,
@@ -111,6 +112,10 @@ def _state(state: State) -> dict[str, Any]:
                 "stateful": query.stateful,
             }
             for name, query in sorted(state.queries.items())
+        ],
+        "app_versions": [
+            {"app_id": app_id, "topic_id": topic_id, **known._asdict()}
+            for (app_id, topic_id), known in sorted(state.app_versions.items())
         ],
     }
 
@@ -244,6 +249,12 @@ def _read_state(fields: dict[str, Any]) -> State:
         offsets=Map({one["group"]: _read_group_offsets(one) for one in fields.pop("offsets")}),
         groups=Map({one["name"]: _read_group(one) for one in fields.pop("groups")}),
         queries=Map({one["name"]: _read_query(one) for one in fields.pop("queries")}),
+        app_versions=Map(
+            {
+                (one["app_id"], one["topic_id"]): AppVersion(one["version"], one["timestamp_ms"])
+                for one in fields.pop("app_versions", ())  # Up to schema 5 there were none.
+            }
+        ),
         **fields,
     )
 

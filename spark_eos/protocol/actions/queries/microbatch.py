@@ -31,7 +31,7 @@ from spark_eos.protocol.encoding.avro import BOOLEAN, LONG, STRING
 from spark_eos.protocol.encoding.values import SOURCES
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Producer, Query, State
-from spark_eos.protocol.types import RULES, ProducerStamp, SourceProgress, StagedFile
+from spark_eos.protocol.types import ProducerStamp, SourceProgress, StagedFile
 
 if TYPE_CHECKING:
     from spark_eos.protocol.actions import Action
@@ -186,7 +186,7 @@ declare(
         Field("run_id", STRING),
         Field("batch_id", LONG, bounds=Bounds(least=0)),
         Field("sources", SOURCES, bounds=Bounds(items=10_000)),
-        Field("rules", LONG, since=4, bounds=Bounds(1, RULES)),
+        Field("rules", LONG, since=4, bounds=Bounds(1, 2)),
         Field("stateful", BOOLEAN, since=4),
         Field("state_loss", BOOLEAN, since=4),
     ),
