@@ -107,10 +107,10 @@ def check_later(before: State, after: State) -> None:
             f"transaction {producer.number} of producer {producer_id} was decided twice",
         )
     for (app_id, topic_id), known in before.app_versions.items():
-        later = after.app_versions.get((app_id, topic_id))
+        newer = after.app_versions.get((app_id, topic_id))
         there = not topic_id or any(topic.topic_id == topic_id for topic in after.topics.values())
-        _ensure(later is not None or not there, f"the version of job {app_id!r} is gone")
-        _ensure(later is None or known.version <= later.version, f"the versions of job {app_id!r} went back")
+        _ensure(newer is not None or not there, f"the version of job {app_id!r} is gone")
+        _ensure(newer is None or known.version <= newer.version, f"the versions of job {app_id!r} went back")
     new_ids = [one for one in after.producers if one not in before.producers]
     _ensure(all(one >= before.next_producer_id for one in new_ids), "a producer id was given out twice")
 
