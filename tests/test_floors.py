@@ -45,7 +45,18 @@ real source and sink without Spark, may import Spark's part."""
 ABOVE_SPARK = {"testing", "pyspark_eoslog"}
 
 PURE = {
-    *("__future__", "abc", "bisect", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib"),
+    *(
+        "__future__",
+        "abc",
+        "bisect",
+        "collections",
+        "contextlib",
+        "dataclasses",
+        "difflib",
+        "enum",
+        "functools",
+        "hashlib",
+    ),
     "heapq",
     "urllib.parse",
     *("itertools", "io", "json", "math", "operator", "re", "struct", "types", "typing", "weakref", "zlib"),

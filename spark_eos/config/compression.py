@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spark_eos.config.option import Option, Use
-from spark_eos.config.values import Integer
+from spark_eos.config.values import Choice, Integer, NotAllowedError
 from spark_eos.errors import ConfigError
 
-__all__ = ["CODECS", "LEVELS", "Compression", "Levels", "level_option", "level_options"]
+__all__ = ["CODECS", "LEVELS", "Codec", "Compression", "Levels", "level_option", "level_options"]
 
 
 class Levels(NamedTuple):
@@ -30,6 +30,29 @@ lowest level that is worth its time. benchmarks/journal/speed.md has the measure
 
 CODECS = ("none", *LEVELS)
 """What ``compression.type`` may name."""
+
+_INSTEAD = {"gzip": "zstd", "snappy": "lz4"}
+"""Kafka's other codecs, and what to use for them."""
+
+_UNCOMPRESSED = "uncompressed"
+"""What Kafka calls ``none`` in a topic's settings."""
+
+
+class Codec(Choice):
+    """A codec by Kafka's name. Of a topic, ``producer`` is one as well, and ``uncompressed`` is ``none``."""
+
+    def __init__(self, *, of_topic: bool = False, any_case: bool = False) -> None:
+        super().__init__(*(("producer",) if of_topic else ()), *CODECS, any_case=any_case)
+        self._of_topic = of_topic
+
+    def parse(self, given: object) -> str:
+        text = str(given).lower() if self.any_case else str(given)
+        if text in _INSTEAD:
+            raise NotAllowedError(f"there is no {text} here: use {_INSTEAD[text]}")
+        return super().parse("none" if self._of_topic and text == _UNCOMPRESSED else text)
+
+    def stored(self, given: object) -> str:
+        return self.parse(given)
 
 
 class Compression(NamedTuple):

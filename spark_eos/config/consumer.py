@@ -7,9 +7,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from spark_eos.config.durations import parse_duration_ms
 from spark_eos.config.isolation import Isolation
+from spark_eos.config.kafka.transport import USED_IN, client_settings, kafka_options
 from spark_eos.config.option import Option, Table
-from spark_eos.config.reader import OptionReader
-from spark_eos.config.store import without_store_options
 from spark_eos.config.values import (
     MAX_INT,
     Boolean,
@@ -163,6 +162,7 @@ CONSUMER = Table(
         "Whether records of open and aborted transactions are read.",
         _CONSUMER,
     ),
+    kafka_options(USED_IN),
     Option(
         "key.deserializer",
         Code("deserialize"),
@@ -209,10 +209,12 @@ CONSUMER = Table(
 
 
 def consumer_config(config: Mapping[str, object]) -> dict[str, Any]:
-    """All settings of a consumer. Raises `ConfigError` for an unknown key, a bad value or a contradiction."""
-    given = OptionReader(CONSUMER, without_store_options(config))
+    """All settings of a consumer. Raises `ConfigError` with all unknown keys, bad values and contradictions."""
+    from spark_eos.config.producer import PRODUCER
+
+    given, problems = client_settings(CONSUMER, PRODUCER, config)
     settings = given.values
-    has_group = settings["group.id"] is not None
+    has_group = "group.id" in given
     if "enable.auto.commit" not in given:
         settings["enable.auto.commit"] = has_group
     for name, why in (
@@ -220,14 +222,13 @@ def consumer_config(config: Mapping[str, object]) -> dict[str, Any]:
         ("group.instance.id", "it is the name of a member of a group"),
     ):
         if settings[name] and not has_group:
-            raise ConfigError(f"consumer setting {name}={_shown(settings[name])} needs group.id: {why}")
-    if settings["heartbeat.interval.ms"] >= settings["session.timeout.ms"]:
-        raise ConfigError(
-            f"consumer setting heartbeat.interval.ms={settings['heartbeat.interval.ms']} must be less than "
-            f"session.timeout.ms={settings['session.timeout.ms']}: a third of it is usual"
-        )
+            shown = "true" if settings[name] is True else repr(settings[name])
+            problems.add(name, f"consumer setting {name}={shown} needs group.id: {why}")
+    with problems.about("heartbeat.interval.ms", "session.timeout.ms"):
+        if settings["heartbeat.interval.ms"] >= settings["session.timeout.ms"]:
+            raise ConfigError(
+                f"consumer setting heartbeat.interval.ms={settings['heartbeat.interval.ms']} must be less than "
+                f"session.timeout.ms={settings['session.timeout.ms']}: a third of it is usual"
+            )
+    problems.check()
     return settings
-
-
-def _shown(value: object) -> str:
-    return "true" if value is True else repr(value)

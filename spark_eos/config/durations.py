@@ -1,12 +1,12 @@
-"""ISO-8601 durations, as Kafka takes them: ``PnDTnHnMnS``."""
+"""Durations: ISO-8601's, as Kafka takes them (``PnDTnHnMnS``), and Spark's (``30s``, ``15m``)."""
 
 from __future__ import annotations
 
 import re
 
-from spark_eos.config.values import MAX_LONG, NotAllowedError
+from spark_eos.config.values import MAX_LONG, NotAllowedError, ValueType
 
-__all__ = ["parse_duration_ms"]
+__all__ = ["Delay", "parse_duration_ms"]
 
 # As Java's Duration.parse, which Kafka uses: no years, months or weeks.
 _DURATION = re.compile(
@@ -38,3 +38,38 @@ def parse_duration_ms(text: str) -> int:
     if total_ms > MAX_LONG:
         raise NotAllowedError(f"more than {MAX_LONG} ms is not a duration that fits")
     return total_ms
+
+
+_UNITS_US = {
+    "us": 1,
+    "": 1_000,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+"""Spark's units of time, in microseconds; a number alone is milliseconds (``JavaUtils.timeStringAs``)."""
+
+
+class Delay(ValueType[int]):
+    """Milliseconds, of a duration as Spark writes one."""
+
+    allowed = f"a duration such as 30s, 15m or 1h (units are {', '.join(filter(None, _UNITS_US))})"
+
+    def parse(self, given: object) -> int:
+        match = re.fullmatch(r"([0-9]{1,18})([a-z]*)", str(given).strip().lower(), re.ASCII)
+        if match is None or match[2] not in _UNITS_US:
+            raise ValueError
+        total_ms = int(match[1]) * _UNITS_US[match[2]] // 1_000
+        if total_ms > MAX_LONG:
+            raise ValueError
+        return total_ms
+
+    def show(self, value: int) -> str:
+        for unit in ("d", "h", "m", "s"):
+            size_ms = _UNITS_US[unit] // 1_000
+            if value and value % size_ms == 0:
+                return f"{value // size_ms}{unit}"
+        return f"{value}ms"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_eos.config.compression import CODECS, level_options
+from spark_eos.config.compression import Codec, level_options
+from spark_eos.config.kafka.transport import USED_IN, client_settings, kafka_options
 from spark_eos.config.option import Option, Table
-from spark_eos.config.reader import OptionReader
-from spark_eos.config.store import without_store_options
-from spark_eos.config.values import MAX_INT, Boolean, Choice, Code, Fixed, Integer, Text
+from spark_eos.config.values import MAX_INT, Boolean, Code, Fixed, Integer, Text
 from spark_eos.errors import ConfigError
 
 __all__ = ["PRODUCER", "producer_config"]
@@ -66,7 +65,7 @@ PRODUCER = Table(
     ),
     Option(
         "compression.type",
-        Choice(*CODECS),
+        Codec(),
         "none",
         "How records are compressed, unless `compression.type` of the topic says otherwise.",
         _PRODUCER,
@@ -85,6 +84,7 @@ PRODUCER = Table(
         True,
         "Only `true` is possible: a record that is sent again is never doubled.",
     ),
+    kafka_options(USED_IN),
     Option(
         "key.serializer",
         Code("serialize"),
@@ -165,11 +165,16 @@ PRODUCER = Table(
 
 
 def producer_config(config: Mapping[str, object]) -> dict[str, Any]:
-    """All settings of a producer. Raises `ConfigError` for an unknown key, a bad value or a contradiction."""
-    settings = OptionReader(PRODUCER, without_store_options(config)).values
-    if settings["delivery.timeout.ms"] < settings["linger.ms"]:
-        raise ConfigError(
-            f"producer setting delivery.timeout.ms={settings['delivery.timeout.ms']} is shorter than "
-            f"linger.ms={settings['linger.ms']}; raise it"
-        )
+    """All settings of a producer. Raises `ConfigError` with all unknown keys, bad values and contradictions."""
+    from spark_eos.config.consumer import CONSUMER
+
+    given, problems = client_settings(PRODUCER, CONSUMER, config)
+    settings = given.values
+    with problems.about("delivery.timeout.ms", "linger.ms"):
+        if settings["delivery.timeout.ms"] < settings["linger.ms"]:
+            raise ConfigError(
+                f"producer setting delivery.timeout.ms={settings['delivery.timeout.ms']} is shorter than "
+                f"linger.ms={settings['linger.ms']}; raise it"
+            )
+    problems.check()
     return settings

@@ -2,32 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from spark_eos.config.kafka.names import known
 from spark_eos.config.nearest import suggestion
 from spark_eos.config.option import Option, Table
 from spark_eos.config.values import NotAllowedError
 from spark_eos.errors import ConfigError
 
-__all__ = ["HIDDEN", "OptionReader", "check_names", "check_stored", "expected", "parse"]
+__all__ = [
+    "HIDDEN",
+    "OptionReader",
+    "Problems",
+    "check_names",
+    "check_stored",
+    "expected",
+    "listing",
+    "parse",
+]
 
 HIDDEN = "***"
 """What stands for a secret wherever values are shown."""
 
 
+class Problems:
+    """All that does not fit, gathered, so that one error names all of it.
+
+    Each problem is kept under the option that it is about. An option has one problem, the first that was found.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        """Texts, by what they are about."""
+
+    def add(self, about: str, text: str) -> None:
+        """Keep a problem, unless one about the same is known."""
+        self.found.setdefault(about, text)
+
+    @contextmanager
+    def about(self, *options: str) -> Iterator[None]:
+        """Keep a `ConfigError` of the body as a problem of the options. A problem that one of them has is enough."""
+        try:
+            yield
+        except ConfigError as error:
+            if not self.found.keys() & {*options}:
+                self.add(options[0], str(error))
+
+    def check(self) -> None:
+        """Raise `ConfigError` with all problems, if there are any."""
+        if self.found:
+            raise ConfigError(listing(list(self.found.values())))
+
+
+def listing(texts: list[str]) -> str:
+    """One text as it is, several as a list."""
+    if len(texts) == 1:
+        return texts[0]
+    return "\n  - ".join([f"{len(texts)} things do not fit; this is all of them:", *texts])
+
+
 class OptionReader:
     """The options that were given, and the defaults of all others, as values.
 
-    Raises `ConfigError` for a name that is not in the table, and for a value that is not allowed. The text names the
-    option, the value and what is allowed.
+    Raises `ConfigError` for names that are not in the table, and for values that are not allowed. The text names each
+    option, the value and what is allowed. With ``problems``, they are added there instead, and an option with a value
+    that is not allowed has its default.
     """
 
-    def __init__(self, table: Table, given: Mapping[str, object]) -> None:
-        check_names(table, given)
-        self._given = {name: parse(table, table[name], value) for name, value in given.items()}
-        self.values: dict[str, Any] = {name: option.default for name, option in table.items()} | self._given
+    def __init__(self, table: Table, given: Mapping[str, object], problems: Problems | None = None) -> None:
+        found = Problems() if problems is None else problems
+        self.values: dict[str, Any] = {name: option.default for name, option in table.items()}
         """The value of each option of the table, by name."""
+        self._given = given
+        for name, value in given.items():
+            with found.about(name):
+                check_names(table, [name])
+                self.values[name] = parse(table, table[name], value)
+        if problems is None:
+            found.check()
 
     def __contains__(self, name: str) -> bool:
         """Whether the option was given."""
@@ -37,18 +91,30 @@ class OptionReader:
         """The value, or the default."""
         return self.values[name]
 
+    def text(self, name: str) -> str:
+        """What was given for the option, as text."""
+        return str(self._given[name]).strip()
+
 
 def check_names(table: Table, names: Iterable[str]) -> None:
-    """Raise `ConfigError` for a name that is not in the table, with the nearest one that is."""
+    """Raise `ConfigError` for names that are not in the table: what Kafka's are, of others the nearest that is."""
+    problems = Problems()
     for name in names:
         if name not in table:
-            raise ConfigError(f"unknown {table.noun} {name!r}; {suggestion(str(name), table)}")
+            of_kafka = known(str(name), table)
+            problems.add(
+                str(name),
+                f"unknown {table.noun} {name!r}; {suggestion(str(name), table)}"
+                if of_kafka is None
+                else f"{table.noun} {name} is not one of eoslog: {of_kafka.why}",
+            )
+    problems.check()
 
 
 def check_stored(table: Table, given: Mapping[str, object]) -> dict[str, str]:
     """What was given, checked as by `OptionReader`, as the text that the log stores."""
     OptionReader(table, given)
-    return {name: str(value) for name, value in given.items()}
+    return {name: table[name].type.stored(value) for name, value in given.items()}
 
 
 def parse(table: Table, option: Option, value: object) -> Any:

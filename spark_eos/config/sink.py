@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_eos.config.compression import CODECS, level_options
+from spark_eos.config.compression import Codec, level_options
+from spark_eos.config.kafka.transport import kafka_options
 from spark_eos.config.option import Option, Origin, Table, Use
+from spark_eos.config.topic import TOPIC
 from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Text, ValueType
 
-__all__ = ["SINK"]
+__all__ = ["SINK", "TOPIC_OPTIONS"]
 
 _STREAM: frozenset[Use] = frozenset({"stream sink"})
 _BOTH: frozenset[Use] = _STREAM | {"batch sink"}
@@ -16,6 +18,7 @@ _BOTH: frozenset[Use] = _STREAM | {"batch sink"}
 _SINK = "spark/sink/sink.py"
 _TARGET = "spark/sink/sink_target.py"
 _TASK = "spark/sink/task.py"
+_NAMES = "spark/option_names.py"
 
 
 def _option(
@@ -30,6 +33,23 @@ def _option(
     default_text: str = "",
 ) -> Option:
     return Option(name, type_, default, doc, used_in, origin, uses=uses, default_text=default_text)
+
+
+TOPIC_OPTIONS = tuple(name for name in TOPIC if not name.startswith("compression."))
+"""Settings of a topic that a sink has as options: of a topic that it creates, and that one that exists must have.
+
+Those of compression are options of the sink's own.
+"""
+
+
+def _of_topic(option: Option) -> Option:
+    return option._replace(
+        doc=f"`{option.name}` of a topic that is created; one that exists must have this value.",
+        used_in=_TARGET,
+        default=None,
+        default_text=f"`{option.shown_default}`" if option.shown_default else "none",
+        uses=_BOTH,
+    )
 
 
 SINK = Table(
@@ -130,7 +150,7 @@ SINK = Table(
     ),
     _option(
         "compression.type",
-        Choice(*CODECS, any_case=True),
+        Codec(any_case=True),
         "none",
         "How rows are compressed, unless `compression.type` of the topic says otherwise.",
         _TASK,
@@ -159,4 +179,6 @@ SINK = Table(
         _TASK,
         origin="eoslog",
     ),
+    kafka_options(_NAMES, uses=_BOTH),
+    *(_of_topic(TOPIC[name]) for name in TOPIC_OPTIONS),
 )

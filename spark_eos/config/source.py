@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from spark_eos.config.durations import Delay
 from spark_eos.config.isolation import Isolation
+from spark_eos.config.kafka.transport import kafka_options
 from spark_eos.config.option import Option, Origin, Table, Use
 from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Member, Text, ValueType
 
@@ -83,14 +85,14 @@ SOURCE = Table(
         "startingTimestamp",
         _MILLISECONDS,
         None,
-        "Reading begins at the first record that is not older, in milliseconds since 1970.",
+        "Reading begins at the first record that is not older, in milliseconds since 1970. It ranks first.",
         _OFFSETS,
     ),
     _option(
         "startingOffsetsByTimestamp",
         Text(_BY_PARTITION),
         None,
-        "The same, with a time for each partition.",
+        "The same, with a time for each partition. It ranks before `startingOffsets`.",
         _OFFSETS,
     ),
     _option(
@@ -161,6 +163,23 @@ SOURCE = Table(
         default_text="all",
     ),
     _option(
+        "minOffsetsPerTrigger",
+        Integer(1),
+        None,
+        "A micro-batch waits for so many offsets, for at most `maxTriggerDelay`; the first one of a run does not.",
+        _SOURCE,
+        uses=_STREAM,
+        default_text="none",
+    ),
+    _option(
+        "maxTriggerDelay",
+        Delay(),
+        900_000,
+        "How long a micro-batch waits for `minOffsetsPerTrigger`, such as `30s` or `5m`.",
+        _SOURCE,
+        uses=_STREAM,
+    ),
+    _option(
         "minPartitions",
         Integer(1, MAX_INT),
         None,
@@ -205,4 +224,5 @@ SOURCE = Table(
         _SOURCE,
         origin="Kafka",
     ),
+    kafka_options("spark/option_names.py", uses=_BOTH),
 )

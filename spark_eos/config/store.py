@@ -10,10 +10,20 @@ from collections.abc import Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from spark_eos.config.nearest import suggestion
 from spark_eos.config.option import Option, Table
+from spark_eos.config.reader import Problems, parse
 from spark_eos.config.values import Boolean, Text, ValueType
+from spark_eos.errors import ConfigError
 
-__all__ = ["PREFIXES", "STORE", "is_store_option", "without_store_options"]
+__all__ = [
+    "PREFIXES",
+    "STORE",
+    "is_store_option",
+    "only_store_options",
+    "read_store_options",
+    "without_store_options",
+]
 
 V = TypeVar("V")
 
@@ -116,3 +126,32 @@ def is_store_option(name: str) -> bool:
 def without_store_options(given: Mapping[str, V]) -> dict[str, V]:
     """What was given for others than the store."""
     return {name: value for name, value in given.items() if not is_store_option(str(name))}
+
+
+def only_store_options(given: Mapping[str, V]) -> dict[str, V]:
+    """What was given for the store."""
+    return {name: value for name, value in given.items() if is_store_option(str(name))}
+
+
+def read_store_options(given: Mapping[str, object], problems: Problems) -> dict[str, str]:
+    """Options of a store, by their names in lower case, as text.
+
+    An unknown name and a value that means nothing are problems; none quotes a secret.
+    """
+    found: dict[str, str] = {}
+    for key, value in given.items():
+        name, text = str(key).lower(), str(value).strip()
+        with problems.about(str(key)):
+            option = STORE.get(name)
+            if option is None:
+                raise _unknown(str(key))
+            parse(STORE, option, text)
+            found[name] = text
+    return found
+
+
+def _unknown(name: str) -> ConfigError:
+    """Of all names only those that begin alike are listed: there are many."""
+    prefix = next((prefix for prefix in PREFIXES if name.lower().startswith(prefix)), "")
+    known = [one for one in STORE if one.startswith(prefix)]
+    return ConfigError(f"unknown {STORE.noun} {name!r}; {suggestion(name, known, STORE)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_eos.config.compression import CODECS, level_options
+from spark_eos.config.compression import Codec, level_options
 from spark_eos.config.option import Option, Table
 from spark_eos.config.values import MAX_LONG, Choice, Integer, Ratio, Text
 
@@ -31,7 +31,7 @@ TOPIC = Table(
     ),
     Option(
         "compression.type",
-        Choice("producer", *CODECS),
+        Codec(of_topic=True),
         "producer",
         "How records are stored, also when maintenance writes them again; `producer`: as the producer chose.",
         _TOPICS,

@@ -60,6 +60,10 @@ class ValueType(ABC, Generic[T]):
         """A value as it would be written."""
         return str(value)
 
+    def stored(self, given: object) -> str:
+        """The text that a log stores for what was given, which is allowed."""
+        return str(given)
+
 
 class Integer(ValueType[int]):
     """A whole number, in decimal digits."""

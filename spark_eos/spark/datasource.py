@@ -39,7 +39,7 @@ class EosLogDataSource(DataSource):
         from spark_eos.spark.options import parse_any_source
         from spark_eos.spark.topics import source_schema
 
-        return source_schema(parse_any_source(self.options))
+        return source_schema(parse_any_source(self.options, also=source_schema))
 
     def reader(self, schema: StructType) -> EosLogBatchReader:
         """A batch read: one consistent range of offsets, fixed when the query is planned."""
@@ -61,14 +61,16 @@ class EosLogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> EosLogBatchWriter:
         """A batch write: all rows in one entry, or none."""
-        from spark_eos.spark.options import parse_sink
+        from spark_eos.spark.sink.sink_target import options_for
         from spark_eos.spark.source.batch import EosLogBatchWriter
 
-        return EosLogBatchWriter(parse_sink(self.options, streaming=False), schema, overwrite=overwrite)
+        options = options_for(self.options, schema, streaming=False, overwrite=overwrite)
+        return EosLogBatchWriter(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> EosLogStreamWriter:
         """A streaming write: each micro-batch with its source offsets in one entry."""
-        from spark_eos.spark.options import parse_sink
         from spark_eos.spark.sink.sink import EosLogStreamWriter
+        from spark_eos.spark.sink.sink_target import options_for
 
-        return EosLogStreamWriter(parse_sink(self.options, streaming=True), schema, overwrite=overwrite)
+        options = options_for(self.options, schema, streaming=True, overwrite=overwrite)
+        return EosLogStreamWriter(options, schema, overwrite=overwrite)

@@ -7,19 +7,18 @@ spelling.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import NamedTuple
 
+from spark_eos.config.kafka.names import known
+from spark_eos.config.kafka.transport import KAFKA_OPTIONS, Transport, ignores
 from spark_eos.config.nearest import nearest
 from spark_eos.config.option import Option, Table, Use
-from spark_eos.config.reader import OptionReader
+from spark_eos.config.reader import OptionReader, Problems
 from spark_eos.config.sink import SINK
 from spark_eos.config.source import SOURCE
 from spark_eos.errors import ConfigError
 
-__all__ = ["is_known_to", "of_table", "read_options"]
-
-AnyUse: TypeAlias = Use | Literal["source"]
-"""A ``source`` is a stream's or a batch's: which, is not known yet."""
+__all__ = ["of_table", "read_options"]
 
 _HOME: dict[Use, str] = {
     "stream source": "spark.readStream",
@@ -27,45 +26,61 @@ _HOME: dict[Use, str] = {
     "stream sink": "df.writeStream",
     "batch sink": "df.write",
 }
-_ANY_HOME = "a source"
+_ANY_SOURCE = "a source"
+"""What errors say where it is not known yet whether a stream or a batch reads."""
 
 _PREFIX = "kafka."
 _TABLES = "option."
 
-_EXPLAINED = {
-    "bootstrap.servers": "there is no broker: the path is the log; leave it out and give .load(url), "
-    ".start(url) or .save(url)",
-    "auto.offset.reset": "where reading starts is decided by startingOffsets (and failOnDataLoss)",
-    "enable.auto.commit": "Spark keeps the offsets of a query in its checkpoint, and the sink commits them "
-    "with its output; leave it out",
-    "groupidprefix": "no consumer group is made up; give group.id if you want one",
-    "compression.gzip.level": "there is no gzip here; choose lz4 or zstd with compression.type",
-    "acks": "a commit is always durable in the store, as with acks=all; leave it out",
-    "enable.idempotence": "a micro-batch is always written once; see processing.guarantee",
-    "transaction.timeout.ms": "the transaction of a micro-batch is one entry and never open; leave it out",
-    "minoffsetspertrigger": "choose a longer trigger interval instead",
-    "maxtriggerdelay": "choose the trigger interval instead",
-    "paths": "one source or sink has one log: give one path, and union the DataFrames of several logs",
-}
-"""What Kafka's users may try, by its name without prefix, and what to do instead."""
+
+class _Where(NamedTuple):
+    """Where options were given. ``any_source``: of a source, whose other use may be the one."""
+
+    use: Use
+    any_source: bool
+
+    @property
+    def table(self) -> Table:
+        return SINK if self.use.endswith("sink") else SOURCE
+
+    def home(self, *names: Option) -> str:
+        """What to call it in an error about options that are, or are not, the other kind of source's."""
+        here = not names or any(use.endswith("source") for option in names for use in option.uses)
+        return _HOME[self.use] if not self.any_source or (names and here) else _ANY_SOURCE
 
 
-def read_options(options: Mapping[str, str], use: AnyUse) -> OptionReader:
-    """The options that were given for a use, checked by the table.
+def read_options(
+    options: Mapping[str, str], use: Use, problems: Problems, *, any_source: bool = False
+) -> OptionReader:
+    """The options that were given for a use, read by its table.
 
-    Raises `ConfigError` as `OptionReader`, and also for a name that belongs to another use, and for one that is given
-    with and without ``kafka.`` and different values.
+    Problems are those of `OptionReader`, and a name that belongs to another use, settings of Kafka's transport unless
+    ``kafka.options`` drops them, and a name that is given with and without ``kafka.`` and different values.
+    ``any_source``: it is not known yet whether a stream or a batch reads; texts that hold for both say so.
     """
-    return OptionReader(_table(use), _by_proper_name(options, use))
-
-
-def is_known_to(options: Mapping[str, str], use: AnyUse) -> bool:
-    """Whether a use has options of all these names."""
-    try:
-        _by_proper_name(options, use)
-    except ConfigError:
-        return False
-    return True
+    where = _Where(use, any_source)
+    given = {key.lower(): (key, str(value)) for key, value in options.items()}
+    ignore = False
+    with problems.about(KAFKA_OPTIONS):
+        ignore = ignores(where.table, given.get(KAFKA_OPTIONS, ("", "refuse"))[1])
+    transport = Transport(ignore=ignore)
+    found: dict[str, str] = {}
+    for lowered, (key, value) in given.items():
+        plain = lowered if lowered == KAFKA_OPTIONS else lowered.removeprefix(_PREFIX)
+        rows = _rows(plain, where)
+        if not rows and transport.takes(plain, where.table, key):
+            continue
+        with problems.about(rows[0].name if rows else key):
+            if not rows or (plain != lowered and rows[0].origin != "Kafka"):
+                raise _unknown(key, plain, where)
+            name = _of_use(rows, where)
+            if found.setdefault(name, value) != value:
+                raise ConfigError(
+                    f"options {name} and {_PREFIX}{name} are both given and differ: {found[name]!r} and {value!r}; "
+                    "keep one of them"
+                )
+    transport.report(problems)
+    return OptionReader(where.table, found, problems)
 
 
 def of_table(options: Mapping[str, str]) -> dict[str, str]:
@@ -81,49 +96,30 @@ def of_table(options: Mapping[str, str]) -> dict[str, str]:
     return found if path is None else {**found, "path": path}
 
 
-def _table(use: AnyUse) -> Table:
-    return SINK if use.endswith("sink") else SOURCE
+def _rows(plain: str, where: _Where) -> list[Option]:
+    """The rows of that name in the tables of sources and sinks, those of the use's own table first."""
+    tables = (SINK, SOURCE) if where.table is SINK else (SOURCE, SINK)
+    return [option for table in tables for name, option in table.items() if name.lower() == plain]
 
 
-def _belongs(option: Option, use: AnyUse) -> bool:
-    return bool(option.uses) if use == "source" else use in option.uses
-
-
-def _by_proper_name(options: Mapping[str, str], use: AnyUse) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for key, value in options.items():
-        name = _resolve(key, use)
-        if found.setdefault(name, str(value)) != str(value):
-            raise ConfigError(
-                f"options {name} and {_PREFIX}{name} are both given and differ: {found[name]!r} and {str(value)!r}; "
-                "keep one of them"
-            )
-    return found
-
-
-def _resolve(key: str, use: AnyUse) -> str:
+def _of_use(rows: list[Option], where: _Where) -> str:
     """The proper spelling of an option that may be used here."""
-    lowered = key.lower()
-    plain = lowered.removeprefix(_PREFIX)
-    tables = (SINK, SOURCE) if _table(use) is SINK else (SOURCE, SINK)
-    known = [option for table in tables for name, option in table.items() if name.lower() == plain]
-    if not known or (plain != lowered and known[0].origin != "Kafka"):
-        raise _unknown(key, plain, use)
-    for option in known:
-        if option in _table(use).values() and _belongs(option, use):
+    for option in rows:
+        if option in where.table.values() and where.use in option.uses:
             return option.name
-    name = known[0].name
-    homes = " and ".join(home for other, home in _HOME.items() if any(other in one.uses for one in known))
+    name = rows[0].name
+    homes = " and ".join(home for use, home in _HOME.items() if any(use in one.uses for one in rows))
     instead = "; a source names its topics with subscribe" if name == "topic" else ""
-    here = _ANY_HOME if use == "source" else _HOME[use]
-    raise ConfigError(f"option {name} belongs to {homes}, not to {here}: leave it out here{instead}")
+    raise ConfigError(
+        f"option {name} belongs to {homes}, not to {where.home(*rows)}: leave it out here{instead}"
+    )
 
 
-def _unknown(key: str, plain: str, use: AnyUse) -> ConfigError:
-    if plain in _EXPLAINED:
-        return ConfigError(f"option {key} is not one of eoslog: {_EXPLAINED[plain]}")
-    here = [option.name for option in _table(use).values() if _belongs(option, use)]
+def _unknown(key: str, plain: str, where: _Where) -> ConfigError:
+    of_kafka = known(plain, where.table)
+    if of_kafka is not None:
+        return ConfigError(f"option {key} is not one of eoslog: {of_kafka.why}")
+    here = [option.name for option in where.table.values() if where.any_source or where.use in option.uses]
     near = nearest(plain, here, [*SOURCE, *SINK])
-    home = _ANY_HOME if use == "source" else _HOME[use]
-    hint = f"did you mean {near}?" if near else f"{home} knows {', '.join(here)}"
+    hint = f"did you mean {near}?" if near else f"{where.home()} knows {', '.join(here)}"
     return ConfigError(f"unknown option {key!r}; {hint}")

@@ -8,38 +8,35 @@ Nothing is accepted and then ignored: an option that means nothing where it is g
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_eos.config.compression import LEVELS, Compression, level_option
 from spark_eos.config.isolation import Isolation
-from spark_eos.config.reader import OptionReader, expected
+from spark_eos.config.option import Use
+from spark_eos.config.reader import OptionReader, Problems, expected, listing
+from spark_eos.config.sink import SINK, TOPIC_OPTIONS
 from spark_eos.config.source import SOURCE
-from spark_eos.config.values import MAX_INT, Integer
-from spark_eos.errors import ConfigError
-from spark_eos.log.time_travel import time_ms
-from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.option_names import is_known_to, of_table, read_options
-from spark_eos.spark.source.offsets import (
-    Kind,
-    OffsetSpec,
-    Strategy,
-    loads,
-    parse_offsets_json,
-    parse_timestamps_json,
+from spark_eos.config.store import (
+    is_store_option,
+    only_store_options,
+    read_store_options,
+    without_store_options,
 )
-from spark_eos.storage import NO_SETTINGS, Settings, settings_of, split_settings
+from spark_eos.errors import ConfigError, EosLogError, InvalidRequestError
+from spark_eos.spark.option_names import of_table, read_options
+from spark_eos.spark.source.bounds import DEFAULT_END, ending, option_of, starting
+from spark_eos.spark.source.offsets import OffsetSpec
+from spark_eos.spark.source.selection import assign, moment, pattern, subscribe
+from spark_eos.storage import NO_SETTINGS, Settings, settings_of
 
-__all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source"]
+__all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source", "read_sink"]
 
-_EARLIEST = OffsetSpec("earliest")
-_LATEST = OffsetSpec("latest")
 _NO_OPTIONS = (
     "no path is given: it is the log, a folder or URL; give .load(url), .start(url) or .save(url). Spark hands a "
     "Python data source no option of a catalog's table; they are given with each statement: {}"
 )
-_ASSIGN_EXAMPLE = '{"flights": [0, 1]}'
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,13 @@ class SourceOptions:
     subscribe: tuple[str, ...] | None = None
     subscribe_pattern: str | None = None
     assign: dict[str, tuple[int, ...]] | None = None
-    starting: OffsetSpec = _LATEST
+    starting: OffsetSpec = DEFAULT_END
     starting_option: str | None = None
-    ending: OffsetSpec = _LATEST
+    ending: OffsetSpec = DEFAULT_END
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = SOURCE["maxTriggerDelay"].default
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     include_headers: bool = False
@@ -80,7 +79,7 @@ class SourceOptions:
 class SinkOptions:
     """Where to write, checked. ``checkpoint_location`` is None where it comes from Spark's configuration.
 
-    The other fields are options, under their names.
+    ``topic_config`` has settings of a topic, by name, as text. The other fields are options, under their names.
     """
 
     path: str
@@ -97,80 +96,134 @@ class SinkOptions:
     partitioner_class: str | None = None
     include_headers: bool = True
     auto_maintenance_enable: bool = True
+    topic_config: tuple[tuple[str, str], ...] = ()
     settings: Settings = NO_SETTINGS
     checkpoint_settings: Settings = NO_SETTINGS
 
 
-def parse_any_source(options: Mapping[str, str]) -> SourceOptions:
+def parse_any_source(
+    options: Mapping[str, str], also: Callable[[SourceOptions], object] | None = None
+) -> SourceOptions:
     """The options of a stream or a batch, for Spark's question after the columns, which does not say whose they are.
 
-    Raises `ConfigError` for what neither could take: this is the earliest call that can tell, at ``load()``.
+    Raises `ConfigError` for what neither could take, with all that is wrong in a stream and in a batch: this is the
+    earliest call that can tell, at ``load()``. What ``also`` would refuse after that is in the same error.
     """
     options = of_table(options)
-    rest, _ = split_settings(options)
-    read_options(rest, "source")
-    refused: ConfigError | None = None
+    found: dict[bool, Problems] = {}
     for streaming in (True, False):
-        try:
-            return parse_source(options, streaming=streaming)
-        except ConfigError as error:
-            if refused is None or not is_known_to(rest, "stream source"):
-                refused = error  # The error is of the use whose options these are.
-    assert refused is not None
-    raise refused
+        problems = found[streaming] = Problems()
+        parsed = _source(options, problems, streaming=streaming, any_source=True)
+        if not problems.found:
+            return parsed
+        decisive = {"path", "subscribe", "subscribePattern", "assign"}
+        if also is not None and not any(name in decisive or is_store_option(name) for name in problems.found):
+            try:
+                also(parsed)
+            except InvalidRequestError as error:
+                problems.add("the topics", str(error))
+            except EosLogError:
+                pass  # Not what was asked for is wrong. The options are.
+    raise ConfigError(_of_both(found[True].found, found[False].found))
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """The options of a source. Raises `ConfigError`, naming the option, its value and what is expected."""
-    rest, settings = split_settings(options)
-    given = read_options(rest, "stream source" if streaming else "batch source")
-    selection = replace(_selection(given), settings=settings)
-    starting = _starting(given, streaming=streaming)
-    ending = _LATEST if streaming else _ending(given)
-    for bound, wanted in (("starting", starting), ("ending", ending)):
-        for at in (*wanted.offsets, *wanted.timestamps_ms):
-            _check_selected(_option_of(given, bound), at, selection)
-    group_id: str | None = given["group.id"]
-    if starting.kind == "committed" and group_id is None:
-        raise ConfigError(
-            "option startingOffsets='committed' needs option group.id: the offsets committed by that group; "
-            "a sink commits under its own group.id, or else under its transactional.id"
+    """The options of a source. Raises `ConfigError` with all that do not fit, each with what is expected."""
+    problems = Problems()
+    parsed = _source(options, problems, streaming=streaming)
+    problems.check()
+    return parsed
+
+
+def _of_both(stream: Mapping[str, str], batch: Mapping[str, str]) -> str:
+    """The text about options that fit neither a stream nor a batch: what holds for both, then what for one alone."""
+    both = [
+        # Of an option that one of them has, the text is about its value.
+        (batch if name in SOURCE and "stream source" not in SOURCE[name].uses else stream)[name]
+        for name in stream
+        if name in batch
+    ]
+    of_stream = [f"in spark.readStream: {text}" for name, text in stream.items() if name not in batch]
+    of_batch = [f"in spark.read: {text}" for name, text in batch.items() if name not in stream]
+    return listing([*both, *of_stream, *of_batch])
+
+
+def _source(
+    options: Mapping[str, str], problems: Problems, *, streaming: bool, any_source: bool = False
+) -> SourceOptions:
+    """The options of a source, without those that have problems."""
+    settings = _settings(options, problems)
+    rest = without_store_options(options)
+    use: Use = "stream source" if streaming else "batch source"
+    given = read_options(rest, use, problems, any_source=any_source)
+    chosen = replace(_selection(given, problems), settings=settings)
+    start, end = option_of(given, "starting"), option_of(given, "ending")
+    begins = ends = DEFAULT_END
+    with problems.about(start):
+        begins = starting(given, streaming=streaming)
+        _check_selected(start, begins, chosen)
+    if not streaming:
+        with problems.about(end):
+            ends = ending(given)
+            _check_selected(end, ends, chosen)
+    if "startingOffsetsByTimestampStrategy" in given and start == "startingOffsets":
+        problems.add(
+            "startingOffsetsByTimestampStrategy",
+            "option startingOffsetsByTimestampStrategy needs startingTimestamp or startingOffsetsByTimestamp",
         )
-    if group_id is not None and starting.kind != "committed" and not streaming:
-        raise ConfigError(
-            f"option group.id={group_id!r} has no effect: a batch read commits no offsets, and reads those of a group "
-            "with startingOffsets=committed alone. Leave it out, or set that"
+    with problems.about("group.id"):
+        _check_group(given, begins, streaming=streaming)
+    with problems.about("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay"):
+        _check_triggers(given)
+    moment_ms = None
+    with problems.about("timestampAsOf"):
+        moment_ms = moment(given)
+    if "versionAsOf" in given and "timestampAsOf" in given:
+        problems.add(
+            "versionAsOf", "options versionAsOf and timestampAsOf contradict each other; keep one of them"
         )
-    version, moment = given["versionAsOf"], _moment(given)
-    if version is not None and moment is not None:
-        raise ConfigError("options versionAsOf and timestampAsOf contradict each other; keep one of them")
     return replace(
-        selection,
-        starting=starting,
-        starting_option=option if (option := _option_of(given, "starting")) in given else None,
-        ending=ending,
+        chosen,
+        starting=begins,
+        starting_option=start if start in given else None,
+        ending=ends,
         max_offsets_per_trigger=given["maxOffsetsPerTrigger"],
+        min_offsets_per_trigger=given["minOffsetsPerTrigger"],
+        max_trigger_delay_ms=given["maxTriggerDelay"],
         min_partitions=given["minPartitions"],
         max_records_per_partition=given["maxRecordsPerPartition"],
         isolation_level=given["isolation.level"],
-        group_id=group_id,
-        version_as_of=version,
-        timestamp_as_of_ms=moment,
+        group_id=given["group.id"],
+        version_as_of=given["versionAsOf"],
+        timestamp_as_of_ms=moment_ms,
     )
 
 
 def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """The options of a sink. Raises `ConfigError`, naming the option, its value and what is expected."""
-    rest, settings = split_settings(options)
-    given = read_options(rest, "stream sink" if streaming else "batch sink")
-    path, checkpoint = _path(given), given["checkpointLocation"]
+    """The options of a sink. Raises `ConfigError` with all that do not fit, each with what is expected."""
+    problems = Problems()
+    parsed = read_sink(options, problems, streaming=streaming)
+    problems.check()
+    return parsed
+
+
+def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool) -> SinkOptions:
+    """The options of a sink, without those that have problems; the path is empty then."""
+    settings = _settings(options, problems)
+    use: Use = "stream sink" if streaming else "batch sink"
+    given = read_options(without_store_options(options), use, problems)
+    path = _path(given, problems)
+    checkpoint = given["checkpointLocation"]
     own, others = settings_of(path, settings), settings_of(checkpoint or "", settings)
     for name in settings:
-        if name not in own and name not in others:
-            raise ConfigError(
+        if path and name not in own and name not in others:
+            problems.add(
+                name,
                 f"option {name} is a setting of an object store that neither the path nor the checkpointLocation is "
-                "in; leave it out"
+                "in; leave it out",
             )
+    with problems.about("partitioner.class"):
+        _check_partitioner(given)
     return SinkOptions(
         path=path,
         topic=given["topic"],
@@ -182,178 +235,125 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         row_format=given["row.format"],
         auto_create_topics_enable=given["auto.create.topics.enable"],
         checkpoint_location=checkpoint,
-        compression=_compression(given),
+        compression=_compression(given, problems),
         partitioner_class=given["partitioner.class"],
         include_headers=given["includeHeaders"],
         auto_maintenance_enable=given["auto.maintenance.enable"],
+        topic_config=_topic_config(given),
         settings=own,
         checkpoint_settings=others,
     )
 
 
-def _compression(given: OptionReader) -> Compression | None:
+def _settings(options: Mapping[str, str], problems: Problems) -> Settings:
+    """The settings of an object store among the options."""
+    return Settings(read_store_options(only_store_options(options), problems))
+
+
+def _check_group(given: OptionReader, begins: OffsetSpec, *, streaming: bool) -> None:
+    group = given["group.id"]
+    if begins.kind == "committed" and group is None:
+        raise ConfigError(
+            "option startingOffsets='committed' needs option group.id: the offsets committed by that group; "
+            "a sink commits under its own group.id, or else under its transactional.id"
+        )
+    if group is not None and begins.kind != "committed" and not streaming:
+        raise ConfigError(
+            f"option group.id={group!r} has no effect: a batch read commits no offsets, and reads those of a group "
+            "with startingOffsets=committed alone. Leave it out, or set that"
+        )
+
+
+def _check_triggers(given: OptionReader) -> None:
+    least, most = given["minOffsetsPerTrigger"], given["maxOffsetsPerTrigger"]
+    if least is not None and most is not None and least > most:
+        raise ConfigError(
+            f"option minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: give a lower one"
+        )
+    if "maxTriggerDelay" in given and "minOffsetsPerTrigger" not in given:
+        raise ConfigError(
+            "option maxTriggerDelay has no effect without minOffsetsPerTrigger: it is how long a micro-batch waits "
+            "for so many offsets. Set that, or leave it out"
+        )
+
+
+def _check_partitioner(given: OptionReader) -> None:
+    spec = given["partitioner.class"]
+    if spec is not None and spec.startswith("org.apache."):
+        raise expected(
+            SINK,
+            "partitioner.class",
+            spec,
+            "a Python callable as module:callable, and no class of Java. Without it the key's hash decides, as with "
+            "Kafka's own partitioner: leave it out for that",
+        )
+
+
+def _topic_config(given: OptionReader) -> tuple[tuple[str, str], ...]:
+    """The settings of a topic among the options of a sink, as text."""
+    return tuple((name, given.text(name)) for name in TOPIC_OPTIONS if name in given)
+
+
+def _compression(given: OptionReader, problems: Problems) -> Compression | None:
     """Of several options one value. A level for a codec that is not chosen would have no effect."""
     codec = given["compression.type"]
     for other in LEVELS:
-        if level_option(other) in given and other != codec:
-            raise ConfigError(
+        if level_option(other) in given and other != codec and "compression.type" not in problems.found:
+            problems.add(
+                level_option(other),
                 f"option {level_option(other)} has no effect without compression.type={other}: set that, or leave "
-                "the level out"
+                "the level out",
             )
     return Compression.chosen(codec, given.values)
 
 
-def _selection(given: OptionReader) -> SourceOptions:
+def _selection(given: OptionReader, problems: Problems) -> SourceOptions:
     """What decides on the rows' columns and is the same in streams and batches."""
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
     if not chosen and "path" not in given:
-        raise ConfigError(_NO_OPTIONS.format("SELECT ... FROM t WITH (path = '...', subscribe = '...')"))
-    if len(chosen) != 1:
+        text = _NO_OPTIONS.format("SELECT ... FROM t WITH (path = '...', subscribe = '...')")
+        problems.add("path", text)
+    elif len(chosen) != 1:
         found = f"options {' and '.join(chosen)} are given" if chosen else "a source has to say what it reads"
-        raise ConfigError(f"{found}; give exactly one of subscribe, subscribePattern and assign")
-    return SourceOptions(
-        path=_path(given),
-        subscribe=_subscribe(given["subscribe"]),
-        subscribe_pattern=_pattern(given["subscribePattern"]),
-        assign=_assign(given["assign"]),
+        problems.add("subscribe", f"{found}; give exactly one of subscribe, subscribePattern and assign")
+    selection = SourceOptions(
+        path=_path(given, problems),
         include_headers=given["includeHeaders"],
         include_metadata=given["includeMetadata"],
         fail_on_data_loss=given["failOnDataLoss"],
     )
+    with problems.about("subscribe"):
+        selection = replace(selection, subscribe=subscribe(given["subscribe"]))
+    with problems.about("subscribePattern"):
+        selection = replace(selection, subscribe_pattern=pattern(given["subscribePattern"]))
+    with problems.about("assign"):
+        return replace(selection, assign=assign(given["assign"]))
+    return selection
 
 
-def _path(given: OptionReader) -> str:
+def _path(given: OptionReader, problems: Problems) -> str:
     path: str | None = given["path"]
     if path is None:
-        raise ConfigError(_NO_OPTIONS.format("INSERT INTO t WITH (path = '...', topic = '...') ..."))
-    return path
+        problems.add("path", _NO_OPTIONS.format("INSERT INTO t WITH (path = '...', topic = '...') ..."))
+    return path or ""
 
 
-def _subscribe(text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not topics:
-        raise expected(SOURCE, "subscribe", text, "topics, separated by commas, such as 'flights,delays'")
-    return topics
-
-
-def _pattern(text: str | None) -> str | None:
-    if text is not None:
-        try:
-            re.compile(text)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise expected(
-                SOURCE, "subscribePattern", text, f"a regular expression for topics' names ({error})"
-            ) from error
-    return text
-
-
-def _assign(text: str | None) -> dict[str, tuple[int, ...]] | None:
-    if text is None:
-        return None
-    what = f"partitions by topic as JSON, such as {_ASSIGN_EXAMPLE}"
-    try:
-        found = loads(text)
-    except ValueError as error:
-        raise expected(SOURCE, "assign", text, f"{what} ({error})") from error
-    if not isinstance(found, dict) or not found:
-        raise expected(SOURCE, "assign", text, what)
-    for topic, numbers in found.items():
-        if not isinstance(numbers, list) or not numbers:
-            raise expected(SOURCE, "assign", text, f"{what}; topic {topic!r} has no list of partitions")
-        for number in numbers:
-            if type(number) is not int or not 0 <= number <= MAX_INT:
-                raise expected(
-                    SOURCE, "assign", text, f"{what}; {number!r} of topic {topic!r} is not a partition"
-                )
-    return {topic: tuple(sorted(set(found[topic]))) for topic in sorted(found)}
-
-
-def _starting(given: OptionReader, *, streaming: bool) -> OffsetSpec:
-    strategy: Strategy | None = given["startingOffsetsByTimestampStrategy"]
-    option = _option_of(given, "starting")
-    if strategy is not None and option == "startingOffsets":
+def _check_selected(option: str, bound: OffsetSpec, chosen: SourceOptions) -> None:
+    """What an option says of partitions that are not read would be ignored."""
+    if (chosen.assign, chosen.subscribe, chosen.subscribe_pattern) == (None, None, None):
+        return  # That is a problem already.
+    left_out, how = [], "subscribePattern"
+    for at in (*bound.offsets, *bound.timestamps_ms):
+        if chosen.assign is not None:
+            selected, how = at.partition in chosen.assign.get(at.topic, ()), "assign"
+        elif chosen.subscribe is not None:
+            selected, how = at.topic in chosen.subscribe, "subscribe"
+        else:
+            selected = re.fullmatch(chosen.subscribe_pattern or "", at.topic) is not None
+        if not selected:
+            left_out.append(f"partition {at.partition} of topic {at.topic!r}")
+    if left_out:
         raise ConfigError(
-            "option startingOffsetsByTimestampStrategy needs startingTimestamp or startingOffsetsByTimestamp"
-        )
-    if option != "startingOffsets":
-        return _by_timestamp(given, option, strategy or "error")
-    words: tuple[Kind, ...] = ("earliest", "latest", "committed") if streaming else ("earliest", "committed")
-    default = _LATEST if streaming else _EARLIEST
-    return _by_offset(given, option, words, default, earliest=True, latest=streaming)
-
-
-def _ending(given: OptionReader) -> OffsetSpec:
-    option = _option_of(given, "ending")
-    if option != "endingOffsets":
-        return _by_timestamp(given, option, "latest")
-    return _by_offset(given, option, ("latest",), _LATEST, earliest=False, latest=True)
-
-
-def _moment(given: OptionReader) -> int | None:
-    """Delta's timestampAsOf: a date or a time; or, as in startingTimestamp, milliseconds."""
-    text: str | None = given["timestampAsOf"]
-    if text is None:
-        return None
-    try:
-        return Integer(0).parse(text) if text.isdigit() else time_ms(text)
-    except (ValueError, OverflowError) as error:
-        what = (
-            "a date or time such as 2026-11-21 or 2026-11-21T16:30:00.000Z (UTC unless it says otherwise), or"
-        )
-        raise expected(SOURCE, "timestampAsOf", text, f"{what} milliseconds since 1970") from error
-
-
-def _option_of(given: OptionReader, bound: str) -> str:
-    """The one option that says where reading starts, or ends."""
-    names = (f"{bound}Offsets", f"{bound}Timestamp", f"{bound}OffsetsByTimestamp")
-    chosen = [name for name in names if name in given]
-    if len(chosen) > 1:
-        raise ConfigError(f"options {' and '.join(chosen)} contradict each other; keep one of them")
-    return chosen[0] if chosen else names[0]
-
-
-def _by_offset(
-    given: OptionReader,
-    option: str,
-    words: tuple[Kind, ...],
-    default: OffsetSpec,
-    *,
-    earliest: bool,
-    latest: bool,
-) -> OffsetSpec:
-    text: str | None = given[option]
-    if text is None:
-        return default
-    for word in words:
-        if text.lower() == word:
-            return OffsetSpec(word)
-    if not text.startswith("{"):
-        raise expected(
-            SOURCE, option, text, f'{", ".join(words)} or offsets as JSON, such as {{"flights": {{"0": 23}}}}'
-        )
-    offsets = parse_offsets_json(option, text, earliest_allowed=earliest, latest_allowed=latest)
-    return OffsetSpec("specific", offsets=offsets)
-
-
-def _by_timestamp(given: OptionReader, option: str, strategy: Strategy) -> OffsetSpec:
-    if option.endswith("ByTimestamp"):
-        times = parse_timestamps_json(option, given[option])
-        return OffsetSpec("timestamp", timestamps_ms=times, strategy=strategy)
-    return OffsetSpec("timestamp", timestamp_ms=given[option], strategy=strategy)
-
-
-def _check_selected(option: str, at: TopicPartition, shape: SourceOptions) -> None:
-    """What an option says of a partition that is not read would be ignored."""
-    if shape.assign is not None:
-        selected, how = at.partition in shape.assign.get(at.topic, ()), "assign"
-    elif shape.subscribe is not None:
-        selected, how = at.topic in shape.subscribe, "subscribe"
-    else:
-        selected, how = re.fullmatch(shape.subscribe_pattern or "", at.topic) is not None, "subscribePattern"
-    if not selected:
-        raise ConfigError(
-            f"option {option} names partition {at.partition} of topic {at.topic!r}, which option {how} does "
-            "not select; leave it out, or select it"
+            f"option {option} names {', '.join(left_out)}, which option {how} does not select; leave it out, or "
+            "select it"
         )

@@ -182,18 +182,27 @@ def _check_kafka(frame: pa.Schema) -> None:
             f"binary); the frame has {', '.join(frame.names) or 'no columns'}. Rows whose column topic "
             "names topics with a schema need option('row.format', 'typed')"
         )
-    for field in frame:
-        if field.name in _IGNORED:
-            continue
-        wanted = _WANTED.get(field.name)
-        if wanted is None:
-            raise SchemaMismatchError(
-                f"a Kafka-shaped topic has no column {field.name!r}; "
-                f"{_other_case(field.name, tuple(_WANTED))}drop it, put it into value "
-                "(to_json(struct(...)) or a cast), or create a topic with a schema"
-            )
-        if not _fits(field.name, field.type):
-            raise SchemaMismatchError(f"column {field.name!r} is {field.type}; cast it to {wanted}")
+    extra = [name for name in frame.names if name not in _WANTED and name not in _IGNORED]
+    found = [_extra_columns("a Kafka-shaped topic", extra, tuple(_WANTED))] if extra else []
+    found += [
+        f"column {field.name!r} is {field.type}; cast it to {_WANTED[field.name]}"
+        for field in frame
+        if field.name in _WANTED and not _fits(field.name, field.type)
+    ]
+    if found:
+        raise SchemaMismatchError(". ".join(found))
+
+
+def _extra_columns(topic: str, names: list[str], own: tuple[str, ...]) -> str:
+    """What to do about columns that a Kafka-shaped topic does not have."""
+    renamed = "".join(_other_case(name, own) for name in names)
+    shown = ", ".join(map(repr, names))
+    columns, them = ("column", "it") if len(names) == 1 else ("columns", "them")
+    return (
+        f"{topic} has no {columns} {shown}; {renamed}drop {them}, put {them} into value (to_json(struct(...)) or a "
+        f"cast), or create a topic with a schema: .drop({shown}) before the write leaves {them} out, "
+        "option('row.format', 'typed') makes all columns of the frame the topic's own"
+    )
 
 
 def _check_typed(frame: pa.Schema, own: pa.Schema, topic: str | None, *, by_column: bool) -> None:
@@ -205,6 +214,14 @@ def _check_typed(frame: pa.Schema, own: pa.Schema, topic: str | None, *, by_colu
                 f"column {field.name!r} ({field.type}) is missing, and {the_topic} does not allow it to be "
                 f"null; {_other_case(field.name, tuple(frame.names), back=True)}add it"
             )
+    extra = [name for name in frame.names if name not in known and name not in _CONTROL]
+    if extra:
+        renamed = "".join(_other_case(name, tuple(own.names)) for name in extra)
+        columns, them = ("column", "it") if len(extra) == 1 else ("columns", "them")
+        raise SchemaMismatchError(
+            f"{the_topic} has no {columns} {', '.join(map(repr, extra))}; {renamed}drop {them}, or add {them} to the "
+            f"topic's schema, which has {', '.join(own.names)}"
+        )
     for field in frame:
         name = field.name
         if name in known:
@@ -217,11 +234,6 @@ def _check_typed(frame: pa.Schema, own: pa.Schema, topic: str | None, *, by_colu
                 f"{the_topic} has no column 'topic', and option topic says where all rows go: the column would be "
                 "lost. Drop or rename it, leave the option out if the column names the topics, or add it to the "
                 "topic's schema"
-            )
-        elif name not in _CONTROL:
-            raise SchemaMismatchError(
-                f"{the_topic} has no column {name!r}; {_other_case(name, tuple(own.names))}drop it, or add it "
-                f"to the topic's schema, which has {', '.join(own.names)}"
             )
         elif not _fits(name.lstrip("_"), field.type):
             wanted = _WANTED[name.lstrip("_")]

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from spark_eos.config.nearest import suggestion
-from spark_eos.config.reader import HIDDEN, parse
-from spark_eos.config.store import PREFIXES, STORE, without_store_options
-from spark_eos.errors import ConfigError
+from spark_eos.config.reader import HIDDEN, Problems, parse
+from spark_eos.config.store import STORE, only_store_options, read_store_options, without_store_options
 
 __all__ = ["NO_SETTINGS", "Settings", "split_settings"]
 
@@ -30,20 +28,15 @@ _HARMLESS = re.compile(r"https?|localhost|[0-9.TZ:-]+")
 class Settings(Mapping[str, str]):
     """Checked settings by key. Cannot be changed, can be hashed and pickled; secrets are not shown.
 
-    Raises `ConfigError` for an unknown key and for a value that means nothing; it never quotes a secret.
+    Raises `ConfigError` for unknown keys and values that mean nothing, all in one; it never quotes a secret.
     """
 
     __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, object] | Iterable[tuple[str, object]] = ()) -> None:
-        found: dict[str, str] = {}
-        for key, value in dict(values).items():
-            name, text = str(key).lower(), str(value).strip()
-            option = STORE.get(name)
-            if option is None:
-                raise _unknown(str(key))
-            parse(STORE, option, text)
-            found[name] = text
+        problems = Problems()
+        found = read_store_options(dict(values), problems)
+        problems.check()
         self._values = dict(sorted(found.items()))
 
     def __getitem__(self, name: str) -> str:
@@ -104,12 +97,4 @@ NO_SETTINGS = Settings()
 
 def split_settings(options: Mapping[str, V]) -> tuple[dict[str, V], Settings]:
     """The options that are no store's, and those that are. Raises as `Settings`."""
-    others = without_store_options(options)
-    return others, Settings({key: value for key, value in options.items() if key not in others})
-
-
-def _unknown(name: str) -> ConfigError:
-    """Of all names only those that begin alike are listed: there are many."""
-    prefix = next((prefix for prefix in PREFIXES if name.lower().startswith(prefix)), "")
-    known = [one for one in STORE if one.startswith(prefix)]
-    return ConfigError(f"unknown {STORE.noun} {name!r}; {suggestion(name, known, STORE)}")
+    return without_store_options(options), Settings(only_store_options(options))

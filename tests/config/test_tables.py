@@ -9,9 +9,10 @@ import pytest
 
 import spark_eos
 from spark_eos.config.consumer import ASSIGNORS, CONSUMER
+from spark_eos.config.kafka.transport import KAFKA_OPTIONS
 from spark_eos.config.log import LOG
 from spark_eos.config.producer import PRODUCER
-from spark_eos.config.sink import SINK
+from spark_eos.config.sink import SINK, TOPIC_OPTIONS
 from spark_eos.config.source import SOURCE
 from spark_eos.config.store import PREFIXES, STORE, is_store_option
 from spark_eos.config.topic import TOPIC
@@ -61,6 +62,7 @@ def field(name: str) -> str:
         (r"ending.*", "ending"),
         (r"compression\..*", "compression"),
         (r"timestampAsOf", "timestamp_as_of_ms"),
+        (r"maxTriggerDelay", "max_trigger_delay_ms"),
     ):
         if re.fullmatch(several, name):
             return one
@@ -76,6 +78,10 @@ def test_the_module_that_uses_it(option):
     spellings = [f'"{option.name}"', f"options.{field(option.name)}"]
     if is_store_option(option.name):
         spellings.append("}." + option.name.partition(".")[2])  # After the name of the cloud.
+    elif option.name == KAFKA_OPTIONS:
+        spellings.append("KAFKA_OPTIONS")
+    elif option.name in TOPIC_OPTIONS and "stream sink" in option.uses:
+        spellings.append("options.topic_config")
     elif re.fullmatch(r"compression\.\w+\.level", option.name):
         spellings.append("Compression.chosen(")
     assert any(spelling in source for spelling in spellings), f"{option.used_in} names none of {spellings}"

@@ -361,9 +361,29 @@ def test_committed_needs_a_group(use):
     assert use(startingOffsets="committed", group_id="g").starting.kind == "committed"
 
 
-def test_bounds_given_twice_contradict():
-    with pytest.raises(ConfigError, match="startingOffsets and startingTimestamp contradict"):
-        stream(startingOffsets="earliest", startingTimestamp="1")
+@pytest.mark.parametrize("bound", ["starting", "ending"])
+def test_bounds_are_ranked_as_spark_ranks_them(bound):
+    offsets = {f"{bound}Offsets": '{"flights": {"0": 7}}'}
+    by_partition = {f"{bound}OffsetsByTimestamp": '{"flights": {"0": 5}}'}
+    at = {f"{bound}Timestamp": "9"}
+
+    def found(given):
+        return getattr(batch(**given), bound)
+
+    assert found({**offsets, **by_partition, **at}).timestamp_ms == 9
+    assert found({**offsets, **at}).timestamp_ms == 9
+    assert found({**by_partition, **at}) == found(at)
+    assert found({**offsets, **by_partition}).timestamps_ms == {AT: 5}
+    assert found(offsets).offsets == {AT: 7}
+
+
+def test_what_ranks_lower_is_not_looked_at():
+    other = '{"other": {"0": 1}}'  # It is not read.
+    assert stream(startingTimestamp="9", startingOffsets=other).starting.timestamp_ms == 9
+    assert batch(startingTimestamp="9", startingOffsets="latest").starting_option == "startingTimestamp"
+
+
+def test_a_strategy_without_a_time():
     with pytest.raises(ConfigError, match="Strategy needs"):
         stream(startingOffsetsByTimestampStrategy="latest")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError, ConfigError
+from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, AppendBatches
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
@@ -22,7 +22,7 @@ from spark_eos.spark.host import host
 from spark_eos.spark.sink.checkpoint import Checkpoint, SourceRange, sources_of_batch
 from spark_eos.spark.sink.proof import require_proof
 from spark_eos.spark.sink.query_history import is_committed, keeps_state
-from spark_eos.spark.sink.sink_target import METADATA_AGE_S, prepare, truncation
+from spark_eos.spark.sink.sink_target import METADATA_AGE_S, check_checkpoint, prepare, truncation
 from spark_eos.spark.sink.source_progress import has_a_name, plans, source_progress, unread
 from spark_eos.spark.sink.task import TaskMessage, TaskWriter, appended_rows, collect, delete_rejected_files
 
@@ -40,13 +40,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of one query run."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
-        if options.processing_guarantee == "exactly_once" and options.checkpoint_location is None:
-            raise ConfigError(
-                "the sink needs the checkpoint location to commit the source offsets with the rows: set "
-                "option('checkpointLocation', ...) on the query (the session's "
-                "spark.sql.streaming.checkpointLocation cannot be seen by Python sinks), or choose "
-                "processing.guarantee=at_least_once"
-            )
+        check_checkpoint(options)
         self._options = options
         self._overwrite = overwrite
         self._target = prepare(options, schema, overwrite=overwrite, max_age_s=METADATA_AGE_S)

@@ -4,23 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from spark_eos.errors import ConfigError, NotALogError, UnknownTopicOrPartitionError
+from spark_eos.config.reader import Problems
+from spark_eos.config.sink import TOPIC_OPTIONS
+from spark_eos.config.store import is_store_option
+from spark_eos.config.topic import TOPIC
+from spark_eos.errors import (
+    ConfigError,
+    EosLogError,
+    InvalidRequestError,
+    NotALogError,
+    UnknownTopicOrPartitionError,
+)
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
-from spark_eos.log.topics import new_topic, schema_of
+from spark_eos.log.topics import config_value, new_topic, schema_of
 from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, PartitionOffset
 from spark_eos.protocol.actions.topics import create
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.host import host
+from spark_eos.spark.options import read_sink
 from spark_eos.spark.schema import arrow_schema, check_sink_schema, classify, topic_schema
 from spark_eos.spark.types import check_types
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["METADATA_AGE_S", "Target", "check_fits", "prepare", "truncation"]
+__all__ = [
+    "METADATA_AGE_S",
+    "Target",
+    "check_checkpoint",
+    "check_fits",
+    "options_for",
+    "prepare",
+    "truncation",
+]
 
 METADATA_AGE_S = 60.0
 """How old may be what a stream knows of topics and of the log's end, where looking costs a request.
@@ -37,11 +59,63 @@ class Target(NamedTuple):
     frame: StructType
 
 
+def options_for(
+    options: Mapping[str, str], schema: StructType, *, streaming: bool, overwrite: bool
+) -> SinkOptions:
+    """The options of a write.
+
+    Raises `ConfigError` with all that do not fit, and with what `prepare` would refuse of the frame after that.
+    """
+    problems = Problems()
+    found = read_sink(options, problems, streaming=streaming)
+    if streaming:
+        with problems.about("checkpointLocation"):
+            check_checkpoint(found)
+    decisive = {"path", "topic", "row.format", "num.partitions", *TOPIC_OPTIONS}
+    if problems.found and not any(name in decisive or is_store_option(name) for name in problems.found):
+        try:
+            _check(found, schema, overwrite=overwrite, max_age_s=METADATA_AGE_S)
+        except InvalidRequestError as error:
+            problems.add("the frame", str(error))
+        except EosLogError:
+            pass  # Not what was asked for is wrong. The options are.
+    problems.check()
+    return found
+
+
+def check_checkpoint(options: SinkOptions) -> None:
+    """Raise `ConfigError` if the sink needs the checkpoint and cannot see where it is."""
+    if options.processing_guarantee == "exactly_once" and options.checkpoint_location is None:
+        raise ConfigError(
+            "the sink needs the checkpoint location to commit the source offsets with the rows: set "
+            "option('checkpointLocation', ...) on the query (the session's "
+            "spark.sql.streaming.checkpointLocation cannot be seen by Python sinks), or choose "
+            "processing.guarantee=at_least_once"
+        )
+
+
 def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_age_s: float = 0.0) -> Target:
     """Check the frame against the topic; create the log and the topic if they are missing and may be.
 
     Everything that can be refused is refused before anything is created. ``max_age_s`` as `Log.follow` takes it.
     """
+    log, topic, new_schema = _check(options, schema, overwrite=overwrite, max_age_s=max_age_s)
+    if log is None:
+        log = host().log(
+            options.path, options.settings, create=True, maintenance=options.auto_maintenance_enable
+        )
+    if options.topic is not None and topic is None:
+        config = dict(options.topic_config)
+        topic = log.ensure_topic(options.topic, options.num_partitions, config, new_schema)
+        _check_settings(options, topic)  # Another process may have created it with others.
+    now_ms = log.time.record_ms(log.state)
+    return Target(TaskStorage(log.url, log.state.seq + 1, options.settings, now_ms), topic, schema)
+
+
+def _check(
+    options: SinkOptions, schema: StructType, *, overwrite: bool, max_age_s: float
+) -> tuple[Log | None, Topic | None, pa.Schema | None]:
+    """The log and the topic, as far as they are there, and the schema of a topic to create."""
     frame = arrow_schema(schema)
     if options.topic is None and "topic" not in frame.names:
         raise ConfigError("no topic: name it with option('topic', ...), or give the rows a 'topic' column")
@@ -64,19 +138,13 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
             )
         if options.topic is not None:
             # Tried on a log without topics: an illegal name must not leave an empty log behind.
-            create(State(), new_topic(options.topic, options.num_partitions))
+            config = dict(options.topic_config)
+            create(State(), new_topic(options.topic, options.num_partitions, config, new_schema))
     else:
         new_schema = None
         check_fits(options, schema, topic)
         _check_topic(options, topic)
-    if log is None:
-        log = host().log(
-            options.path, options.settings, create=True, maintenance=options.auto_maintenance_enable
-        )
-    if options.topic is not None and topic is None:
-        topic = log.ensure_topic(options.topic, options.num_partitions, schema=new_schema)
-    now_ms = log.time.record_ms(log.state)
-    return Target(TaskStorage(log.url, log.state.seq + 1, options.settings, now_ms), topic, schema)
+    return log, topic, new_schema
 
 
 def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
@@ -92,6 +160,7 @@ def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
     check_sink_schema(arrow_schema(frame), typed=typed, topic_option=options.topic, topic=topic.name)
     if typed is not None:
         check_types(frame, typed, topic.name)
+    _check_settings(options, topic)
 
 
 def truncation(state: State, topic: str) -> tuple[Action, ...]:
@@ -105,6 +174,27 @@ def truncation(state: State, topic: str) -> tuple[Action, ...]:
             )
         ),
     )
+
+
+def _check_settings(options: SinkOptions, topic: Topic) -> None:
+    """Refuse settings that a topic that is there does not have."""
+    others = [
+        f"option {name}={text}: it has {config_value(topic, name) or 'none'}"
+        for name, text in options.topic_config
+        if _value(name, text) != _value(name, config_value(topic, name))
+    ]
+    if others:
+        raise ConfigError(
+            f"topic {topic.name!r} is there, with other settings than the options say: {'; '.join(others)}. Leave them "
+            "out, or change the topic with Admin.alter_topic"
+        )
+
+
+def _value(name: str, text: str) -> object:
+    """The value of a setting; cleanup.policy may name its parts in any order."""
+    if name == "cleanup.policy":
+        return frozenset(text.split(","))
+    return TOPIC[name].type.parse(text) if text else None
 
 
 def _check_topic(options: SinkOptions, topic: Topic) -> None:

@@ -169,7 +169,11 @@ class TaskWriter:
                 check_fits(options, frame, log.state.topics[name])
         schema = topic_schema(frame, by_column=True) if options.row_format == "typed" else None
         found = log.ensure_topics(
-            names, options.num_partitions, schema, auto_create=options.auto_create_topics_enable
+            names,
+            options.num_partitions,
+            schema,
+            config=dict(options.topic_config),
+            auto_create=options.auto_create_topics_enable,
         )
         for topic in found:
             check_fits(options, frame, topic)  # Another process may have created it with other columns.

@@ -1,4 +1,4 @@
-"""How much of a backlog one micro-batch takes: ``maxOffsetsPerTrigger``, shared out pro rata."""
+"""What a micro-batch takes of a backlog: when (``minOffsetsPerTrigger``), and how much (``maxOffsetsPerTrigger``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ from collections.abc import Mapping
 
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["admit"]
+__all__ = ["TriggerDelay", "admit"]
+
+
+class TriggerDelay:
+    """Whether a micro-batch waits until there are enough offsets, as that of Spark's Kafka source.
+
+    The first one of a run never waits: how long the last run waited is not known.
+    """
+
+    def __init__(self, least: int, longest_ms: int) -> None:
+        self._least = least
+        self._longest_s = longest_ms / 1000
+        self._last_s = -math.inf
+
+    def waits(self, offsets: int, now_s: float) -> bool:
+        """Whether to wait with so many ``offsets`` at a time of the monotonic clock; else the next wait begins."""
+        if offsets < self._least and now_s - self._last_s < self._longest_s:
+            return True
+        self._last_s = now_s
+        return False
 
 
 def admit(

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -26,7 +27,7 @@ from spark_eos.spark.host import host
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.continuity import check_continues
 from spark_eos.spark.sink.proof import Plan, PlanNotes
-from spark_eos.spark.source.admission import admit
+from spark_eos.spark.source.admission import TriggerDelay, admit
 from spark_eos.spark.source.offset_resolution import starting_positions
 from spark_eos.spark.source.offsets import SourceOffset, beginning, is_beginning
 from spark_eos.spark.source.scan import of_plan, read_task, split
@@ -67,6 +68,8 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._isolation = options.isolation_level
         self._bounded = False
         self._target: dict[TopicPartition, int] | None = None
+        least = options.min_offsets_per_trigger
+        self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
         self._idle: PollBackoff | None = None
         self._not_before_s = -math.inf
         self._known: Log | None = None
@@ -85,6 +88,9 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next micro-batch: at most ``limit``, and never past an AvailableNow target.
 
+        While it waits for more (``minOffsetsPerTrigger``), that is ``start``. An AvailableNow run reads all that is
+        there, and a limit of all that is available (Trigger.Once) goes before other limits: both wait for nothing.
+
         The first micro-batch may be without rows: it writes down where the query begins (``startingOffsets``).
         """
         log = self._log(math.inf)
@@ -100,15 +106,23 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 at: max(begin.positions[at], min(end, self._target.get(at, begin.positions[at])))
                 for at, end in ends.items()
             }
-        self._looked(log, found=ends != begin.positions)
+        waits = self._waits(log, begin, ends) and not isinstance(limit, ReadAllAvailable)
+        self._looked(log, found=ends != begin.positions and not waits)
+        if waits:
+            return start
         if isinstance(limit, ReadMaxRows):
             ends = admit(begin.positions, ends, limit.max_rows)
         return replace(begin, positions={**begin.positions, **ends}).to_json_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """``maxOffsetsPerTrigger``, or everything."""
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        """``maxOffsetsPerTrigger``, ``minOffsetsPerTrigger``, or everything.
+
+        Spark takes one limit. With both options it is the first, and `latestOffset` sees to the other.
+        """
+        least, most = self._options.min_offsets_per_trigger, self._options.max_offsets_per_trigger
+        if most is not None:
+            return ReadMaxRows(most)
+        return ReadAllAvailable() if least is None else ReadMinRows(least)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The ends of the partitions, for the query's progress (lag), as `latestOffset` has seen them."""
@@ -220,6 +234,12 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._not_before_s = -math.inf
         else:
             self._not_before_s = log.clock.monotonic() + self._idle.wait_s()
+
+    def _waits(self, log: Log, begin: SourceOffset, ends: Mapping[TopicPartition, int]) -> bool:
+        if self._delay is None or self._bounded:
+            return False
+        backlog = sum(end - begin.positions[at] for at, end in ends.items())
+        return self._delay.waits(backlog, log.clock.monotonic())
 
     def _begin(self, log: Log) -> SourceOffset:
         """Where the query begins, as of now."""

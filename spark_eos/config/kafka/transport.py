@@ -1,0 +1,95 @@
+"""The option ``kafka.options``: what becomes of settings of Kafka's transport, which nothing here needs."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from spark_eos.config.kafka.names import known
+from spark_eos.config.option import Option, Table, Use
+from spark_eos.config.reader import OptionReader, Problems, parse
+from spark_eos.config.store import only_store_options, read_store_options, without_store_options
+from spark_eos.config.values import Choice, Fixed
+
+__all__ = ["KAFKA_OPTIONS", "USED_IN", "Transport", "client_settings", "ignores", "kafka_options"]
+
+KAFKA_OPTIONS = "kafka.options"
+USED_IN = "config/kafka/transport.py"
+
+
+def kafka_options(used_in: str, *, uses: frozenset[Use] = frozenset()) -> Option:
+    """The row about it, for the tables that have it."""
+    return Option(
+        KAFKA_OPTIONS,
+        Choice("refuse", "ignore", any_case=True),
+        "refuse",
+        "With `ignore`, settings of Kafka's transport (servers, security, fetching, sending) are dropped.",
+        used_in,
+        "eoslog",
+        uses=uses,
+    )
+
+
+class Transport:
+    """The settings of the transport among those that were given, by why nothing needs them."""
+
+    def __init__(self, *, ignore: bool) -> None:
+        self.ignore = ignore
+        self._names: dict[str, list[str]] = {}
+
+    def takes(self, name: str, here: Container[str], spelled: str | None = None) -> bool:
+        """Whether a name without a row is one of the transport's; it is kept then, as it was ``spelled``."""
+        found = known(name, here)
+        if found is None or not found.is_transport:
+            return False
+        self._names.setdefault(found.why, []).append(spelled or name)
+        return True
+
+    def report(self, problems: Problems) -> None:
+        """Add one problem, about all of them, unless they are dropped."""
+        names = [name for group in self._names.values() for name in group]
+        if self.ignore or not names:
+            return
+        subject = (
+            f"option {names[0]} is a setting" if len(names) == 1 else f"{len(names)} options are settings"
+        )
+        reasons = [f"      {', '.join(group)}: {why}" for why, group in self._names.items()]
+        text = (
+            f"{subject} of Kafka's transport, which is not needed here: leave out what follows, or set "
+            f"{KAFKA_OPTIONS}=ignore, which drops exactly that, and nothing that changes what is read or written"
+        )
+        problems.add(KAFKA_OPTIONS, "\n".join([text, *reasons]))
+
+
+def ignores(table: Table, value: object) -> bool:
+    """Whether the option says so. Raises `ConfigError`."""
+    return bool(parse(table, table[KAFKA_OPTIONS], value) == "ignore")
+
+
+def client_settings(
+    table: Table, other: Table, config: Mapping[str, object]
+) -> tuple[OptionReader, Problems]:
+    """What was given to a client, read, and all that is wrong with it, settings of its store among that.
+
+    Settings of Kafka's transport are dropped if ``kafka.options`` says so, and with them those that have one allowed
+    value. ``other`` is the table of the other kind of client.
+    """
+    problems = Problems()
+    given = without_store_options(config)
+    ignore = False
+    with problems.about(KAFKA_OPTIONS):
+        ignore = ignores(table, given.get(KAFKA_OPTIONS, "refuse"))
+    transport, kept = Transport(ignore=ignore), {}
+    for name, value in given.items():
+        if name in table:
+            if not (ignore and isinstance(table[name].type, Fixed)):
+                kept[name] = value
+            continue
+        if transport.takes(str(name), table):
+            continue
+        if name in other:
+            problems.add(name, f"{name} is a {other.noun}, and no {table.noun}: leave it out here")
+        else:
+            kept[name] = value  # The reader says what it is.
+    transport.report(problems)
+    read_store_options(only_store_options(config), problems)
+    return OptionReader(table, kept, problems), problems

@@ -1,0 +1,81 @@
+"""Where reading starts and ends, of the several options that say so.
+
+They are ranked as Spark's Kafka source ranks them: a timestamp for all partitions, timestamps by partition, offsets. Of
+those that are given the first one holds, and what the others say does not count.
+"""
+
+from __future__ import annotations
+
+from spark_eos.config.reader import OptionReader, expected
+from spark_eos.config.source import SOURCE
+from spark_eos.errors import ConfigError
+from spark_eos.spark.source.offsets import (
+    Kind,
+    OffsetSpec,
+    Strategy,
+    parse_offsets_json,
+    parse_timestamps_json,
+)
+
+__all__ = ["DEFAULT_END", "ending", "option_of", "starting"]
+
+_EARLIEST, _LATEST = OffsetSpec("earliest"), OffsetSpec("latest")
+
+DEFAULT_END = _LATEST
+"""The end of a read that no option limits, and the start of a stream."""
+
+
+def option_of(given: OptionReader, bound: str) -> str:
+    """The option that says where reading starts (``starting``) or ends: of those that are given the first in rank."""
+    names = (f"{bound}Timestamp", f"{bound}OffsetsByTimestamp", f"{bound}Offsets")
+    return next((name for name in names if name in given), f"{bound}Offsets")
+
+
+def starting(given: OptionReader, *, streaming: bool) -> OffsetSpec:
+    """Where reading starts. Raises `ConfigError`."""
+    option = option_of(given, "starting")
+    if option != "startingOffsets":
+        return _by_timestamp(given, option, given["startingOffsetsByTimestampStrategy"] or "error")
+    words: tuple[Kind, ...] = ("earliest", "latest", "committed") if streaming else ("earliest", "committed")
+    default = _LATEST if streaming else _EARLIEST
+    return _by_offset(given, option, words, default, earliest=True, latest=streaming)
+
+
+def ending(given: OptionReader) -> OffsetSpec:
+    """Where a batch read ends. Raises `ConfigError`."""
+    option = option_of(given, "ending")
+    if option != "endingOffsets":
+        return _by_timestamp(given, option, "latest")
+    return _by_offset(given, option, ("latest",), _LATEST, earliest=False, latest=True)
+
+
+def _by_offset(
+    given: OptionReader,
+    option: str,
+    words: tuple[Kind, ...],
+    default: OffsetSpec,
+    *,
+    earliest: bool,
+    latest: bool,
+) -> OffsetSpec:
+    text: str | None = given[option]
+    if text is None:
+        return default
+    for word in words:
+        if text.lower() == word:
+            return OffsetSpec(word)
+    if not text.startswith("{"):
+        raise expected(
+            SOURCE, option, text, f'{", ".join(words)} or offsets as JSON, such as {{"flights": {{"0": 23}}}}'
+        )
+    offsets = parse_offsets_json(option, text, earliest_allowed=earliest, latest_allowed=latest)
+    return OffsetSpec("specific", offsets=offsets)
+
+
+def _by_timestamp(given: OptionReader, option: str, strategy: Strategy) -> OffsetSpec:
+    if given[option] is None:
+        raise ConfigError(f"option {option} cannot be read")  # Its value is a problem already.
+    if option.endswith("ByTimestamp"):
+        times = parse_timestamps_json(option, given[option])
+        return OffsetSpec("timestamp", timestamps_ms=times, strategy=strategy)
+    return OffsetSpec("timestamp", timestamp_ms=given[option], strategy=strategy)

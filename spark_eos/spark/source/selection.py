@@ -1,0 +1,76 @@
+"""The values of the options that say which topics, partitions and what moment of a log a source reads.
+
+Each function takes the text of an option, or None where it was not given, and raises `ConfigError` for what is none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from spark_eos.config.reader import OptionReader, expected
+from spark_eos.config.source import SOURCE
+from spark_eos.config.values import MAX_INT, Integer
+from spark_eos.log.time_travel import time_ms
+from spark_eos.spark.source.offsets import loads
+
+__all__ = ["assign", "moment", "pattern", "subscribe"]
+
+_ASSIGN_EXAMPLE = '{"flights": [0, 1]}'
+
+
+def subscribe(text: str | None) -> tuple[str, ...] | None:
+    """The topics of ``subscribe``, in order, each once."""
+    if text is None:
+        return None
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not topics:
+        raise expected(SOURCE, "subscribe", text, "topics, separated by commas, such as 'flights,delays'")
+    return topics
+
+
+def pattern(text: str | None) -> str | None:
+    """The regular expression of ``subscribePattern``."""
+    if text is not None:
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise expected(
+                SOURCE, "subscribePattern", text, f"a regular expression for topics' names ({error})"
+            ) from error
+    return text
+
+
+def assign(text: str | None) -> dict[str, tuple[int, ...]] | None:
+    """The partitions of ``assign``, by topic."""
+    if text is None:
+        return None
+    what = f"partitions by topic as JSON, such as {_ASSIGN_EXAMPLE}"
+    try:
+        found = loads(text)
+    except ValueError as error:
+        raise expected(SOURCE, "assign", text, f"{what} ({error})") from error
+    if not isinstance(found, dict) or not found:
+        raise expected(SOURCE, "assign", text, what)
+    for topic, numbers in found.items():
+        if not isinstance(numbers, list) or not numbers:
+            raise expected(SOURCE, "assign", text, f"{what}; topic {topic!r} has no list of partitions")
+        for number in numbers:
+            if type(number) is not int or not 0 <= number <= MAX_INT:
+                raise expected(
+                    SOURCE, "assign", text, f"{what}; {number!r} of topic {topic!r} is not a partition"
+                )
+    return {topic: tuple(sorted(set(found[topic]))) for topic in sorted(found)}
+
+
+def moment(given: OptionReader) -> int | None:
+    """Delta's timestampAsOf: a date or a time; or, as in startingTimestamp, milliseconds."""
+    text: str | None = given["timestampAsOf"]
+    if text is None:
+        return None
+    try:
+        return Integer(0).parse(text) if text.isdigit() else time_ms(text)
+    except (ValueError, OverflowError) as error:
+        what = (
+            "a date or time such as 2026-11-21 or 2026-11-21T16:30:00.000Z (UTC unless it says otherwise), or"
+        )
+        raise expected(SOURCE, "timestampAsOf", text, f"{what} milliseconds since 1970") from error
