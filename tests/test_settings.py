@@ -382,6 +382,10 @@ def shown(world, name, value):
     return record.key + record.value
 
 
+def servers_of_producer(world, name, value):
+    return refusal(lambda: world.producer(**{name: value, "bootstrap.servers": "b:9092"}) and None)
+
+
 PRODUCERS = {
     "acks": Effect(taken, {"all": None, "1": ConfigError}),
     "auto.create.topics.enable": Effect(taken, {"true": None, "false": ...}),
@@ -393,6 +397,7 @@ PRODUCERS = {
     "compression.zstd.level": Effect(producers_level, {"1": ..., "19": ...}),
     "delivery.timeout.ms": Effect(gives_up_after, {"10000": 10.0, "60000": 60.0}),
     "enable.idempotence": Effect(taken, {"true": None, "false": ConfigError}),
+    "kafka.options": Effect(servers_of_producer, {"refuse": ConfigError, "ignore": None}),
     "key.serializer": Effect(stored, {upper: b"Kv", doubled: b"kkv"}),
     "linger.ms": Effect(lingering, {"0": True, "60000": False}),
     "auto.maintenance.enable": Effect(
@@ -542,6 +547,10 @@ def shared_out(world, name, value):
         return sorted(held(one) for one in members)
 
 
+def servers_of_consumer(world, name, value):
+    return refusal(lambda: world.consumer(**{name: value, "bootstrap.servers": "b:9092"}) and None)
+
+
 CONSUMERS = {
     "auto.commit.interval.ms": Effect(auto_committed, {"1000": True, "60000": False}),
     "auto.offset.reset": Effect(
@@ -558,6 +567,7 @@ CONSUMERS = {
     "auto.maintenance.enable": Effect(
         lambda world, _, value: maintenance_done(world, "consumer", value), {"true": True, "false": False}
     ),
+    "kafka.options": Effect(servers_of_consumer, {"refuse": ConfigError, "ignore": None}),
     "key.deserializer": Effect(shown, {upper: b"Kv", doubled: b"kkv"}),
     "max.poll.interval.ms": Effect(
         lambda *given: in_group_after(*given, polls=False), {"5000": False, "60000": True}

@@ -28,6 +28,24 @@ PATTERN = {"subscribe": None, "subscribePattern": "src"}
 WHERE = '{"src": [0]}'
 ASSIGN = {"subscribe": None, "assign": WHERE}
 TYPED = pa.schema([("n", pa.int64())])
+SERVERS = {"kafka.bootstrap.servers": "b:9092"}
+OF_TOPICS = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": "1000",
+    "file.delete.delay.ms": "1000",
+    "key.columns": "value",
+    "max.message.bytes": "2000000",
+    "message.timestamp.after.max.ms": "60000",
+    "message.timestamp.before.max.ms": "3155760000000",
+    "message.timestamp.type": "CreateTime",
+    "min.cleanable.dirty.ratio": "0.1",
+    "min.compaction.lag.ms": "1000",
+    "retention.bytes": "1000000",
+    "retention.ms": "-1",
+    "segment.bytes": "1000000",
+    "segment.ms": "1000",
+}
+"""Settings of a topic that are options of the sink, each with a value that is not the default, if it has one."""
 
 
 def first_and_more(q, source=None, sink=None):
@@ -206,6 +224,36 @@ def _(q):
     q.forget_last_commit()
     q.run({"maxOffsetsPerTrigger": 5})
     assert (q.ends(), q.out()) == ([10, 15, 20], TWENTY)
+
+
+@change(
+    STREAM,
+    "minOffsetsPerTrigger",
+    "added",
+    "the next micro-batches wait for so many offsets; those of an AvailableNow run read what is there",
+)
+def _(q):
+    first_and_more(q, {"maxOffsetsPerTrigger": 10})
+    q.run({"minOffsetsPerTrigger": 7, "maxOffsetsPerTrigger": 8})
+    assert (q.ends(), q.out()) == ([10, 18, 20], TWENTY)
+
+
+@change(STREAM, "maxTriggerDelay", "added", "so long the next micro-batches wait at most")
+def _(q):
+    first_and_more(q)
+    with q.refuses("maxTriggerDelay has no effect without minOffsetsPerTrigger"):
+        q.run({"maxTriggerDelay": "1s"})
+    q.run({"maxTriggerDelay": "1s", "minOffsetsPerTrigger": 100})
+    assert q.out() == TWENTY
+
+
+@change(STREAM, "kafka.options", "`ignore`", "settings of Kafka's transport are dropped from then on")
+def _(q):
+    first_and_more(q)
+    with q.refuses("kafka.bootstrap.servers: there is no broker"):
+        q.run(SERVERS)
+    q.run({**SERVERS, "kafka.options": "ignore"})
+    assert q.out() == TWENTY
 
 
 @change(STREAM, "minPartitions", "added", "the next micro-batches have more tasks")
@@ -797,3 +845,61 @@ def _(q):
 
 
 __all__ = ["CHANGES", "BackgroundMaintenance"]
+
+
+@change(WRITE, "kafka.options", "`ignore`", "settings of Kafka's transport are dropped")
+def _(q):
+    with q.refuses("kafka.bootstrap.servers: there is no broker"):
+        q.write([1], **SERVERS)
+    q.write([1], **SERVERS, **{"kafka.options": "ignore"})
+    assert q.out() == [1]
+
+
+@change(SINK, "kafka.options", "`ignore`", "settings of Kafka's transport are dropped from then on")
+def _(q):
+    first_and_more(q)
+    with q.refuses("kafka.bootstrap.servers: there is no broker"):
+        q.run(None, SERVERS)
+    q.run(None, {**SERVERS, "kafka.options": "ignore"})
+    assert q.out() == TWENTY
+
+
+@change(BATCH, "kafka.options", "`ignore`", "settings of Kafka's transport are dropped")
+def _(q):
+    with q.refuses("kafka.bootstrap.servers: there is no broker"):
+        q.read(**SERVERS)
+    assert len(q.read(**SERVERS, **{"kafka.options": "ignore"})[0]) == 10
+
+
+def _of_a_topic(use, name, value):
+    """Rows about a setting of a topic: it is refused where the topic has another one, and a new topic has it."""
+    given = {name: value, **({"row.format": "typed"} if name == "key.columns" else {})}
+    outcome = "refused: the topic has another value; a topic that is created has this one"
+
+    def run(q, write):
+        if name == "message.timestamp.type":
+            write(given)  # It has one value, which each topic has.
+            return
+        with q.refuses("row.format=typed" if name == "key.columns" else f"option {name}={value}: it has"):
+            write(given)
+        write({**given, "topic": "other"})
+        assert q.bench.state.topics["other"].config[name] == value
+        q.fill(20, 30)
+        with q.refuses(f"topic 'other' is there, with other settings .*option {name}="):
+            write({**given, name: OTHERS.get(name, "77777777"), "topic": "other"})
+
+    @change(use, name, "another value", outcome)
+    def _(q):
+        if use == SINK:
+            first_and_more(q)
+            run(q, lambda given: q.run(None, given))
+        else:
+            q.write([1])
+            run(q, lambda given: q.write([2], **given))
+
+
+OTHERS = {"cleanup.policy": "delete", "key.columns": "key", "min.cleanable.dirty.ratio": "0.2"}
+
+for _use in (SINK, WRITE):
+    for _name, _text in OF_TOPICS.items():
+        _of_a_topic(_use, _name, _text)
