@@ -28,6 +28,8 @@ _OF_TASKS = ("tests/spark/test_task.py",)
 _OF_CHECKPOINT = ("tests/spark/test_checkpoint.py",)
 _OF_REQUESTS = ("tests/spark/test_requests.py",)
 _OF_OFFSETS = ("tests/spark/test_offsets.py",)
+_OF_DELAY = ("tests/spark/test_trigger_delay.py", "-k", "not a_query_waits")
+_OF_ERRORS = ("tests/spark/test_one_error.py", "tests/spark/test_options.py")
 
 MUTANTS = (
     # -- sink -------------------------------------------------------------------------------------------
@@ -435,5 +437,62 @@ MUTANTS = (
         "math.floor(share)",
         "a small partition beside large ones is never read",
         _OF_SOURCE,
+    ),
+    # -- options ----------------------------------------------------------------------------------------
+    Mutant(
+        "available-now-waits-for-enough",
+        _SOURCE,
+        "        if self._delay is None or self._bounded:",
+        "        if self._delay is None:",
+        "an AvailableNow run ends with rows left that were there when it began",
+        _OF_DELAY,
+    ),
+    Mutant(
+        "waits-for-ever",
+        "spark_eos/spark/source/admission.py",
+        "if offsets < self._least and now_s - self._last_s < self._longest_s:",
+        "if offsets < self._least:",
+        "maxTriggerDelay passes, and no micro-batch runs",
+        _OF_DELAY,
+    ),
+    Mutant(
+        "does-not-wait",
+        "spark_eos/spark/source/admission.py",
+        "        self._last_s = now_s\n        return False",
+        "        return False",
+        "minOffsetsPerTrigger has no effect",
+        _OF_DELAY,
+    ),
+    Mutant(
+        "ignores-what-changes-what-is-read",
+        "spark_eos/config/kafka/transport.py",
+        "        if found is None or not found.is_transport:",
+        "        if found is None:",
+        "kafka.options=ignore drops auto.offset.reset, and the query begins elsewhere",
+        _OF_ERRORS,
+    ),
+    Mutant(
+        "other-settings-of-a-topic",
+        "spark_eos/spark/sink/sink_target.py",
+        "        if _value(name, text) != _value(name, config_value(topic, name))",
+        "        if name not in TOPIC",
+        "retention.ms is given, and a topic that exists keeps another",
+        _OF_ERRORS,
+    ),
+    Mutant(
+        "offsets-before-timestamps",
+        "spark_eos/spark/source/bounds.py",
+        'names = (f"{bound}Timestamp", f"{bound}OffsetsByTimestamp", f"{bound}Offsets")',
+        'names = (f"{bound}Offsets", f"{bound}OffsetsByTimestamp", f"{bound}Timestamp")',
+        "startingOffsets wins over startingTimestamp, as it does not in Spark",
+        _OF_ERRORS,
+    ),
+    Mutant(
+        "first-problem-alone",
+        "spark_eos/config/reader.py",
+        "            raise ConfigError(listing(list(self.found.values())))",
+        "            raise ConfigError(next(iter(self.found.values())))",
+        "each start of a job shows one of its errors",
+        _OF_ERRORS,
     ),
 )
