@@ -5,12 +5,30 @@
 # MAGIC `cancelled`. Rows and source offsets are committed in **one** transaction for each micro-batch. The same as a
 # MAGIC job for `spark-submit` is `jobs/consume_transform_produce.py`.
 # MAGIC
-# MAGIC It needs `pip install spark-eos` and a `spark`; on Databricks that is there, elsewhere the next cell makes
-# MAGIC one. The log and the checkpoints go into a folder that driver and executors share.
+# MAGIC It needs **Spark 4.2** or a Databricks runtime with it, on a single machine or a cluster. The driver and the
+# MAGIC workers share nothing but the storage. Outside of Databricks, install `spark-eos[spark]` and leave the next cell
+# MAGIC out.
+
+# COMMAND ----------
+
+# MAGIC %pip install "spark-eos[objectstore]"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Settings
+# MAGIC On Databricks they are widgets above the notebook, elsewhere environment variables (`TOUR_LOG`, ...).
+# MAGIC
+# MAGIC - `log`: where the log is made, a new place. `s3://bucket/path`, `abfss://...`, `gs://...`, or a folder that
+# MAGIC   driver and workers share. A Unity Catalog Volume cannot hold a log.
+# MAGIC - `checkpoints`: a folder for checkpoints, as for any stream: a Volume, or a URL that Spark knows.
+# MAGIC - `store`: settings of the object store as JSON (`{"s3.region": "eu-central-1"}`). Credentials come from the
+# MAGIC   environment of the cluster.
 
 # COMMAND ----------
 
 import json
+import os
 import tempfile
 import time
 
@@ -18,11 +36,32 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_eos import Admin, TopicPartition
+from spark_eos import Admin, TopicPartition, query_progress
+from spark_eos.spark.datasource import EosLogDataSource
 
 spark = SparkSession.builder.getOrCreate()
+assert tuple(map(int, spark.version.split(".")[:2])) >= (4, 2), (
+    f"Spark {spark.version} is too old: 4.2 is needed"
+)
+spark.dataSource.register(
+    EosLogDataSource
+)  # A cluster that was started before %pip has not found it by itself.
+
+widgets = getattr(globals().get("dbutils"), "widgets", None)
+
+
+def setting(name, default):
+    if widgets is None:
+        return os.environ.get(f"TOUR_{name.upper()}", default)
+    widgets.text(name, "" if default.startswith("/") else default)
+    assert widgets.get(name), f"set the widget {name!r}"  # No folder of the driver: workers would not see it.
+    return widgets.get(name)
+
+
 folder = tempfile.mkdtemp(prefix="spark-eos-tour-")
-log = f"{folder}/log"
+log = setting("log", f"{folder}/log")
+checkpoints = setting("checkpoints", f"{folder}/checkpoints")
+store = json.loads(setting("store", "{}"))
 print(log)
 
 # COMMAND ----------
@@ -34,7 +73,7 @@ print(log)
 
 # COMMAND ----------
 
-admin = Admin(log)
+admin = Admin(log, store)
 for topic in ("flights", "departures", "cancelled"):
     admin.create_topic(topic, partitions=4)
 print(admin.list_topics())
@@ -55,9 +94,9 @@ flights = spark.range(2000).select(
     F.when(F.col("id") % 40 != 7, F.col("id") * 13 % 90 - 10).alias("dep_delay"),
 )
 records = flights.select(F.col("carrier").alias("key"), F.to_json(F.struct("*")).alias("value"))
-records.write.format("eoslog").option("topic", "flights").mode("append").save(log)
+records.write.format("eoslog").option("topic", "flights").mode("append").options(**store).save(log)
 
-spark.read.format("eoslog").option("subscribe", "flights").load(log).select(
+spark.read.format("eoslog").option("subscribe", "flights").options(**store).load(log).select(
     F.col("key").cast("string"), F.col("value").cast("string"), "partition", "offset"
 ).show(5, truncate=False)
 
@@ -92,27 +131,30 @@ def run_once():
         .option("subscribe", "flights")
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 700)
+        .options(**store)
         .load(log)
     )
     query = (
         departures_and_cancelled(source)
         .writeStream.format("eoslog")
-        .option("checkpointLocation", f"{folder}/checkpoint")
+        .option("checkpointLocation", f"{checkpoints}/tour")
         .option("transactional.id", "tour")
         .trigger(availableNow=True)
+        .options(**store)
         .start(log)
     )
     query.awaitTermination()
-    return query.lastProgress
+    return query_progress(query, log, settings=store)
 
 
 def counts():
-    read = spark.read.format("eoslog").option("subscribe", "departures,cancelled").load(log)
+    read = spark.read.format("eoslog").option("subscribe", "departures,cancelled").options(**store).load(log)
     return {row["topic"]: row["count"] for row in read.groupBy("topic").count().collect()}
 
 
-run_once()
+progress = run_once()
 print(counts())
+print(progress["sources"][0]["description"], "->", progress["sink"]["description"])
 
 # COMMAND ----------
 
@@ -128,7 +170,7 @@ assert sum(counts().values()) == 2000
 
 before_the_late_ones = time.time_ns() // 1_000_000
 time.sleep(0.01)  # Times are kept in milliseconds.
-records.limit(10).write.format("eoslog").option("topic", "flights").mode("append").save(log)
+records.limit(10).write.format("eoslog").option("topic", "flights").mode("append").options(**store).save(log)
 run_once()
 print(counts())
 assert sum(counts().values()) == 2010
@@ -165,6 +207,7 @@ first = (
     spark.read.format("eoslog")
     .option("subscribe", "departures")
     .option("endingOffsets", json.dumps({"departures": ends}))
+    .options(**store)
     .load(log)
 )
 first.select("partition", "offset", F.col("value").cast("string")).orderBy("partition", "offset").show(
@@ -172,7 +215,13 @@ first.select("partition", "offset", F.col("value").cast("string")).orderBy("part
 )
 assert first.count() == sum(ends.values())
 
-values = spark.read.schema("value binary").format("eoslog").option("subscribe", "departures").load(log)
+values = (
+    spark.read.schema("value binary")
+    .format("eoslog")
+    .option("subscribe", "departures")
+    .options(**store)
+    .load(log)
+)
 assert values.columns == ["value"]
 
 # COMMAND ----------
@@ -188,6 +237,7 @@ flights_then = (
     spark.read.format("eoslog")
     .option("subscribe", "flights")
     .option("timestampAsOf", before_the_late_ones)
+    .options(**store)
     .load(log)
 )
 print(flights_then.count())
@@ -206,14 +256,16 @@ again = (
     spark.readStream.format("eoslog")
     .option("subscribe", "flights")
     .option("startingOffsets", "earliest")
+    .options(**store)
     .load(log)
 )
 query = (
     departures_and_cancelled(again)
     .writeStream.format("eoslog")
-    .option("checkpointLocation", f"{folder}/another-checkpoint")
+    .option("checkpointLocation", f"{checkpoints}/another")
     .option("transactional.id", "tour")
     .trigger(availableNow=True)
+    .options(**store)
     .start(log)
 )
 try:
