@@ -8,7 +8,7 @@ from typing import Any
 from spark_eos.config.compression import Codec, level_options
 from spark_eos.config.kafka.transport import USED_IN, client_settings, kafka_options
 from spark_eos.config.option import Option, Table
-from spark_eos.config.values import MAX_INT, Boolean, Code, Fixed, Integer, Text
+from spark_eos.config.values import MAX_INT, Boolean, Callable, Code, Fixed, Integer, Text
 from spark_eos.errors import ConfigError
 
 __all__ = ["PRODUCER", "producer_config"]
@@ -128,7 +128,7 @@ PRODUCER = Table(
     ),
     Option(
         "partitioner.class",
-        Text("module:callable", is_verbatim=True),
+        Callable(is_verbatim=True),
         None,
         "`module:callable`, given a batch and the number of partitions; without it Kafka's hash of the key decides.",
         _PRODUCER,

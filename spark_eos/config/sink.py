@@ -8,7 +8,7 @@ from spark_eos.config.compression import Codec, level_options
 from spark_eos.config.kafka.transport import kafka_options
 from spark_eos.config.option import Option, Origin, Table, Use
 from spark_eos.config.topic import TOPIC
-from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Text, ValueType
+from spark_eos.config.values import MAX_INT, Boolean, Callable, Choice, Integer, Text, ValueType
 
 __all__ = ["SINK", "TOPIC_OPTIONS"]
 
@@ -158,7 +158,7 @@ SINK = Table(
     *level_options(_TASK, uses=_BOTH),
     _option(
         "partitioner.class",
-        Text("module:callable"),
+        Callable(),
         None,
         "`module:callable`, given a batch and the number of partitions; without it Kafka's hash of the key decides.",
         _TASK,

@@ -12,6 +12,7 @@ __all__ = [
     "MAX_INT",
     "MAX_LONG",
     "Boolean",
+    "Callable",
     "Choice",
     "Code",
     "Fixed",
@@ -123,6 +124,22 @@ class Text(ValueType[str]):
         if not isinstance(given, str):
             raise ValueError  # noqa: TRY004  (the reader makes a `ConfigError` of it)
         return given
+
+
+class Callable(Text):
+    """The name of a callable of Python."""
+
+    def __init__(self, *, is_verbatim: bool = False) -> None:
+        super().__init__("module:callable", is_verbatim=is_verbatim)
+
+    def parse(self, given: object) -> str:
+        text = super().parse(given)
+        if text.strip().startswith(("org.apache.", "io.confluent.")):
+            raise NotAllowedError(
+                "a class of Java cannot be called here; without this option the hash of the key decides, as by "
+                "Kafka's own partitioner"
+            )
+        return text
 
 
 class Choice(ValueType[str]):

@@ -59,7 +59,7 @@ def read_options(
     ``any_source``: it is not known yet whether a stream or a batch reads; texts that hold for both say so.
     """
     where = _Where(use, any_source)
-    given = {key.lower(): (key, str(value)) for key, value in options.items()}
+    given = {key.lower(): (key, str(value)) for key, value in sorted(options.items())}
     ignore = False
     with problems.about(KAFKA_OPTIONS):
         ignore = ignores(where.table, given.get(KAFKA_OPTIONS, ("", "refuse"))[1])

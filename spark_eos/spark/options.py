@@ -15,8 +15,8 @@ from typing import Literal
 from spark_eos.config.compression import LEVELS, Compression, level_option
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.option import Use
-from spark_eos.config.reader import OptionReader, Problems, expected, listing
-from spark_eos.config.sink import SINK, TOPIC_OPTIONS
+from spark_eos.config.reader import OptionReader, Problems, listing
+from spark_eos.config.sink import TOPIC_OPTIONS
 from spark_eos.config.source import SOURCE
 from spark_eos.config.store import (
     is_store_option,
@@ -222,8 +222,6 @@ def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool
                 f"option {name} is a setting of an object store that neither the path nor the checkpointLocation is "
                 "in; leave it out",
             )
-    with problems.about("partitioner.class"):
-        _check_partitioner(given)
     return SinkOptions(
         path=path,
         topic=given["topic"],
@@ -274,18 +272,6 @@ def _check_triggers(given: OptionReader) -> None:
         raise ConfigError(
             "option maxTriggerDelay has no effect without minOffsetsPerTrigger: it is how long a micro-batch waits "
             "for so many offsets. Set that, or leave it out"
-        )
-
-
-def _check_partitioner(given: OptionReader) -> None:
-    spec = given["partitioner.class"]
-    if spec is not None and spec.startswith("org.apache."):
-        raise expected(
-            SINK,
-            "partitioner.class",
-            spec,
-            "a Python callable as module:callable, and no class of Java. Without it the key's hash decides, as with "
-            "Kafka's own partitioner: leave it out for that",
         )
 
 

@@ -218,7 +218,9 @@ def test_codecs_that_are_not_there(codec, use):
 def test_a_partitioner_of_java():
     name = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     text = refused(lambda: parse_sink({"path": "/l", "partitioner.class": name}, streaming=False))
-    assert "a Python callable as module:callable, and no class of Java" in text
+    assert (
+        f"partitioner.class={name!r}: expected module:callable (a class of Java cannot be called here" in text
+    )
 
 
 # -- with what the log and the frame say -----------------------------------------------------------------

@@ -81,16 +81,19 @@ def test_messages_are_in_the_order_of_the_tasks(written):
 
 def test_a_batch_write_knows_append_and_overwrite(written):
     """The writer's `overwrite` tells append and overwrite apart. The other modes, the default one among them, are
-    refused, and so is `partitionBy`.
+    refused by name before a writer is made, and so is `partitionBy`.
 
     Rests on it: `spark_eos/spark/source/batch.py`.
     """
     made = [(call["who"], call["overwrite"]) for call in written.recording.calls("Writer")]
     assert set(made) == {("large", False), ("small", True)}
     frame = written.spark.range(1)
-    for mode in ("errorifexists", "ignore"):
-        with pytest.raises(AnalysisException, match="mode"):
+    for mode in ("default", "error", "errorifexists", "ignore"):
+        with pytest.raises(AnalysisException, match=r"UNSUPPORTED_DATA_SOURCE_SAVE_MODE.*Append.*Overwrite"):
             written.write(frame, mode=mode)
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        frame.write.format("plain").option("record", str(written.recording.folder)).save()
+    assert len(written.recording.calls("Writer")) == len(made)
     with pytest.raises(IllegalArgumentException, match="partitioning"):
         frame.write.format("plain").mode("append").partitionBy("id").option("record", "/none").save()
 

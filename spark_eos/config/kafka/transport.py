@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from spark_eos.config.kafka.names import known
+from spark_eos.config.kafka.names import RENAMED, known
 from spark_eos.config.option import Option, Table, Use
 from spark_eos.config.reader import OptionReader, Problems, parse
 from spark_eos.config.store import only_store_options, read_store_options, without_store_options
@@ -86,7 +86,7 @@ def client_settings(
             continue
         if transport.takes(str(name), table):
             continue
-        if name in other:
+        if RENAMED.get(str(name).lower(), name) in other and RENAMED.get(str(name).lower()) not in table:
             problems.add(name, f"{name} is a {other.noun}, and no {table.noun}: leave it out here")
         else:
             kept[name] = value  # The reader says what it is.
