@@ -57,6 +57,11 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
     factory = factory_of(scheme)
     if factory is not None:
         return _no_cloud(settings, factory(url))
+    if scheme == "dbfs":
+        raise UnsupportedStoreError(
+            f"{url}: a log cannot be in DBFS or in a Unity Catalog Volume, which have no hard links. "
+            "Give the URL of a bucket or container (s3://…, abfss://…, gs://…), for example of an external location"
+        )
     raise UnsupportedStoreError(
         f"{url}: this version has no store for {scheme}: URLs, and no installed package has one; use {SUPPORTED}. "
         f"If {url!r} is meant as a folder, write it as './{url}'"

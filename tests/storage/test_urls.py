@@ -71,7 +71,6 @@ def test_memory() -> None:
         "s3n://b/p",
         "wasbs://c@a/p",
         "hdfs:///p",
-        "dbfs:/p",
         "https://h/p",
         "xy:z",
     ],

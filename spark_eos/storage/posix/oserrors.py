@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,6 +43,10 @@ _MALFORMED = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.E
 _REFUSED = _FULL | _DENIED | _UNSUPPORTED | _MALFORMED | {errno.EEXIST, errno.ENOENT, errno.EROFS}
 
 
+DATABRICKS = re.compile(r"/dbfs(?=/|$)|/Volumes/[^/]+/[^/]+/[^/]+")
+"""Where Databricks mounts DBFS and Volumes in Python."""
+
+
 def is_refusal(error: OSError) -> bool:
     """True if the system surely changed nothing; False if the reply says nothing (EIO, ESTALE, timeouts)."""
     return error.errno in _REFUSED
@@ -53,8 +58,7 @@ def store_error(error: OSError, verb: str, path: str) -> EosLogError:
     code = error.errno
     if code in _UNSUPPORTED or (code, verb) == _NO_LINKS:
         return UnsupportedStoreError(
-            f"{said}. A log needs hard links and folders that can be synced, all on one file system (FUSE "
-            "mounts and Unity Catalog Volumes have none): use a folder on a local disk or NFS"
+            f"{said}. A log needs hard links and folders that can be synced, all on one file system{_advice(path)}"
         )
     if code in _FULL:
         return StoreFullError(
@@ -71,6 +75,17 @@ def store_error(error: OSError, verb: str, path: str) -> EosLogError:
             f"{said}. A name cannot be a file and a folder at once, nor longer than the file system allows"
         )
     return StoreUnavailableError(f"{said}. Nothing was done: see to the file system and try again")
+
+
+def _advice(path: str) -> str:
+    mount = DATABRICKS.match(path)
+    if mount is None:
+        return " (FUSE mounts and Unity Catalog Volumes have none): use a folder on a local disk or NFS"
+    what = "DBFS" if mount[0].startswith("/dbfs") else f"the Unity Catalog Volume {mount[0].rstrip('/')}"
+    return (
+        f", and {what} has none: give the log the URL of a bucket or container (s3://…, abfss://…, gs://…), for "
+        "example of an external location. Checkpoints may stay there"
+    )
 
 
 def outcome_unknown(error: OSError, verb: str, path: str) -> OutcomeUnknownError:
