@@ -157,6 +157,14 @@ SINK = Table(
     ),
     *level_options(_TASK, uses=_BOTH),
     _option(
+        "max.request.size",
+        Integer(1, MAX_INT),
+        None,
+        "A row of more bytes is refused (`RecordTooLargeError`), also where `max.message.bytes` allows it.",
+        _TASK,
+        default_text="none",
+    ),
+    _option(
         "partitioner.class",
         Callable(),
         None,

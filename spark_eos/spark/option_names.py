@@ -29,6 +29,12 @@ _HOME: dict[Use, str] = {
 _ANY_SOURCE = "a source"
 """What errors say where it is not known yet whether a stream or a batch reads."""
 
+_SINKS_LATER = (
+    "The job's sinks are checked when they start. To save a start, set it there, too: they take compression.type none, "
+    "lz4 or zstd, and no columns that the topic does not have"
+)
+"""Spark makes a sink after the source has answered: what does not fit there cannot be in the same error."""
+
 _PREFIX = "kafka."
 _TABLES = "option."
 
@@ -79,7 +85,7 @@ def read_options(
                     f"options {name} and {_PREFIX}{name} are both given and differ: {found[name]!r} and {value!r}; "
                     "keep one of them"
                 )
-    transport.report(problems)
+    transport.report(problems, _SINKS_LATER if where.table is SOURCE else "")
     return OptionReader(where.table, found, problems)
 
 

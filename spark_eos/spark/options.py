@@ -94,6 +94,7 @@ class SinkOptions:
     allow_state_loss: bool = False
     compression: Compression | None = None
     partitioner_class: str | None = None
+    max_request_size: int | None = None
     include_headers: bool = True
     auto_maintenance_enable: bool = True
     topic_config: tuple[tuple[str, str], ...] = ()
@@ -136,16 +137,32 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def _of_both(stream: Mapping[str, str], batch: Mapping[str, str]) -> str:
-    """The text about options that fit neither a stream nor a batch: what holds for both, then what for one alone."""
+    """The text about options that fit neither a stream nor a batch.
+
+    What holds for both, then what holds for one of them alone.
+    """
     both = [
         # Of an option that one of them has, the text is about its value.
         (batch if name in SOURCE and "stream source" not in SOURCE[name].uses else stream)[name]
         for name in stream
         if name in batch
     ]
-    of_stream = [f"in spark.readStream: {text}" for name, text in stream.items() if name not in batch]
-    of_batch = [f"in spark.read: {text}" for name, text in batch.items() if name not in stream]
-    return listing([*both, *of_stream, *of_batch])
+    own = [
+        *_of_one("spark.readStream", [(name, text) for name, text in stream.items() if name not in batch]),
+        *_of_one("spark.read", [(name, text) for name, text in batch.items() if name not in stream]),
+    ]
+    return listing([*both, *own])
+
+
+def _of_one(home: str, found: list[tuple[str, str]]) -> list[str]:
+    """What only one use would refuse. Options of the other one share a line: of that one they are the usual case."""
+    others = [name for name, text in found if text.startswith(f"option {name} belongs to ")]
+    texts = [
+        f"only if this is {home}: {text}" for name, text in found if name not in others or not others[1:]
+    ]
+    if others[1:]:
+        texts.append(f"only if this is {home}: {', '.join(others)} do not belong there; leave them out")
+    return texts
 
 
 def _source(
@@ -235,6 +252,7 @@ def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool
         checkpoint_location=checkpoint,
         compression=_compression(given, problems),
         partitioner_class=given["partitioner.class"],
+        max_request_size=given["max.request.size"],
         include_headers=given["includeHeaders"],
         auto_maintenance_enable=given["auto.maintenance.enable"],
         topic_config=_topic_config(given),

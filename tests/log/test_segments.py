@@ -556,7 +556,8 @@ def test_the_limit_counts_key_and_value(store, limit, fits):
             segment.append(rows, 0)
         else:
             with pytest.raises(
-                RecordTooLargeError, match=r"row 0 .*'clicks' has 10 bytes.*max\.message\.bytes=9"
+                RecordTooLargeError,
+                match=r"row 0 .*'clicks' has 10 bytes, more than the limit of 9 \(max\.message\.bytes",
             ):
                 segment.append(rows, 0)
 

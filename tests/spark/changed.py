@@ -871,6 +871,23 @@ def _(q):
     assert len(q.read(**SERVERS, **{"kafka.options": "ignore"})[0]) == 10
 
 
+@change(SINK, "max.request.size", "added", "larger rows of the next micro-batches are refused")
+def _(q):
+    first_and_more(q)
+    with q.refuses("has 4 bytes, more than the limit of 3"):
+        q.run(None, {"max.request.size": 3})
+    q.run(None, {"max.request.size": 4})
+    assert q.out() == TWENTY
+
+
+@change(WRITE, "max.request.size", "added", "larger rows are refused")
+def _(q):
+    with q.refuses("more than the limit of 5"):
+        q.write([123], **{"max.request.size": 5})
+    q.write([123], **{"max.request.size": 100})
+    assert q.out() == [123]
+
+
 def _of_a_topic(use, name, value):
     """Rows about a setting of a topic: it is refused where the topic has another one, and a new topic has it."""
     given = {name: value, **({"row.format": "typed"} if name == "key.columns" else {})}

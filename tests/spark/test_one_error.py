@@ -90,7 +90,9 @@ def test_a_job_of_kafka_gets_all_in_one_error(parse):
         "no path is given",
     ):
         assert part in text
-    # As a batch, minOffsetsPerTrigger is wrong, too.
+    if parse is parse_any_source:
+        assert "only if this is spark.read: option minOffsetsPerTrigger belongs to spark.readStream" in text
+    assert "The job's sinks are checked when they start. To save a start, set it there, too" in text
     assert said(text) == (10 if parse is parse_any_source else 9)
     assert "hush" not in text
 
@@ -158,16 +160,20 @@ def test_what_only_a_stream_or_only_a_batch_would_refuse_is_said_for_each():
                 "path": "/log",
                 "subscribe": "flights",
                 "maxOffsetsPerTrigger": "5",
+                "minOffsetsPerTrigger": "5",
                 "startingOffsets": "latest",
                 "endingOffsets": '{"other": {"0": 1}}',
                 "kafka.acks": "all",
             }
         )
     )
-    assert "in spark.readStream: option endingOffsets belongs to spark.read" not in text
     assert "option endingOffsets names partition 0 of topic 'other', which option subscribe" in text
-    assert "in spark.read: option maxOffsetsPerTrigger belongs to spark.readStream" in text
-    assert "in spark.read: option startingOffsets='latest': expected earliest, committed or" in text
+    assert (
+        "only if this is spark.read: maxOffsetsPerTrigger, minOffsetsPerTrigger do not belong there" in text
+    )
+    assert (
+        "only if this is spark.read: option startingOffsets='latest': expected earliest, committed or" in text
+    )
     assert "option kafka.acks is a setting of Kafka's transport" in text
 
 

@@ -92,6 +92,7 @@ def test_every_sink_option_is_read():
         "allowstateloss": "true",
         "compression.type": "zstd",
         "partitioner.class": "a:b",
+        "max.request.size": "9",
         "includeheaders": "false",
         "auto.maintenance.enable": "false",
     }
@@ -108,6 +109,7 @@ def test_every_sink_option_is_read():
         True,
         Compression("zstd", 8),
         "a:b",
+        9,
         False,
         False,
     )

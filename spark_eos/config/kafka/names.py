@@ -125,7 +125,6 @@ REPLACED: dict[str, str] = {
     "interceptors": _NO_HOOKS,
     "key.deserializer": _BYTES,
     "key.serializer": _BYTES,
-    "max.request.size": _RECORD_SIZE,
     "message.max.bytes": _RECORD_SIZE,
     "min.insync.replicas": _REPLICAS,
     "partitioner": "the key's hash decides, by murmur2 as in Kafka's Java clients; partitioner.class takes another "

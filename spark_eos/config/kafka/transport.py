@@ -44,8 +44,8 @@ class Transport:
         self._names.setdefault(found.why, []).append(spelled or name)
         return True
 
-    def report(self, problems: Problems) -> None:
-        """Add one problem, about all of them, unless they are dropped."""
+    def report(self, problems: Problems, hint: str = "") -> None:
+        """Add one problem, about all of them, unless they are dropped. ``hint`` is its last line."""
         names = [name for group in self._names.values() for name in group]
         if self.ignore or not names:
             return
@@ -57,7 +57,7 @@ class Transport:
             f"{subject} of Kafka's transport, which is not needed here: leave out what follows, or set "
             f"{KAFKA_OPTIONS}=ignore, which drops exactly that, and nothing that changes what is read or written"
         )
-        problems.add(KAFKA_OPTIONS, "\n".join([text, *reasons]))
+        problems.add(KAFKA_OPTIONS, "\n".join([text, *reasons, *([f"      {hint}"] if hint else [])]))
 
 
 def ignores(table: Table, value: object) -> bool:

@@ -185,8 +185,8 @@ class RowConverter:
         if largest > limit:
             row = pc.index(total, largest).as_py()
             raise RecordTooLargeError(
-                f"row {row} of the batch for topic {self._topic!r} has {largest} bytes, more than "
-                f"max.message.bytes={limit}; raise the topic's limit or send smaller rows"
+                f"row {row} of the batch for topic {self._topic!r} has {largest} bytes, more than the limit of {limit} "
+                "(max.message.bytes of the topic, or max.request.size of the write); raise it or send smaller rows"
             )
 
 

@@ -41,13 +41,17 @@ def stage_rows(
     write_behind: bool = False,
     now_ms: int | None = None,
     times: TimestampBounds | None = None,
+    request_bytes: int | None = None,
 ) -> SegmentWriter:
     """A writer for rows of the topic. ``base_seq`` is the next free position of the log, as last seen.
+
+    ``request_bytes`` is what a row may have at most (max.request.size) where the topic allows more.
 
     ``now_ms`` is the time (None: the clock's). ``times`` bounds timestamps that the rows have.
 
     ``compression`` is what the producer chose; the topic's ``compression.type`` goes before it.
     """
+    limits = [limit for limit in (max_message_bytes(topic), request_bytes) if limit is not None]
     return SegmentWriter(
         store,
         topic.name,
@@ -57,7 +61,7 @@ def stage_rows(
         now_ms=clock.now_ms() if now_ms is None else now_ms,
         times=times,
         compression=compression_of_topic(topic, compression),
-        max_message_bytes=max_message_bytes(topic),
+        max_message_bytes=min(limits, default=None),
         buffer_bytes=buffer_bytes,
         write_behind=write_behind,
     )
@@ -78,12 +82,21 @@ class TaskStorage(NamedTuple):
     settings: Settings = NO_SETTINGS
     planned_ms: int | None = None
 
-    def writer(self, topic: Topic, *, compression: Compression | None = None) -> SegmentWriter:
+    def writer(
+        self, topic: Topic, *, compression: Compression | None = None, request_bytes: int | None = None
+    ) -> SegmentWriter:
         """See `stage_rows`."""
         store = shared_store(self.url, self.settings)
         now_ms = self._now_ms(store)
-        times = TimestampBounds(topic, going_on(now_ms, SYSTEM))
-        return stage_rows(store, topic, self.base_seq, compression=compression, now_ms=now_ms, times=times)
+        return stage_rows(
+            store,
+            topic,
+            self.base_seq,
+            compression=compression,
+            now_ms=now_ms,
+            times=TimestampBounds(topic, going_on(now_ms, SYSTEM)),
+            request_bytes=request_bytes,
+        )
 
     def _now_ms(self, store: Store) -> int:
         now_ms = SYSTEM.now_ms()

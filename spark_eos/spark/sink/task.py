@@ -182,7 +182,9 @@ class TaskWriter:
     def _open(self, name: str, task: int) -> tuple[Topic, SegmentWriter, Partitioner]:
         options = self._options
         topic = self._topic or self._found[name]
-        writer = self._stage.writer(topic, compression=options.compression)
+        writer = self._stage.writer(
+            topic, compression=options.compression, request_bytes=options.max_request_size
+        )
         self._writers[name] = (topic, writer, self._partitioner(topic, task))
         return self._writers[name]
 
