@@ -46,10 +46,12 @@ ERRORS = {
     # Retry
     "RetriableError": "EosLogError",
     "CommitOutcomeUnknownError": "RetriableError",
+    "KafkaTimeoutError": "RetriableError",
     "OutcomeUnknownError": "RetriableError",
     "StoreUnavailableError": "RetriableError",
     "SegmentsReplacedError": "RetriableError",
     "UnstableOffsetCommitError": "RetriableError",
+    "WakeupError": "RetriableError",
     # Abort the transaction
     "AbortableError": "EosLogError",
     "CommitFailedError": "AbortableError",
@@ -68,6 +70,7 @@ ERRORS = {
     "ProducerFencedError": "FatalError",
     # Mend the call
     "InvalidRequestError": "EosLogError",
+    "ConcurrentModificationError": "InvalidRequestError",
     "ConfigError": "InvalidRequestError",
     "GroupIdNotFoundError": "InvalidRequestError",
     "GroupNotEmptyError": "InvalidRequestError",

@@ -14,6 +14,7 @@ from spark_eos.log.data.records import Records
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.actions import Membership
 from spark_eos.protocol.state import Topic
+from spark_eos.protocol.types import TopicPartition
 
 __all__ = [
     "ConsumerGroupMetadata",
@@ -52,6 +53,16 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
     count: int = 1  # type: ignore[assignment]  # hides tuple.count, which is not needed here
 
+    @property
+    def timestamp(self) -> int:
+        """``timestamp_ms``, by kafka-python's name."""
+        return self.timestamp_ms
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
+
 
 class ConsumerRecord(NamedTuple):
     """A record as it was read.
@@ -67,9 +78,10 @@ class ConsumerRecord(NamedTuple):
     timestamp_ms
         Milliseconds since 1970 (UTC).
     key
-        The key; None in a topic with a schema.
+        Bytes, or what ``key.deserializer`` makes of them; None in a topic with a schema.
     value
-        Bytes, or None for a tombstone; in a topic with a schema, the row as a dict.
+        Bytes, or None for a tombstone, or what ``value.deserializer`` makes of it; in a topic with a schema, the row as
+        a dict.
     headers
         Pairs of a name and bytes or None.
     """
@@ -78,9 +90,24 @@ class ConsumerRecord(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
-    key: bytes | None
+    key: Any
     value: Any
     headers: Sequence[Header] = ()
+
+    @property
+    def timestamp(self) -> int:
+        """``timestamp_ms``, by kafka-python's name."""
+        return self.timestamp_ms
+
+    @property
+    def timestamp_type(self) -> int:
+        """0, Kafka's CreateTime: a record keeps the timestamp that it came with."""
+        return 0
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -96,6 +123,11 @@ class OffsetAndTimestamp(NamedTuple):
 
     offset: int
     timestamp_ms: int
+
+    @property
+    def timestamp(self) -> int:
+        """``timestamp_ms``, by kafka-python's name."""
+        return self.timestamp_ms
 
 
 class ConsumerGroupMetadata(NamedTuple):

@@ -55,6 +55,7 @@ from spark_eos.errors.fatal import (
     ProducerFencedError,
 )
 from spark_eos.errors.request import (
+    ConcurrentModificationError,
     ConfigError,
     GroupIdNotFoundError,
     GroupNotEmptyError,
@@ -75,10 +76,12 @@ from spark_eos.errors.request import (
 )
 from spark_eos.errors.retriable import (
     CommitOutcomeUnknownError,
+    KafkaTimeoutError,
     OutcomeUnknownError,
     SegmentsReplacedError,
     StoreUnavailableError,
     UnstableOffsetCommitError,
+    WakeupError,
 )
 from spark_eos.errors.storage import (
     CorruptRecordError,
@@ -94,6 +97,7 @@ __all__ = [
     "CheckpointMismatchError",
     "CommitFailedError",
     "CommitOutcomeUnknownError",
+    "ConcurrentModificationError",
     "ConfigError",
     "CorruptRecordError",
     "DivergedLogError",
@@ -111,6 +115,7 @@ __all__ = [
     "InvalidTimestampError",
     "InvalidTransactionTimeoutError",
     "InvalidTxnStateError",
+    "KafkaTimeoutError",
     "LogExistsError",
     "NoOffsetForPartitionError",
     "NotALogError",
@@ -137,4 +142,5 @@ __all__ = [
     "UnstableOffsetCommitError",
     "UnsupportedStoreError",
     "UnsupportedVersionError",
+    "WakeupError",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spark_eos.errors.base import InvalidRequestError
 
 __all__ = [
+    "ConcurrentModificationError",
     "ConfigError",
     "GroupIdNotFoundError",
     "GroupNotEmptyError",
@@ -27,6 +28,13 @@ __all__ = [
 
 class ConfigError(InvalidRequestError, ValueError):
     """A setting or option is unknown, malformed, or contradicts another one. Change it. Code: ``CONFIG``."""
+
+
+class ConcurrentModificationError(InvalidRequestError):
+    """Two threads have called the same consumer at the same time. It is for one thread at a time, as Kafka's.
+
+    Make a consumer for each thread, or lock the calls. Code: ``CONCURRENT_MODIFICATION``.
+    """
 
 
 class IllegalStateError(InvalidRequestError):

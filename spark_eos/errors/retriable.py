@@ -6,10 +6,12 @@ from spark_eos.errors.base import RetriableError
 
 __all__ = [
     "CommitOutcomeUnknownError",
+    "KafkaTimeoutError",
     "OutcomeUnknownError",
     "SegmentsReplacedError",
     "StoreUnavailableError",
     "UnstableOffsetCommitError",
+    "WakeupError",
 ]
 
 
@@ -49,6 +51,17 @@ class UnstableOffsetCommitError(RetriableError):
 
     Call again: the transaction ends, or times out. Code: ``UNSTABLE_OFFSET_COMMIT``.
     """
+
+
+class KafkaTimeoutError(RetriableError):
+    """What was waited for was not done in the time given. It goes on in the background, or waits there.
+
+    Call again to wait longer. Code: ``KAFKA_TIMEOUT``.
+    """
+
+
+class WakeupError(RetriableError):
+    """Another thread has called `Consumer.wakeup`. No record was passed over. Code: ``WAKEUP``."""
 
 
 class SegmentsReplacedError(RetriableError):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.producer.futures import Outcome, SendFuture
 from spark_eos.clients.producer.record_buffer import RecordBuffer
 from spark_eos.clients.records import RecordMetadata
@@ -120,6 +121,7 @@ class TopicBuffer:
         request_bytes: int,
         keep: bool,
         is_stuck: Callable[[], bool],
+        metrics: ProducerMetrics | None = None,
     ) -> None:
         self.topic = topic
         self.record_bytes = (
@@ -135,6 +137,7 @@ class TopicBuffer:
         self._keep = keep
         self._broken = False
         self._is_stuck = is_stuck
+        self._metrics = metrics
         self.chunk_bytes = sys.maxsize if keep else min(CHUNK_BYTES, buffer_bytes)
         self.listed = self._no_records()
         """Records that were sent one by one: `hand_on` once they take ``chunk_bytes``."""
@@ -223,6 +226,7 @@ class TopicBuffer:
 
     def resolve(self, appended: Sequence[Appended]) -> None:
         """Settle the futures: where the records went."""
+        self._note_end(sent=True)
         first: dict[int, int] = {}
         stamps: dict[int, int] = {}
         for batch in appended:
@@ -253,8 +257,16 @@ class TopicBuffer:
 
     def fail(self, error: BaseException) -> None:
         """Fail the futures: the records did not go in, or their outcome is unknown."""
+        self._note_end(sent=False)
         for outcome in [*(chunk.outcome for chunk in self._chunks), self.listed.outcome]:
             outcome.fail(error)
+
+    def _note_end(self, *, sent: bool) -> None:
+        metrics, self._metrics = self._metrics, None  # The first end counts, as for the futures.
+        if metrics is not None and sent:
+            metrics.sent(self.topic.name, self.records, sum(staged.file.size for staged in self._files))
+        elif metrics is not None:
+            metrics.failed(self.topic.name, self.records)
 
     def _no_records(self) -> RecordBuffer:
         return RecordBuffer(self._is_stuck, self._log.clock.now_ns)

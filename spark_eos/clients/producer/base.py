@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 
 from spark_eos.clients.keywords import given_settings
+from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.sender import Sender
@@ -15,7 +16,7 @@ from spark_eos.clients.serialization import Serializers
 from spark_eos.config.compression import Compression
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import EosLogError, IllegalStateError, UnknownTopicOrPartitionError
-from spark_eos.log.clock import Retry
+from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.log import Log
 from spark_eos.log.topics import key_columns
@@ -64,10 +65,11 @@ class ProducerBase(OfOneProcess):
         self._partitioners: dict[tuple[str, int], Partitioner] = {}
         spec = self._settings["partitioner.class"]
         self._custom = None if spec is None else load_partitioner(spec)
+        self._metrics = ProducerMetrics(self._now)
         self._transactions = (
             TransactionManager(self._log, self._settings) if self._settings["transactional.id"] else None
         )
-        self._sender = Sender(self._log, self._drain, self._settings)
+        self._sender = Sender(self._log, self._drain, self._settings, self._metrics)
         tell_in_child(self)
 
     def forked(self) -> None:
@@ -92,6 +94,10 @@ class ProducerBase(OfOneProcess):
             if self._opened.does_maintenance and not self._settings["auto.maintenance.enable"]:
                 self._opened = self._opened.without_maintenance()
             return self._opened
+
+    def _now(self) -> float:
+        """The monotonic clock of the log; before it is open, that of this process."""
+        return SYSTEM.monotonic() if self._opened is None else self._opened.clock.monotonic()
 
     def _need(self, call: str) -> TransactionManager:
         if self._transactions is None:
@@ -126,6 +132,7 @@ class ProducerBase(OfOneProcess):
                 request_bytes=self._settings["max.request.size"],
                 keep=self._transactions is None,
                 is_stuck=self._is_stuck,
+                metrics=self._metrics,
             )
             gathered.buffers[name] = buffer
         if partition is not None and not 0 <= partition < buffer.topic.partitions:

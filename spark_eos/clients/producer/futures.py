@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NoReturn
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, NoReturn, TypeVar
 
-from spark_eos.errors import IllegalStateError
+from spark_eos.errors import IllegalStateError, KafkaTimeoutError, RetriableError
 from spark_eos.storage.forks import tell_in_child
 
-__all__ = ["Outcome", "SendFuture"]
+__all__ = ["Outcome", "RecordFuture", "SendFuture"]
+
+T = TypeVar("T")
 
 _STATE = frozenset(vars(Future()))
 """The attributes in which a `Future` keeps its state."""
@@ -85,7 +88,60 @@ class Outcome:
         self._asked = []  # Not before: a process that is forked meanwhile tells the others.
 
 
-class SendFuture(Future[Any]):
+class RecordFuture(Future[T]):
+    """A future with the methods of kafka-python's beside those of `concurrent.futures.Future`."""
+
+    def get(self, timeout: float | None = None) -> T:
+        """Wait for the result. ``timeout`` is in seconds. Raises what it failed with, and `KafkaTimeoutError`."""
+        try:
+            return self.result(timeout)
+        except FutureTimeoutError:
+            if self.done():
+                raise
+            raise KafkaTimeoutError(f"the record was not sent after {timeout:g} s: call get again") from None
+
+    def add_callback(self, call: Callable[..., object], *args: Any, **kwargs: Any) -> RecordFuture[T]:
+        """Call ``call(*args, result, **kwargs)`` once it has succeeded, or now if it has. Errors of it are logged.
+
+        It is called by the thread that sends, as `add_done_callback` does.
+        """
+        return self._when_done(lambda: call(*args, self.result(), **kwargs), failed=False)
+
+    def add_errback(self, call: Callable[..., object], *args: Any, **kwargs: Any) -> RecordFuture[T]:
+        """Call ``call(*args, error, **kwargs)`` once it has failed, or now if it has. Errors of it are logged."""
+        return self._when_done(lambda: call(*args, self.exception(), **kwargs), failed=True)
+
+    def add_both(self, call: Callable[..., object], *args: Any, **kwargs: Any) -> RecordFuture[T]:
+        """Both `add_callback` and `add_errback`."""
+        return self.add_callback(call, *args, **kwargs).add_errback(call, *args, **kwargs)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has succeeded or failed."""
+        return self.done()
+
+    def succeeded(self) -> bool:
+        """Whether it has a result."""
+        return self.done() and not self.cancelled() and self.exception() is None
+
+    def failed(self) -> bool:
+        """Whether it has an error."""
+        return self.done() and not self.succeeded()
+
+    def retriable(self) -> bool:
+        """Whether it has failed with an error after which the same call may succeed."""
+        return self.failed() and not self.cancelled() and isinstance(self.exception(), RetriableError)
+
+    def _when_done(self, call: Callable[[], object], *, failed: bool) -> RecordFuture[T]:
+        def called(_: Future[T]) -> None:
+            if not self.cancelled() and (self.exception() is not None) == failed:
+                call()
+
+        self.add_done_callback(called)
+        return self
+
+
+class SendFuture(RecordFuture[Any]):
     """The future of one row of an `Outcome`. Its state is made when it is looked at.
 
     `result` refuses to wait for what only the waiting thread itself could bring about. ``outcome`` and ``row`` are

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from spark_eos.clients.background import within
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
+from spark_eos.clients.producer.futures import RecordFuture
+from spark_eos.clients.producer.information import ProducerInformation
 from spark_eos.clients.producer.transaction_manager import ClientState
-from spark_eos.clients.producer.transactional import ProducerTransactions
 from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.clients.validation import as_bytes, as_timestamp, check_headers
-from spark_eos.errors import EosLogError, InvalidRecordError, InvalidRequestError, RecordTooLargeError
+from spark_eos.errors import (
+    EosLogError,
+    InvalidRecordError,
+    InvalidRequestError,
+    KafkaTimeoutError,
+    RecordTooLargeError,
+)
 
 __all__ = ["Producer"]
 
@@ -25,7 +32,16 @@ _IN_TRANSACTION = ClientState.IN_TRANSACTION
 _STORED = (bytes, type(None))
 
 
-class Producer(ProducerTransactions):
+OnDelivery: TypeAlias = Callable[["BaseException | None", "RecordMetadata | None"], object]
+"""A function of an error and a place, one of them None."""
+
+
+def _tell(future: RecordFuture[RecordMetadata], on_delivery: OnDelivery) -> None:
+    future.add_callback(lambda sent: on_delivery(None, sent))
+    future.add_errback(lambda error: on_delivery(error, None))
+
+
+class Producer(ProducerInformation):
     """Writes records to topics, each exactly once.
 
     Without ``transactional.id``, a background thread sends the records, in order and without duplicates. With it,
@@ -83,7 +99,8 @@ class Producer(ProducerTransactions):
         headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-    ) -> Future[RecordMetadata]:
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture[RecordMetadata]:
         """Add a record. Returns before it is sent; blocks only while ``buffer.memory`` is full.
 
         Parameters
@@ -102,10 +119,13 @@ class Producer(ProducerTransactions):
             a batch stay together.
         timestamp_ms
             Milliseconds since 1970 (UTC). None: the time of this call.
+        on_delivery
+            Called with an error and a `RecordMetadata`, one of them None, when the record is durable or has failed.
 
         Returns
         -------
-        Future of RecordMetadata
+        RecordFuture of RecordMetadata
+            A `concurrent.futures.Future` that also has kafka-python's ``get``, ``add_callback`` and ``add_errback``.
             Done when the record is durable, or when it failed; then ``result()`` raises the error. In a transaction
             it is done by `commit_transaction` or `flush`: do not wait for it before.
 
@@ -147,7 +167,7 @@ class Producer(ProducerTransactions):
                 timestamp_ms = as_timestamp(timestamp_ms)
                 buffer.times.check(timestamp_ms)
             if bare > buffer.record_bytes:
-                return self._refuse_record(buffer, bare)
+                return self._refuse_record(buffer, bare, on_delivery)
             size = bare + ROW_OVERHEAD_BYTES
             if transactions is None:
                 self._count(gathered, size)
@@ -157,14 +177,16 @@ class Producer(ProducerTransactions):
                 try:
                     buffer.hand_on()
                 except EosLogError as error:
-                    return self._refuse(error)
+                    return self._refuse(error, on_delivery)
+        if on_delivery is not None:
+            _tell(future, on_delivery)
         if transactions is None and gathered.bytes >= self._memory_bytes:
             self._sender.flush()  # Kafka's send blocks here as well: memory is full.
         return future
 
     def send_arrow(
         self, topic: str, rows: pa.Table | pa.RecordBatch, partition: int | None = None
-    ) -> Future[list[RecordMetadata]]:
+    ) -> RecordFuture[list[RecordMetadata]]:
         """Add all rows of an Arrow table.
 
         Parameters
@@ -179,7 +201,7 @@ class Producer(ProducerTransactions):
 
         Returns
         -------
-        Future of list of RecordMetadata
+        RecordFuture of list of RecordMetadata
             One for each partition that got rows: the offset of the first row, and the count. Done as in `send`.
 
         Raises
@@ -202,7 +224,7 @@ class Producer(ProducerTransactions):
             gathered = self._gathered("send")
             buffer = self._buffer(gathered, topic, partition, columns=set(rows.schema.names))
             if not rows.num_rows:
-                nothing: Future[list[RecordMetadata]] = Future()
+                nothing: RecordFuture[list[RecordMetadata]] = RecordFuture()
                 nothing.set_result([])
                 return nothing
             if self._transactions is None:
@@ -217,15 +239,23 @@ class Producer(ProducerTransactions):
             self._sender.flush()  # Kafka's send blocks here as well: memory is full.
         return future
 
-    def flush(self) -> None:
+    def flush(self, timeout: float | None = None) -> None:
         """Send the records that wait, and return when they are durable or have failed.
 
-        Errors of records are in their futures. In a transaction, this call appends its records and offsets to the
-        log: from then on the transaction is open there, ``read_uncommitted`` readers see its records, and the last
-        stable offset waits for its end.
+        Errors of records are in their futures, as in kafka-python. In a transaction, this call appends its records and
+        offsets to the log: from then on the transaction is open there, ``read_uncommitted`` readers see its records,
+        and the last stable offset waits for its end.
+
+        Parameters
+        ----------
+        timeout
+            How long to wait, in seconds. None: as long as it takes, which ``delivery.timeout.ms`` bounds.
 
         Raises
         ------
+        KafkaTimeoutError
+            Not all were durable after ``timeout``. They are still being sent: call `flush` again, or wait for their
+            futures.
         CommitOutcomeUnknownError
             In a transaction: the store did not answer. Only `abort_transaction` is allowed next.
         ProducerFencedError
@@ -234,21 +264,45 @@ class Producer(ProducerTransactions):
             This process was forked from the one that made the producer.
         """
         self._check_process("flush")
-        if self._transactions is None:
-            self._sender.flush()
-            return
-        with self._lock:
-            if self._transactions.state is ClientState.IN_TRANSACTION:
-                self._transactions.flush()
+        if timeout is None or self._opened is None:
+            self._flush()
+        else:
+            within(self._opened.environment, timeout, self._flush, "flush")
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Send the records that wait, abort the open transaction, and end the background thread.
 
         A commit whose outcome is unknown stays so. In a forked process this call does nothing: the records and the
         transaction are the parent's.
+
+        Parameters
+        ----------
+        timeout
+            How long to wait, in seconds; 0: do not wait. After it the records that still wait fail with
+            `KafkaTimeoutError`, and those that are just being sent go on in the background. None: until all is done.
         """
         if self._is_foreign:
             return
+        if timeout is None or self._opened is None:
+            self._close()
+            return
+        try:
+            within(self._opened.environment, timeout, self._close, "close")
+        except KafkaTimeoutError:
+            self._sender.give_up()
+
+    # -- Inside -----------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        with self._timed("flush"):
+            if self._transactions is None:
+                self._sender.flush()
+                return
+            with self._lock:
+                if self._transactions.state is ClientState.IN_TRANSACTION:
+                    self._transactions.flush()
+
+    def _close(self) -> None:
         with self._lock:
             if self._closing:
                 return  # Called by what a close under way has called: a future's callback, a signal's handler.
@@ -263,8 +317,6 @@ class Producer(ProducerTransactions):
         finally:
             self._closing = False
             self._serializers.close()
-
-    # -- Inside -----------------------------------------------------------------------------------------
 
     def _as_stored(
         self, topic: str, key: Any, value: Any, headers: Sequence[Header] | None
@@ -292,7 +344,9 @@ class Producer(ProducerTransactions):
             self._sender.wake(urgent=now >= self._batch_bytes)
         gathered.bytes = now
 
-    def _refuse_record(self, buffer: TopicBuffer, size: int) -> Future[Any]:
+    def _refuse_record(
+        self, buffer: TopicBuffer, size: int, on_delivery: OnDelivery | None
+    ) -> RecordFuture[Any]:
         """The future of a record of so many bytes that cannot come, or not one by one."""
         topic = buffer.topic
         if topic.schemas:
@@ -301,13 +355,16 @@ class Producer(ProducerTransactions):
             RecordTooLargeError(
                 f"a record for topic {topic.name!r} has {size} bytes; at most {buffer.record_bytes} are possible "
                 "(max.request.size of the producer, max.message.bytes of the topic)"
-            )
+            ),
+            on_delivery,
         )
 
-    def _refuse(self, error: EosLogError) -> Future[Any]:
+    def _refuse(self, error: EosLogError, on_delivery: OnDelivery | None = None) -> RecordFuture[Any]:
         """The future of records that were not taken; a transaction fails with them."""
         if self._transactions is not None:
             self._transactions.fail(error)
-        future: Future[Any] = Future()
+        future: RecordFuture[Any] = RecordFuture()
         future.set_exception(error)
+        if on_delivery is not None:
+            _tell(future, on_delivery)
         return future

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.producer.accumulator import Accumulator
 from spark_eos.clients.producer.producer_session import ProducerSession, init_producer_id
 from spark_eos.errors import (
@@ -15,6 +16,7 @@ from spark_eos.errors import (
     EosLogError,
     FatalError,
     InvalidPidMappingError,
+    KafkaTimeoutError,
     RetriableError,
 )
 from spark_eos.log.commit.loop import Committed
@@ -36,17 +38,24 @@ class Sender:
     on under a new id.
     """
 
-    def __init__(self, log: Callable[[], Log], drain: Callable[[], None], settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        log: Callable[[], Log],
+        drain: Callable[[], None],
+        settings: dict[str, Any],
+        metrics: ProducerMetrics | None = None,
+    ) -> None:
         self.taken = Accumulator()
         """What is delivered next."""
         self._log = log
         self._drain = drain
         self._settings = settings
+        self._metrics = metrics
         self._identity: ProducerSession | None = None
         self._turn = threading.RLock()
         self._waiting = threading.Event()
         self._urgent = threading.Event()
-        self._closed = False
+        self._closed = self._gives_up = False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
@@ -72,7 +81,13 @@ class Sender:
                     self._drain()
                 if not self.taken:
                     return
-                self._deliver(self.taken)
+                if self._gives_up:
+                    waiting, self.taken = self.taken, Accumulator()
+                    self._refuse(
+                        waiting, KafkaTimeoutError("the producer was closed before the record was sent")
+                    )
+                else:
+                    self._deliver(self.taken)
 
     def close(self) -> None:
         """Send what waits and end the thread."""
@@ -82,6 +97,10 @@ class Sender:
         self._urgent.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def give_up(self) -> None:
+        """Send nothing more: what is under way is sent, what waits after it fails."""
+        self._gives_up = True
 
     def _run(self) -> None:
         while not self._closed:
@@ -96,7 +115,8 @@ class Sender:
         try:
             self.taken = Accumulator()  # From here on its futures hear of it, whatever happens.
             log = self._log()
-            deadline = log.clock.monotonic() + self._settings["delivery.timeout.ms"] / 1000
+            begun = log.clock.monotonic()
+            deadline = begun + self._settings["delivery.timeout.ms"] / 1000
             topics, files = self._patiently(log, deadline, batch.finish)
             self._patiently(log, deadline, lambda: log.check_visible(files))
             try:
@@ -106,6 +126,8 @@ class Sender:
                 self._identity = None
                 committed = self._append(log, deadline, topics, files)
             appended: tuple[Appended, ...] = committed.results[0]
+            if self._metrics is not None:
+                self._metrics.requested(log.clock.monotonic() - begun, sum(one.count for one in appended))
             batch.resolve(appended)
         except BaseException as error:
             if self.taken is batch:

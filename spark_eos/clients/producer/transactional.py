@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from spark_eos.clients.producer.base import ProducerBase
 from spark_eos.clients.records import ConsumerGroupMetadata
@@ -15,6 +16,14 @@ __all__ = ["ProducerTransactions"]
 
 class ProducerTransactions(ProducerBase):
     """The calls about transactions. They need ``transactional.id``."""
+
+    @contextmanager
+    def _timed(self, call: str) -> Iterator[None]:
+        begun = self._now()
+        try:
+            yield
+        finally:
+            self._metrics.took(call, self._now() - begun)
 
     def init_transactions(self) -> None:
         """Take over ``transactional.id``: fence older producers with that id, and abort their open transaction.
@@ -36,7 +45,7 @@ class ProducerTransactions(ProducerBase):
         -----
         Fencing by epochs: KIP-98; docs/design/0001-protocol.md.
         """
-        with self._lock:
+        with self._lock, self._timed("txn-init"):
             self._need("init_transactions").init()
 
     def begin_transaction(self) -> None:
@@ -50,7 +59,7 @@ class ProducerTransactions(ProducerBase):
         ProducerFencedError
             The producer was fenced before. Close it.
         """
-        with self._lock:
+        with self._lock, self._timed("txn-begin"):
             self._need("begin_transaction").begin()
 
     def send_offsets_to_transaction(
@@ -110,7 +119,7 @@ class ProducerTransactions(ProducerBase):
         group = group_metadata.group_id
         if not group:
             raise ConfigError("send_offsets_to_transaction needs the id of a consumer group")
-        with self._lock:
+        with self._lock, self._timed("txn-send-offsets"):
             transactions = self._need("send_offsets_to_transaction")
             transactions.check("send_offsets_to_transaction")
             log = self._log()
@@ -154,7 +163,8 @@ class ProducerTransactions(ProducerBase):
         What happens when a reply is lost: docs/design/0001-protocol.md.
         """
         with self._lock:
-            self._need("commit_transaction").commit()
+            with self._timed("txn-commit"):
+                self._need("commit_transaction").commit()
             self._log().expire_overdue()
 
     def abort_transaction(self) -> None:
@@ -169,5 +179,5 @@ class ProducerTransactions(ProducerBase):
         IllegalStateError
             No transaction has begun, or the producer is closed.
         """
-        with self._lock:
+        with self._lock, self._timed("txn-abort"):
             self._need("abort_transaction").abort()

@@ -1,0 +1,80 @@
+"""Calls that a client makes in another thread: to wait for them no longer than asked, or not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from spark_eos.errors import KafkaTimeoutError
+from spark_eos.log.environment import Environment
+from spark_eos.storage.forks import Lock
+
+__all__ = ["InTurn", "within"]
+
+
+def within(environment: Environment, timeout_s: float, call: Callable[[], None], what: str) -> None:
+    """Make the call in a thread, and wait for it so many seconds. Raises what it raises, and `KafkaTimeoutError`.
+
+    After the timeout the call goes on: it is not known whether it will succeed.
+    """
+    done: Future[None] = Future()
+    environment.thread(target=lambda: _settle(done, call), name="eoslog-within", daemon=True).start()
+    try:
+        done.result(max(0.0, timeout_s))
+    except FutureTimeoutError:
+        if done.done():
+            raise  # The call's own.
+        raise KafkaTimeoutError(
+            f"{what} was not done after {timeout_s:g} s. It goes on in the background: call it again to wait longer"
+        ) from None
+
+
+class InTurn:
+    """Calls that one thread makes in the background, in the order in which they were added."""
+
+    def __init__(self, environment: Environment, name: str) -> None:
+        self._environment = environment
+        self._name = name
+        self._lock = Lock()
+        self._waiting: deque[tuple[Future[None], Callable[[], None]]] = deque()
+        self._thread: threading.Thread | None = None
+
+    def add(self, done: Future[None], call: Callable[[], None]) -> None:
+        """Make this call after those that were added before; ``done`` is settled with what it comes to."""
+        with self._lock:
+            self._waiting.append((done, call))
+            if self._thread is None:
+                self._thread = self._environment.thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether all calls that were added are made after so many seconds."""
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
+        with self._lock:
+            return self._thread is None
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                done, call = self._waiting.popleft()
+            _settle(done, call)
+
+
+def _settle(done: Future[None], call: Callable[[], None]) -> None:
+    if not done.set_running_or_notify_cancel():
+        return
+    try:
+        call()
+    except BaseException as error:  # noqa: BLE001  (the future raises it)
+        done.set_exception(error)
+    else:
+        done.set_result(None)

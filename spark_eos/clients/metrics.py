@@ -1,0 +1,230 @@
+"""Figures of clients, under the names of Kafka's metrics: totals since the start, and rates of the last minute."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from spark_eos.storage.forks import Lock
+
+__all__ = ["ConsumerMetrics", "Metrics", "ProducerMetrics"]
+
+Metrics: TypeAlias = dict[str, dict[str, float]]
+"""Figures by name, by group of metrics: as `metrics()` of kafka-python."""
+
+_SAMPLE_S = 30.0
+_SAMPLES = 2
+"""Kafka's metrics.sample.window.ms and metrics.num.samples."""
+
+
+class _Sample:
+    """What was recorded in half a minute."""
+
+    __slots__ = ("count", "largest", "start", "sum")
+
+    def __init__(self, start: float) -> None:
+        self.start, self.count, self.sum, self.largest = start, 0, 0.0, 0.0
+
+
+class _Figure:
+    """Numbers that were recorded: their sum since the start; rate, average and largest of the last minute."""
+
+    __slots__ = ("_now", "_samples", "count", "total")
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.total = 0.0
+        self.count = 0
+        self._samples = [_Sample(now())]
+
+    def record(self, value: float = 1.0) -> None:
+        sample = self._recent()[-1]
+        if self._now() - sample.start >= _SAMPLE_S:
+            sample = _Sample(self._now())
+            self._samples.append(sample)
+        sample.count += 1
+        sample.sum += value
+        sample.largest = max(sample.largest, value)
+        self.total += value
+        self.count += 1
+
+    def _recent(self) -> list[_Sample]:
+        now = self._now()
+        kept = [one for one in self._samples if now - one.start < _SAMPLES * _SAMPLE_S]
+        self._samples = kept or [_Sample(now)]
+        return self._samples
+
+    @property
+    def rate(self) -> float:
+        """Per second. Over half a minute at least, as Kafka's: a figure that is new does not seem fast."""
+        samples = self._recent()
+        return sum(one.sum for one in samples) / max(self._now() - samples[0].start, _SAMPLE_S)
+
+    @property
+    def average(self) -> float:
+        samples = self._recent()
+        count = sum(one.count for one in samples)
+        return sum(one.sum for one in samples) / count if count else 0.0
+
+    @property
+    def largest(self) -> float:
+        return max(one.largest for one in self._recent())
+
+
+class _Figures:
+    """Figures by name, made when they are first recorded. Safe to share between threads."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._lock = Lock()
+        self._known: dict[str, _Figure] = {}
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Record a value of each of these figures."""
+        with self._lock:
+            for name, value in values.items():
+                figure = self._known.get(name)
+                if figure is None:
+                    figure = self._known[name] = _Figure(self._now)
+                figure.record(value)
+
+    def of(self, name: str) -> _Figure:
+        """The figure of a name; zero if nothing was recorded."""
+        with self._lock:
+            return self._known.get(name) or _Figure(self._now)
+
+
+class ProducerMetrics:
+    """What a producer has sent, and how long that took. ``now`` is a monotonic clock, in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self._all = _Figures(now)
+        self._topics: dict[str, _Figures] = {}
+        self._lock = threading.Lock()
+
+    def sent(self, topic: str, records: int, size: int) -> None:
+        """So many records of a topic are in the log, in files of so many bytes."""
+        self._record(topic, {"record-send": records, "byte": size})
+
+    def failed(self, topic: str, records: int) -> None:
+        """So many records of a topic are not in the log, or it is not known."""
+        self._record(topic, {"record-error": records})
+
+    def requested(self, seconds: float, records: int) -> None:
+        """A request with so many records was answered: staging and commit took so long."""
+        self._all.record({"request-latency": seconds * 1000, "records-per-request": records})
+
+    def took(self, call: str, seconds: float) -> None:
+        """A call about transactions, or a flush, took so long (KIP-761)."""
+        self._all.record({call: int(seconds * 1e9)})
+
+    def _record(self, topic: str, values: Mapping[str, float]) -> None:
+        if not any(values.values()):
+            return
+        with self._lock:
+            known = self._topics.setdefault(topic, _Figures(self.now))
+        self._all.record(values)
+        known.record(values)
+
+    def shown(self, waiting_bytes: int, buffer_bytes: int) -> Metrics:
+        """All figures by group."""
+        latency, records = self._all.of("request-latency"), self._all.of("records-per-request")
+        found: Metrics = {
+            "producer-metrics": {
+                **_sends(self._all),
+                "request-total": float(latency.count),
+                "request-latency-avg": latency.average,
+                "request-latency-max": latency.largest,
+                "records-per-request-avg": records.average,
+                "buffer-total-bytes": float(buffer_bytes),
+                "buffer-available-bytes": float(max(0, buffer_bytes - waiting_bytes)),
+                **{
+                    f"{call}-time-ns-total": self._all.of(call).total
+                    for call in (
+                        "flush",
+                        "txn-init",
+                        "txn-begin",
+                        "txn-send-offsets",
+                        "txn-commit",
+                        "txn-abort",
+                    )
+                },
+            }
+        }
+        with self._lock:
+            topics = sorted(self._topics.items())
+        for topic, figures in topics:
+            found[f"producer-topic-metrics.{topic}"] = _sends(figures)
+        return found
+
+
+def _sends(figures: _Figures) -> dict[str, float]:
+    return {
+        f"{name}-{kind}": getattr(figures.of(name), kind)
+        for name in ("record-send", "record-error", "byte")
+        for kind in ("total", "rate")
+    }
+
+
+class ConsumerMetrics:
+    """What a consumer has read, and what its group made it do. ``now`` is a monotonic clock, in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self._all = _Figures(now)
+        self._last_poll: float | None = None
+
+    def polled(self) -> None:
+        """A poll begins."""
+        now = self.now()
+        if self._last_poll is not None:
+            self._all.record({"time-between-poll": (now - self._last_poll) * 1000})
+        self._last_poll = now
+
+    def fetched(self, records: int, size: int) -> None:
+        """A poll returns so many records, whose keys and values have so many bytes in memory."""
+        self._all.record({"records-consumed": records, "bytes-consumed": size, "fetch": 1})
+
+    def committed(self, seconds: float) -> None:
+        """Offsets were committed."""
+        self._all.record({"commit-latency": seconds * 1000})
+
+    def rebalanced(self) -> None:
+        """The consumer has synced to a new generation of its group."""
+        self._all.record({"rebalance": 1})
+
+    def shown(self, assigned: int, lags: Mapping[str, int], generation: int) -> Metrics:
+        """All figures by group; ``lags`` by partition, of those that have a position."""
+        records, between = self._all.of("records-consumed"), self._all.of("time-between-poll")
+        commits = self._all.of("commit-latency")
+        size, fetches = self._all.of("bytes-consumed"), self._all.of("fetch")
+        found: Metrics = {
+            "consumer-metrics": {
+                "time-between-poll-avg": between.average,
+                "time-between-poll-max": between.largest,
+                "last-poll-seconds-ago": -1.0 if self._last_poll is None else self.now() - self._last_poll,
+            },
+            "consumer-fetch-manager-metrics": {
+                "records-consumed-total": records.total,
+                "records-consumed-rate": records.rate,
+                "records-per-request-avg": records.average,
+                "bytes-consumed-total": size.total,
+                "bytes-consumed-rate": size.rate,
+                "fetch-total": fetches.total,
+                "fetch-rate": fetches.rate,
+                "records-lag-max": float(max(lags.values(), default=0)),
+            },
+            "consumer-coordinator-metrics": {
+                "assigned-partitions": float(assigned),
+                "commit-total": float(commits.count),
+                "commit-latency-avg": commits.average,
+                "commit-latency-max": commits.largest,
+                "rebalance-total": self._all.of("rebalance").total,
+                "generation-id": float(generation),
+            },
+        }
+        for at, lag in sorted(lags.items()):
+            found[f"consumer-fetch-manager-metrics.{at}"] = {"records-lag": float(lag)}
+        return found
