@@ -18,7 +18,7 @@ from spark_eos.errors import (
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.testing import Fault, FaultyStore
+from spark_eos.testing import FaultyStore
 from tests.log.fakes import FakeClock
 
 NUMBERS = count()
