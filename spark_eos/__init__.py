@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spark_eos.clients.records import (
         ConsumerGroupMetadata,
         ConsumerRecord,
+        ConsumerRecords,
         OffsetAndTimestamp,
         RecordMetadata,
     )
@@ -48,6 +49,7 @@ __all__ = [
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "ConsumerRecords",
     "Expired",
     "GroupDescription",
     "GroupPartition",
@@ -82,6 +84,7 @@ _HOMES = {
     "Consumer": "spark_eos.clients.consumer.consumer",
     "ConsumerGroupMetadata": "spark_eos.clients.records",
     "ConsumerRecord": "spark_eos.clients.records",
+    "ConsumerRecords": "spark_eos.clients.records",
     "Expired": "spark_eos.clients.admin",
     "GroupDescription": "spark_eos.clients.admin",
     "GroupPartition": "spark_eos.clients.admin",

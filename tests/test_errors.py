@@ -7,6 +7,7 @@ error asks for, and work.
 from __future__ import annotations
 
 import inspect
+import threading
 from functools import partial
 
 import pyarrow as pa
@@ -383,6 +384,45 @@ def offset_out_of_range(env):
     yield reader.poll
 
 
+def kafka_timeout(env):
+    producer = Producer(env.log, linger_ms=0)
+    producer.send("t", "x").result(60)
+    gate = threading.Event()
+    env.store.before = lambda *_: gate.wait(60)
+    future = producer.send("t", "y")
+    yield partial(producer.flush, timeout=0.01)
+    gate.set()
+    yield partial(producer.flush, timeout=60)
+    assert future.done()
+    producer.close()
+
+
+def wakeup(env):
+    reader = env.reader()
+    reader.assign([T0])
+    reader.wakeup()
+    yield reader.poll
+    yield reader.poll
+
+
+def until_woken(reader):
+    with pytest.raises(errors.WakeupError):
+        reader.poll(60_000)
+
+
+def concurrent_modification(env):
+    reader, called = env.reader(), threading.Event()
+    reader.assign([T0])
+    env.clock.sleep = lambda _: called.set()  # Time stands still: the poll goes on until it is woken.
+    other = threading.Thread(target=until_woken, args=(reader,), daemon=True)
+    other.start()
+    assert called.wait(60)
+    yield reader.poll
+    reader.wakeup()
+    other.join()
+    yield reader.poll
+
+
 def serialization(env):
     producer = Producer(env.log, value_serializer=str.encode)
     yield partial(producer.send, "t", 7)
@@ -512,10 +552,11 @@ SCENARIOS = {
     getattr(errors, "".join(map(str.capitalize, scenario.__name__.split("_"))) + "Error"): scenario
     for scenario in (
         *(store_unavailable, outcome_unknown, commit_outcome_unknown, unstable_offset_commit),
-        *(segments_replaced,),
+        *(segments_replaced, kafka_timeout, wakeup),
         *(abortable, out_of_order_sequence, record_too_large, staged_file_expired),
         *(unknown_member_id, illegal_generation, fenced_instance_id),
         *(producer_fenced, diverged_log, invalid_txn_state, invalid_pid_mapping, invalid_transaction_timeout),
+        concurrent_modification,
         *(invalid_request, config, illegal_state, unknown_topic_or_partition, topic_exists, invalid_record),
         *(invalid_timestamp, serialization, record_deserialization),
         *(schema_mismatch, inconsistent_group_protocol, group_id_not_found, group_not_empty),

@@ -15,6 +15,7 @@ PUBLIC = [
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "ConsumerRecords",
     "Expired",
     "GroupDescription",
     "GroupPartition",

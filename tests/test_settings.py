@@ -28,6 +28,7 @@ from spark_eos.errors import (
     RecordTooLargeError,
     StoreUnavailableError,
     UnstableOffsetCommitError,
+    WakeupError,
 )
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
@@ -551,6 +552,24 @@ def servers_of_consumer(world, name, value):
     return refusal(lambda: world.consumer(**{name: value, "bootstrap.servers": "b:9092"}) and None)
 
 
+def iterated(world, name, value):
+    """How long an iteration waits, in seconds of the log's own clock; it is woken after a minute."""
+    world.topic()
+    reader, begun = world.reader(**{name: value}), world.clock.monotonic()
+    pass_time = world.clock.sleep
+
+    def sleep(seconds):
+        pass_time(seconds)
+        if world.clock.monotonic() - begun > 60:
+            reader.wakeup()
+
+    world.clock.sleep = sleep
+    try:
+        return list(reader) or round(world.clock.monotonic() - begun)
+    except WakeupError:
+        return "waits"
+
+
 CONSUMERS = {
     "auto.commit.interval.ms": Effect(auto_committed, {"1000": True, "60000": False}),
     "auto.offset.reset": Effect(
@@ -558,6 +577,7 @@ CONSUMERS = {
     ),
     "check.crcs": Effect(consumer_taken, {"true": None, "false": ConfigError}),
     "client.id": Effect(committed_as, {"me": "me", "you": "you"}),
+    "consumer.timeout.ms": Effect(iterated, {"2000": 2, "5000": 5, "-1": "waits", "inf": "waits"}),
     "default.api.timeout.ms": Effect(waits_for_stable, {"10000": 10.0, "60000": 60.0}),
     "enable.auto.commit": Effect(auto_committed, {"true": True, "false": False}),
     "group.id": Effect(group_of, {"g": "g", "h": "h"}),

@@ -183,9 +183,10 @@ class ConsumerMetrics:
             self._all.record({"time-between-poll": (now - self._last_poll) * 1000})
         self._last_poll = now
 
-    def fetched(self, records: int, size: int) -> None:
-        """A poll returns so many records, whose keys and values have so many bytes in memory."""
-        self._all.record({"records-consumed": records, "bytes-consumed": size, "fetch": 1})
+    def fetched(self, records: int) -> None:
+        """A poll returns so many records."""
+        if records:
+            self._all.record({"records-consumed": records})
 
     def committed(self, seconds: float) -> None:
         """Offsets were committed."""
@@ -195,11 +196,10 @@ class ConsumerMetrics:
         """The consumer has synced to a new generation of its group."""
         self._all.record({"rebalance": 1})
 
-    def shown(self, assigned: int, lags: Mapping[str, int], generation: int) -> Metrics:
-        """All figures by group; ``lags`` by partition, of those that have a position."""
+    def shown(self, assigned: int, lags: Mapping[str, int], generation: int, read: int) -> Metrics:
+        """All figures by group; ``lags`` by partition, where there is a position; ``read`` bytes since the start."""
         records, between = self._all.of("records-consumed"), self._all.of("time-between-poll")
         commits = self._all.of("commit-latency")
-        size, fetches = self._all.of("bytes-consumed"), self._all.of("fetch")
         found: Metrics = {
             "consumer-metrics": {
                 "time-between-poll-avg": between.average,
@@ -210,10 +210,8 @@ class ConsumerMetrics:
                 "records-consumed-total": records.total,
                 "records-consumed-rate": records.rate,
                 "records-per-request-avg": records.average,
-                "bytes-consumed-total": size.total,
-                "bytes-consumed-rate": size.rate,
-                "fetch-total": fetches.total,
-                "fetch-rate": fetches.rate,
+                "bytes-consumed-total": float(read),
+                "fetch-total": float(records.count),
                 "records-lag-max": float(max(lags.values(), default=0)),
             },
             "consumer-coordinator-metrics": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import ItemsView, KeysView, Sequence, ValuesView
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from spark_eos.protocol.types import TopicPartition
 __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "ConsumerRecords",
     "Header",
     "OffsetAndTimestamp",
     "RecordMetadata",
@@ -108,6 +109,80 @@ class ConsumerRecord(NamedTuple):
     def topic_partition(self) -> TopicPartition:
         """Topic and partition."""
         return TopicPartition(self.topic, self.partition)
+
+
+class ConsumerRecords(list[ConsumerRecord]):
+    """What `Consumer.poll` returns: a list of records, which also gives them by partition.
+
+    Examples
+    --------
+    >>> from spark_eos import Consumer, Producer, TopicPartition
+    >>> with Producer("memory://records") as producer:
+    ...     future = producer.send("orders", b"one")
+    >>> consumer = Consumer("memory://records", auto_offset_reset="earliest")
+    >>> consumer.assign([TopicPartition("orders", 0)])
+    >>> for at, records in consumer.poll().items():
+    ...     print(at, [record.value for record in records])
+    orders-0 [b'one']
+    """
+
+    def by_partition(self) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return the records of each partition.
+
+        Returns
+        -------
+        dict of TopicPartition to list of ConsumerRecord
+            In the order in which the partitions come.
+        """
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        for record in self:
+            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        return found
+
+    def items(self) -> ItemsView[TopicPartition, list[ConsumerRecord]]:
+        """Return the partitions with their records, as those of the dict that kafka-python returns.
+
+        Returns
+        -------
+        items of a dict
+            Of `by_partition`.
+        """
+        return self.by_partition().items()
+
+    def keys(self) -> KeysView[TopicPartition]:
+        """Return the partitions.
+
+        Returns
+        -------
+        keys of a dict
+            Of `by_partition`.
+        """
+        return self.by_partition().keys()
+
+    def values(self) -> ValuesView[list[ConsumerRecord]]:
+        """Return the records of each partition.
+
+        Returns
+        -------
+        values of a dict
+            Of `by_partition`.
+        """
+        return self.by_partition().values()
+
+    def records(self, at: TopicPartition) -> list[ConsumerRecord]:
+        """Return the records of a partition.
+
+        Parameters
+        ----------
+        at
+            The partition.
+
+        Returns
+        -------
+        list of ConsumerRecord
+            Empty if there are none.
+        """
+        return self.by_partition().get(TopicPartition(*at), [])
 
 
 class OffsetAndTimestamp(NamedTuple):

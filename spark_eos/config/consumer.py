@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -56,6 +57,17 @@ class _OffsetResets(ValueType[OffsetReset]):
 
     def show(self, value: OffsetReset) -> str:
         return value.strategy
+
+
+class _Timeout(ValueType[float]):
+    """Milliseconds; kafka-python and Kafka's old consumer have two words for no end."""
+
+    allowed = f"a whole number from 0 to {MAX_INT}, -1 or inf"
+
+    def parse(self, given: object) -> float:
+        if str(given) in {"-1", "inf"}:
+            return math.inf
+        return Integer(0, MAX_INT).parse(given)
 
 
 class _Assignors(ValueType[tuple[str, ...]]):
@@ -118,6 +130,13 @@ CONSUMER = Table(
         "",
         "The name under which the log records who committed, and part of the member's id.",
         _GROUP,
+    ),
+    Option(
+        "consumer.timeout.ms",
+        _Timeout(),
+        math.inf,
+        "Iteration over a consumer ends if no record comes for so long; `-1` or `inf`: it waits for ever.",
+        "clients/consumer/consumer.py",
     ),
     Option(
         "default.api.timeout.ms",

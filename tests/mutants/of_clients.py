@@ -30,7 +30,58 @@ _OF_POSITIONS = ("tests/clients/test_reading_on.py",)
 _OF_DOUBT = ("tests/clients/test_in_doubt.py",)
 _OF_GROUPS = ("tests/clients/test_groups.py",)
 
+_OF_CALLS = ("tests/clients/test_consumer_calls.py",)
+
 MUTANTS = (
+    # -- iteration, background commits, threads ------------------------------------------------------------
+    Mutant(
+        "iteration-commits-what-it-holds",
+        "spark_eos/clients/consumer/partition_state.py",
+        "return self.position if self.shown is None else self.shown",
+        "return self.position",
+        "a commit inside of an iteration covers records that were not handed out yet",
+        _OF_CALLS,
+    ),
+    Mutant(
+        "iteration-shows-what-was-sought-away",
+        "spark_eos/clients/consumer/iteration.py",
+        "if partition.seeks == seeks and self._assigned",
+        "if self._assigned",
+        "an iteration goes on with records that a seek has left behind",
+        _OF_CALLS,
+    ),
+    Mutant(
+        "poll-passes-over-an-iteration",
+        _CONSUMER,
+        "                self._ahead.give_back()\n",
+        "",
+        "a poll inside of an iteration passes over the records that wait in it",
+        _OF_CALLS,
+    ),
+    Mutant(
+        "late-commit-wins",
+        _OFFSETS,
+        "            self._background.wait()\n            self.call_back()\n",
+        "            pass\n",
+        "a commit in the background puts a group back behind a later one",
+        _OF_CALLS,
+    ),
+    Mutant(
+        "two-threads-are-welcome",
+        "spark_eos/clients/one_thread.py",
+        "if self._users.setdefault(_USER, me) != me:",
+        "if False:",
+        "two threads take records from one consumer at the same time",
+        _OF_CALLS,
+    ),
+    Mutant(
+        "interrupt-loses-an-iterated-record",
+        _CONSUMER,
+        "            self._ahead.undo()\n",
+        "            pass\n",
+        "an iteration that was interrupted passes over a record",
+        _OF_CALLS,
+    ),
     # -- transactions -----------------------------------------------------------------------------------
     Mutant(
         "commit-not-recognised-by-its-number",
@@ -303,8 +354,8 @@ MUTANTS = (
     Mutant(
         "commits-what-it-returns",
         _CONSUMER,
-        "                found = gather(state)\n",
-        "                found = gather(state)\n                self._offsets.auto_commit(now=bool(found))\n",
+        "                    found = gather(state)\n",
+        "                    found = gather(state)\n                    self._offsets.auto_commit(now=bool(found))\n",
         "records are committed before anybody has seen them",
         (*_OF_CONSUMER, *_OF_GROUPS),
     ),

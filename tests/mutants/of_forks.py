@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "a-child-closes-its-parents-producer",
         _PRODUCER,
-        "        if self._is_foreign:\n            return\n        with self._lock:\n            if self._closing:",
-        "        with self._lock:\n            if self._closing:",
+        "        if self._is_foreign:\n            return\n        if timeout is None",
+        "        if timeout is None",
         "the end of a forked process aborts the transaction of its parent",
         _CLIENTS,
     ),

@@ -93,8 +93,8 @@ MUTANTS = (
     Mutant(
         "back-behind-a-seek",
         _CONSUMER,
-        "                clock.sleep(min(self._idle.wait_s(), left))\n                self._fetcher.start_poll()\n",
-        "                clock.sleep(min(self._idle.wait_s(), left))\n",
+        "sleep(min(self._idle.wait_s(), left))\n                    self._fetcher.start_poll()\n",
+        "sleep(min(self._idle.wait_s(), left))\n",
         "an interrupted poll undoes a seek that came while it waited",
         _OF_INTERRUPTS,
     ),

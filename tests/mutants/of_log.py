@@ -40,8 +40,8 @@ MUTANTS = (
     Mutant(
         "bad-value-passed-over",
         "spark_eos/clients/consumer/consumer.py",
-        "            except EosLogError:\n                self._fetcher.rewind()\n                raise\n",
-        "            except EosLogError:\n                raise\n",
+        "        except EosLogError:\n            self._fetcher.rewind()\n            raise\n",
+        "        except EosLogError:\n            raise\n",
         "a poll that failed has gone past its records",
         ("tests/log/test_hostile_files.py",),
     ),

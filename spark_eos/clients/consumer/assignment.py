@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
-from spark_eos.clients.consumer.base import ConsumerBase
+from spark_eos.clients.consumer.base import ConsumerBase, listed
 from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Listener, Subscription
+from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.errors import IllegalStateError, InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.protocol.types import TopicPartition
@@ -24,6 +25,7 @@ OnPartitions: TypeAlias = Callable[[Any, list[TopicPartition]], object]
 class ConsumerAssignment(ConsumerBase):
     """The calls that choose partitions."""
 
+    @one_at_a_time
     def subscribe(
         self,
         topics: Iterable[str] | re.Pattern[str] = (),
@@ -97,6 +99,7 @@ class ConsumerAssignment(ConsumerBase):
             self._rebalance = ConsumerCoordinator(self._log, self._settings, self._offsets, self._assigned)
         self._rebalance.subscription = wanted
 
+    @one_at_a_time
     def subscription(self) -> set[str]:
         """Return the subscribed topics.
 
@@ -107,6 +110,7 @@ class ConsumerAssignment(ConsumerBase):
         """
         return set() if self._rebalance is None else set(self._rebalance.subscription.topics(self._log.state))
 
+    @one_at_a_time
     def unsubscribe(self) -> None:
         """Leave the group and read nothing. Also ends `assign`.
 
@@ -127,7 +131,9 @@ class ConsumerAssignment(ConsumerBase):
             self._rebalance = None
             self._by_hand = False
             self._assigned.clear()
+            self._ahead.give_back()
 
+    @one_at_a_time
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others, without a group's rebalancing.
 
@@ -171,10 +177,12 @@ class ConsumerAssignment(ConsumerBase):
                 known = PartitionState(self._log, at, topic, self._isolation)
             assigned[at] = known
         self._offsets.auto_commit(now=True)
+        self._ahead.give_back()
         self._assigned.clear()
         self._assigned.update(assigned)
         self._by_hand = bool(assigned)
 
+    @one_at_a_time
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that this consumer reads now.
 
@@ -185,34 +193,47 @@ class ConsumerAssignment(ConsumerBase):
         """
         return set(self._assigned)
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    @one_at_a_time
+    def pause(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
         """Leave partitions out of `poll` until `resume`. They stay assigned.
 
         Parameters
         ----------
         *partitions
-            Assigned partitions.
+            Assigned partitions, or one list of them.
 
         Raises
         ------
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for at in partitions:
-            self._one(at).paused = True
+        for one in [self._one(at) for at in listed(partitions)]:
+            one.paused = True
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    @one_at_a_time
+    def paused(self) -> set[TopicPartition]:
+        """Return the partitions that are paused.
+
+        Returns
+        -------
+        set of TopicPartition
+            Those of `pause` that were not resumed, and are still assigned.
+        """
+        return {at for at, one in self._assigned.items() if one.paused}
+
+    @one_at_a_time
+    def resume(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
         """Read paused partitions again.
 
         Parameters
         ----------
         *partitions
-            Assigned partitions.
+            Assigned partitions, or one list of them.
 
         Raises
         ------
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for at in partitions:
-            self._one(at).paused = False
+        for one in [self._one(at) for at in listed(partitions)]:
+            one.paused = False

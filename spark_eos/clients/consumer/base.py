@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.fetcher import Fetcher
+from spark_eos.clients.consumer.iteration import ReadAhead
 from spark_eos.clients.consumer.offset_manager import OffsetManager
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.keywords import given_settings
+from spark_eos.clients.metrics import ConsumerMetrics
+from spark_eos.clients.one_thread import OfOneThread
 from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.serialization import Deserializers
 from spark_eos.config.consumer import CONSUMER, consumer_config
 from spark_eos.config.isolation import Isolation
-from spark_eos.errors import ConfigError, IllegalStateError
+from spark_eos.errors import ConfigError, IllegalStateError, WakeupError
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.storage.forks import OfOneProcess
 
-__all__ = ["ConsumerBase"]
+__all__ = ["ConsumerBase", "listed"]
 
 
-class ConsumerBase(OfOneProcess):
+def listed(partitions: Sequence[TopicPartition | Collection[TopicPartition]]) -> list[TopicPartition]:
+    """Partitions that were given one by one, as to kafka-python, or as a collection, as to confluent-kafka."""
+    found: list[TopicPartition] = []
+    for given in partitions:
+        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
+            found.append(TopicPartition(*given))
+        else:
+            found.extend(TopicPartition(*at) for at in given)
+    return found
+
+
+class ConsumerBase(OfOneThread):
     """The state of one consumer, and the checks that each call begins with."""
 
     _instead = "make a Consumer of its own there, or start the process by spawn"
@@ -50,7 +64,10 @@ class ConsumerBase(OfOneProcess):
         self._isolation: Isolation = self._settings["isolation.level"]
         self._assigned: OrderedDict[TopicPartition, PartitionState] = OrderedDict()
         """In the order in which they take their turns."""
-        self._offsets = OffsetManager(self._log, self._settings, self._assigned)
+        self._metrics = ConsumerMetrics(self._log.clock.monotonic)
+        self._offsets = OffsetManager(self._log, self._settings, self._assigned, self._metrics)
+        self._ahead = ReadAhead(self._assigned)
+        self._wanted_awake = threading.Event()
         self._fetcher = Fetcher(self._log, self._offsets, self._assigned)
         self._rebalance: ConsumerCoordinator | None = None
         self._idle = PollBackoff(self._log.store)
@@ -78,6 +95,11 @@ class ConsumerBase(OfOneProcess):
         self._check_process(call)
         if self._closed:
             raise IllegalStateError("the consumer is closed")
+
+    def _check_awake(self) -> None:
+        if self._wanted_awake.is_set():
+            self._wanted_awake.clear()
+            raise WakeupError("another thread called wakeup; no record was passed over")
 
     def _check_not_telling(self, call: str) -> None:
         if self._rebalance is not None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from spark_eos.clients.consumer.base import ConsumerBase
+from spark_eos.clients.consumer.offset_manager import OnCommit
+from spark_eos.clients.one_thread import one_at_a_time
+from spark_eos.clients.producer.futures import RecordFuture
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
@@ -14,9 +18,8 @@ __all__ = ["ConsumerOffsets"]
 class ConsumerOffsets(ConsumerBase):
     """The calls about committed offsets. They live in the log, for each group."""
 
-    def committed(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    @one_at_a_time
+    def committed(self, partitions: TopicPartition | Iterable[TopicPartition], metadata: bool = False) -> Any:
         """Look up the committed offsets of the group.
 
         With ``isolation.level=read_committed`` this call waits for open transactions that carry offsets of the group
@@ -25,12 +28,15 @@ class ConsumerOffsets(ConsumerBase):
         Parameters
         ----------
         partitions
-            The partitions to look at. They need not be assigned.
+            The partitions to look at, or a single one. They need not be assigned.
+        metadata
+            For a single partition: return an `OffsetAndMetadata` in place of the offset.
 
         Returns
         -------
-        dict of TopicPartition to OffsetAndMetadata or None
-            The next offset to read; None where nothing is committed.
+        dict of TopicPartition to OffsetAndMetadata or None, or int
+            The next offset to read; None where nothing is committed. For a single partition its offset alone, as from
+            kafka-python.
 
         Raises
         ------
@@ -44,8 +50,13 @@ class ConsumerOffsets(ConsumerBase):
             The consumer is closed.
         """
         self._need_group("committed")
+        if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
+            at = TopicPartition(*partitions)
+            known = self._offsets.committed([at])[at]
+            return known if metadata or known is None else known.offset
         return self._offsets.committed(TopicPartition(*at) for at in partitions)
 
+    @one_at_a_time
     def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
         """Commit offsets for the group. Returns when they are durable.
 
@@ -89,6 +100,58 @@ class ConsumerOffsets(ConsumerBase):
         self._need_group("commit")
         self._offsets.commit(offsets)
 
+    @one_at_a_time
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: OnCommit | None = None,
+    ) -> RecordFuture[None]:
+        """Commit offsets for the group in the background. Returns at once.
+
+        Commits are made in the order of their calls; `commit` and `close` wait for them. A commit that fails is not
+        tried again, as in Kafka: a later one has newer offsets.
+
+        Parameters
+        ----------
+        offsets
+            As for `commit`. None: the positions of all assigned partitions now.
+        callback
+            Called with the offsets and an error, None if they are committed, by the next `poll`, `commit` or `close`
+            after that.
+
+        Returns
+        -------
+        RecordFuture of None
+            Done when the offsets are durable, or the commit has failed; ``get()`` raises the error.
+
+        Raises
+        ------
+        ConfigError
+            ``group.id`` is not set.
+        UnknownTopicOrPartitionError
+            The log has no such topic.
+        IllegalStateError
+            The consumer is closed.
+
+        Examples
+        --------
+        >>> from spark_eos import Consumer, Producer, TopicPartition
+        >>> with Producer("memory://commit-async") as producer:
+        ...     future = producer.send("orders", b"first")
+        >>> with Consumer(
+        ...     "memory://commit-async", group_id="billing", auto_offset_reset="earliest"
+        ... ) as consumer:
+        ...     consumer.subscribe(["orders"])
+        ...     records = consumer.poll(1000)
+        ...     done = consumer.commit_async()
+        ...     done.get(timeout=10)
+        ...     consumer.committed(TopicPartition("orders", 0))
+        1
+        """
+        self._need_group("commit_async")
+        return self._offsets.commit_async(offsets, callback)
+
+    @one_at_a_time
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group and this consumer's membership in it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sized
 from types import TracebackType
 from typing import TypeVar
 
@@ -12,8 +12,11 @@ from spark_eos.clients.consumer.assignment import ConsumerAssignment
 from spark_eos.clients.consumer.committed_offsets import ConsumerOffsets
 from spark_eos.clients.consumer.fetcher import NO_LIMIT
 from spark_eos.clients.consumer.positions import ConsumerPositions
-from spark_eos.clients.records import ConsumerRecord, to_arrow, to_records
+from spark_eos.clients.metrics import Metrics
+from spark_eos.clients.one_thread import one_at_a_time
+from spark_eos.clients.records import ConsumerRecord, ConsumerRecords, to_arrow, to_records
 from spark_eos.errors import ConfigError, EosLogError
+from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.data.records import Records
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State
@@ -24,13 +27,22 @@ __all__ = ["Consumer"]
 _EXPIRE_EVERY_S = 1.0
 """How often a consumer looks whether something in the log has expired."""
 
-T = TypeVar("T")
+L = TypeVar("L", bound="Sized")
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise ConfigError(f"max_records={limit}: at least one record has to be asked for")
 
 
 class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
     """Reads records from the partitions that `assign` names, or that its group assigns after `subscribe`.
 
-    For one thread at a time, as Kafka's. After ``subscribe`` a background thread sends heartbeats until `close`.
+    ``for record in consumer`` gives one record after the other, and waits for new ones; it ends if none comes within
+    ``consumer.timeout.ms``. The position, which is what `commit` commits, is that after the record that it gave last.
+
+    For one thread at a time, as Kafka's: a call while another thread is in one raises `ConcurrentModificationError`;
+    `wakeup` alone may come from another thread. After ``subscribe`` a background thread sends heartbeats until `close`.
     A consumer belongs to the process that made it: in a forked process each call raises `IllegalStateError`.
 
     Parameters
@@ -79,7 +91,26 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
     ) -> None:
         self.close()
 
-    def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        self._ahead.handed = None
+        try:
+            with self._in_use("iteration"):
+                record = None if self._closed else self._ahead.next()
+                if record is None and not self._closed:
+                    limit = self._settings["max.poll.records"]
+                    self._wait(self._settings["consumer.timeout.ms"], limit, self._read_ahead)
+                    record = self._ahead.next()
+                if record is None:
+                    raise StopIteration  # noqa: TRY301  (it ends the iteration)
+                return record
+        except BaseException:
+            self._ahead.undo()
+            raise
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
         """Return the next records.
 
         The assigned partitions take turns. Control batches are skipped, and with ``isolation.level=read_committed``
@@ -94,8 +125,9 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
 
         Returns
         -------
-        list of ConsumerRecord
-            In the order of their offsets within each partition. Empty after the timeout.
+        ConsumerRecords
+            A list of `ConsumerRecord` in the order of their offsets within each partition, empty after the timeout. Its
+            ``items()`` gives partitions and their records, as the dict that kafka-python returns.
 
         Raises
         ------
@@ -109,6 +141,8 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
             With ``auto.offset.reset=none``: the position is out of range, or nothing is committed.
         CorruptRecordError
             Stored bytes are not the ones that were written.
+        WakeupError
+            Another thread has called `wakeup`.
         IllegalStateError
             The consumer is closed, or a listener made this call.
 
@@ -125,23 +159,9 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         [b'2']
         """
         limit = self._settings["max.poll.records"] if max_records is None else max_records
+        return self._wait(timeout_ms, limit, lambda state: self._take(state, limit)) or ConsumerRecords()
 
-        def gather(state: State) -> list[ConsumerRecord]:
-            taken = [*self._fetcher.fetch(state, limit)]
-            try:
-                records = [
-                    record
-                    for assigned, found in taken
-                    for record in to_records(assigned.topic, assigned.at.partition, found)
-                ]
-            except EosLogError:
-                self._fetcher.rewind()
-                raise
-            return self._deserialized(records) if self._deserializers else records
-
-        return self._wait(timeout_ms, limit, gather) or []
-
-    def poll_arrow(self, timeout_ms: int = 0, max_records: int | None = None) -> pa.Table:
+    def poll_arrow(self, timeout_ms: float = 0, max_records: int | None = None) -> pa.Table:
         """Return the next records as an Arrow table.
 
         Parameters
@@ -163,7 +183,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         ------
         ConfigError
             ``max_records`` is less than 1.
-        UnknownTopicOrPartitionError, OffsetOutOfRangeError, NoOffsetForPartitionError, CorruptRecordError
+        UnknownTopicOrPartitionError, OffsetOutOfRangeError, NoOffsetForPartitionError, CorruptRecordError, WakeupError
             As `poll`.
         IllegalStateError
             The consumer is closed, or a listener made this call.
@@ -186,15 +206,56 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                 to_arrow(assigned.topic, assigned.at.partition, found)
                 for assigned, found in self._fetcher.fetch(state, limit, alike=True)
             ]
+            self._metrics.fetched(sum(table.num_rows for table in tables))
             return [pa.concat_tables(tables)] if tables else []
 
         return (self._wait(timeout_ms, limit, gather) or [self._no_rows()])[0]
 
-    def close(self) -> None:
+    def wakeup(self) -> None:
+        """Make the `poll` that another thread is in, or the next one, raise `WakeupError`: to end a loop from outside.
+
+        The only call that may come from another thread.
+        """
+        self._wanted_awake.set()
+
+    def metrics(self) -> Metrics:
+        """Return figures about what was read, under Kafka's names.
+
+        Returns
+        -------
+        dict of str to dict of str to float
+            Figures by name, by group: ``consumer-metrics``, ``consumer-fetch-manager-metrics``, the same with the name
+            of each partition, ``consumer-coordinator-metrics``. Totals are since the start of this consumer; rates,
+            averages and maxima of the last minute.
+
+        Notes
+        -----
+        All names: docs/reference/clients.md.
+        """
+        self._check_process("metrics")
+        state, lags = self._log.state, {}
+        for at, one in [*self._assigned.items()]:
+            topic = state.topics.get(at.topic)
+            if one.reached is not None and topic is not None and topic.topic_id == one.topic.topic_id:
+                end = end_offset(partition_of(state, at), self._isolation)
+                lags[str(at)] = max(0, end - one.reached)
+        generation = -1 if self._rebalance is None else self._rebalance.metadata.generation_id
+        read = self._fetcher.bytes_read
+        return self._metrics.shown(len(self._assigned), lags, generation, read)
+
+    @one_at_a_time
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commit the positions if ``enable.auto.commit`` is on, leave the group, and read no more.
 
         Errors of the log are only logged: the group notices by itself that this member is gone. In a forked process
         this call does nothing: the member of the group is the parent.
+
+        Parameters
+        ----------
+        autocommit
+            False: do not commit the positions.
+        timeout_ms
+            How long to wait for commits in the background, in milliseconds. None: until they are made.
 
         Raises
         ------
@@ -205,6 +266,9 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
             return
         self._check_not_telling("close")
         try:
+            if not autocommit:
+                self._offsets.is_automatic = False
+            self._offsets.finish(None if timeout_ms is None else timeout_ms / 1000)
             if self._rebalance is None:
                 self._offsets.auto_commit(now=True)
             else:
@@ -216,39 +280,71 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
 
     # -- Inside -----------------------------------------------------------------------------------------
 
-    def _wait(self, timeout_ms: int, limit: int, gather: Callable[[State], list[T]]) -> list[T]:
-        self._check_open("poll")
-        self._check_not_telling("poll")
-        if limit < 1:
-            raise ConfigError(f"max_records={limit}: at least one record has to be asked for")
-        self._offsets.auto_commit()
-        clock = self._log.clock
-        deadline = clock.monotonic() + timeout_ms / 1000
-        self._fetcher.start_poll()
+    def _wait(self, timeout_ms: float, limit: int, gather: Callable[[State], L]) -> L | None:
+        """What ``gather`` finds once it finds something; None after the timeout.
+
+        An interrupt anywhere in here gives back what was taken, so nothing is done after the block.
+        """
+        started = False
         try:
-            while True:
-                self._log.follow()
-                state = self._expire_overdue()
-                if self._rebalance is not None:
-                    state = self._rebalance.follow(state)
-                found = gather(state)
-                if found:
-                    self._idle.over()
-                    return found
-                left = deadline - clock.monotonic()
-                if left <= 0:
-                    return found
-                clock.sleep(min(self._idle.wait_s(), left))
+            with self._in_use("poll"):
+                self._check_open("poll")
+                self._check_not_telling("poll")
+                _check_limit(limit)
+                self._ahead.give_back()
+                self._offsets.call_back()
+                self._offsets.auto_commit()
+                self._metrics.polled()
+                clock = self._log.clock
+                deadline = clock.monotonic() + timeout_ms / 1000
                 self._fetcher.start_poll()
+                started = True
+                while True:
+                    self._check_awake()
+                    self._log.follow()
+                    state = self._expire_overdue()
+                    if self._rebalance is not None:
+                        state = self._rebalance.follow(state)
+                    found = gather(state)
+                    if found:
+                        self._idle.over()
+                        return found
+                    left = deadline - clock.monotonic()
+                    if left <= 0:
+                        return None
+                    clock.sleep(min(self._idle.wait_s(), left))
+                    self._fetcher.start_poll()
         except (EosLogError, OSError):
             raise  # Nothing was taken.
         except BaseException:
-            self._fetcher.rewind()  # Ctrl-C: else the positions would be past records that the caller has not got.
+            if started:
+                self._fetcher.rewind()  # Ctrl-C: else the positions would be past what the caller has not got.
             raise
 
-    def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+    def _take(self, state: State, limit: int) -> ConsumerRecords:
+        taken = [*self._fetcher.fetch(state, limit)]
+        try:
+            records = ConsumerRecords(
+                record
+                for assigned, found in taken
+                for record in to_records(assigned.topic, assigned.at.partition, found)
+            )
+        except EosLogError:
+            self._fetcher.rewind()
+            raise
+        if self._deserializers:
+            records = self._deserialized(records)
+        self._metrics.fetched(len(records))
+        return records
+
+    def _read_ahead(self, state: State) -> ConsumerRecords:
+        records = self._take(state, self._settings["max.poll.records"])
+        self._ahead.take(records)
+        return records
+
+    def _deserialized(self, records: ConsumerRecords) -> ConsumerRecords:
         """The records up to the first that a deserializer refuses: it is the next one, and raises the error then."""
-        found: list[ConsumerRecord] = []
+        found = ConsumerRecords()
         for row, record in enumerate(records):
             assigned = self._assigned[TopicPartition(record.topic, record.partition)]
             if assigned.topic.schemas:

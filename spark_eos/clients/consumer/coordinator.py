@@ -179,6 +179,8 @@ class ConsumerCoordinator:
                 self._assigned[at] = PartitionState(self._log, at, topics[topic_id], self._isolation)
         self._member.generation = known.generation
         told, self._synced = self._synced, False
+        if told:
+            self._offsets.metrics.rebalanced()
         if new or told:
             names = {self._key(at): at for at in self._assigned}
             self._tell("on_partitions_assigned", self.subscription.listener.assigned, [names[k] for k in new])

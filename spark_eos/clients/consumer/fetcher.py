@@ -78,6 +78,11 @@ class Fetcher:
                     break
         return found
 
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of stored batches were read since the start."""
+        return self._prefetcher.bytes_read
+
     def close(self) -> None:
         """Forget what was read ahead."""
         self._prefetcher.close()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
+from spark_eos.clients.background import InTurn
 from spark_eos.clients.consumer.group import GroupMember
 from spark_eos.clients.consumer.partition_state import PartitionState
+from spark_eos.clients.metrics import ConsumerMetrics
+from spark_eos.clients.producer.futures import RecordFuture
 from spark_eos.config.consumer import OffsetReset
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
@@ -19,7 +23,10 @@ from spark_eos.protocol.actions.offsets import is_pending
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["OffsetManager"]
+__all__ = ["OffsetManager", "OnCommit"]
+
+OnCommit: TypeAlias = Callable[["dict[TopicPartition, OffsetAndMetadata]", "BaseException | None"], object]
+"""A function of the offsets and an error, None if they are committed."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,7 +38,11 @@ class OffsetManager:
     """
 
     def __init__(
-        self, log: Log, settings: Mapping[str, Any], assigned: Mapping[TopicPartition, PartitionState]
+        self,
+        log: Log,
+        settings: Mapping[str, Any],
+        assigned: Mapping[TopicPartition, PartitionState],
+        metrics: ConsumerMetrics | None = None,
     ) -> None:
         self.member: GroupMember | None = None
         self._log = log
@@ -41,6 +52,10 @@ class OffsetManager:
         self._reset: OffsetReset = settings["auto.offset.reset"]
         self._isolation: Isolation = settings["isolation.level"]
         self._committed: dict[TopicPartition, int] = {}
+        self.is_automatic: bool = settings["enable.auto.commit"]
+        self.metrics = metrics or ConsumerMetrics(log.clock.monotonic)
+        self._background: InTurn | None = None
+        self._called_back: deque[tuple[RecordFuture[None], CommitOffsets, OnCommit | None]] = deque()
         self._interval_s: float = settings["auto.commit.interval.ms"] / 1000
         self._next_commit = log.clock.monotonic() + self._interval_s
 
@@ -70,36 +85,84 @@ class OffsetManager:
             clock.sleep(idle.wait_s())
 
     def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit offsets, or the positions of all partitions. Raises `CommitFailedError`."""
+        """Commit offsets, or the positions of all partitions. Raises `CommitFailedError`.
+
+        Commits that are under way in the background come first: this one is newer.
+        """
+        action = self._action(offsets)
+        if self._background is not None:
+            self._background.wait()
+            self.call_back()
+        if action.offsets:
+            self._commit(action)
+            self._learn(action)
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None, callback: OnCommit | None
+    ) -> RecordFuture[None]:
+        """The same in the background, as a member of the group that the consumer is now. See `call_back`."""
+        action = self._action(offsets)
+        done: RecordFuture[None] = RecordFuture()
+        if self._background is None:
+            self._background = InTurn(self._log.environment, "eoslog-commits")
+        self._called_back.append((done, action, callback))
+        self._background.add(done, lambda: self._commit(action) if action.offsets else None)
+        return done
+
+    def call_back(self) -> None:
+        """Call what was to be called after commits in the background that are done. For the consumer's own thread."""
+        while self._called_back and self._called_back[0][0].done():
+            done, action, callback = self._called_back.popleft()
+            error = None if done.cancelled() else done.exception()
+            if error is None and not done.cancelled():
+                self._learn(action)
+            if callback is not None:
+                offsets = {
+                    TopicPartition(at.topic, at.partition): OffsetAndMetadata(at.offset, at.metadata)
+                    for at in action.offsets
+                }
+                callback(offsets, error)
+
+    def finish(self, timeout_s: float | None = None) -> None:
+        """Wait for commits in the background."""
+        if self._background is not None:
+            self._background.wait(timeout_s)
+            self.call_back()
+
+    def _action(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> CommitOffsets:
         group = self._group
         assert group is not None
         if offsets is None:
-            offsets = {at: one.position for at, one in self._assigned.items() if one.position is not None}
+            offsets = self._reached()
         wanted = []
         for at, value in offsets.items():
-            offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+            offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
             known = self._assigned.get(at)
             topic = self._log.topic(at[0]) if known is None else known.topic
-            wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata))
-        if wanted:
-            member = None if self.member is None else self.member.membership
-            action = CommitOffsets(group, tuple(wanted), member=member)
-            self._log.commit(lambda _state: (action,), writer=self._settings["client.id"] or group)
-            self._committed.update({TopicPartition(at.topic, at.partition): at.offset for at in wanted})
+            wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata or ""))
+        member = None if self.member is None else self.member.membership
+        return CommitOffsets(group, tuple(wanted), member=member)
+
+    def _commit(self, action: CommitOffsets) -> None:
+        begun = self._log.clock.monotonic()
+        self._log.commit(lambda _state: (action,), writer=self._settings["client.id"] or self._group or "")
+        self.metrics.committed(self._log.clock.monotonic() - begun)
+
+    def _learn(self, action: CommitOffsets) -> None:
+        self._committed.update({TopicPartition(at.topic, at.partition): at.offset for at in action.offsets})
+
+    def _reached(self) -> dict[TopicPartition, int]:
+        return {at: one.reached for at, one in self._assigned.items() if one.reached is not None}
 
     def auto_commit(self, *, now: bool = False) -> None:
         """Commit positions that moved, if ``enable.auto.commit`` is on and it is time. A failure is logged."""
-        if not self._settings["enable.auto.commit"]:
+        if not self.is_automatic:
             return
         clock = self._log.clock
         if not now and clock.monotonic() < self._next_commit:
             return
         self._next_commit = clock.monotonic() + self._interval_s
-        moved = {
-            at: one.position
-            for at, one in self._assigned.items()
-            if one.position is not None and self._committed.get(at) != one.position
-        }
+        moved = {at: reached for at, reached in self._reached().items() if self._committed.get(at) != reached}
         try:
             if moved:
                 self.commit(moved)

@@ -30,6 +30,8 @@ class PartitionState:
         self.at = at
         self.topic = topic
         self.position: int | None = None
+        self.shown: int | None = None
+        """The position as users see it, while records of this partition wait in an iteration; None: `position`."""
         self.paused = False
         self.seeks = 0
         """How often what had been planned was given up."""
@@ -43,9 +45,15 @@ class PartitionState:
         self._newer: State | None = None
         """A state that something was planned on while a poll was under way: that of the poll is older."""
 
+    @property
+    def reached(self) -> int | None:
+        """The position as users see and commit it."""
+        return self.position if self.shown is None else self.shown
+
     def seek(self, offset: int | None) -> None:
         """Go on from ``offset``; None: where that is, is not decided any more."""
         self.position = offset
+        self.shown = None
         self.seeks += 1
         self.planned.clear()
         self._planned_end = -1

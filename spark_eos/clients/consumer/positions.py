@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from spark_eos.clients.consumer.base import ConsumerBase
+from spark_eos.clients.consumer.base import ConsumerBase, listed
+from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.records import OffsetAndTimestamp
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import end_offset, partition_of
@@ -16,6 +17,7 @@ __all__ = ["ConsumerPositions"]
 class ConsumerPositions(ConsumerBase):
     """The calls about positions. A position is the offset of the next record; it lives in this consumer alone."""
 
+    @one_at_a_time
     def seek(self, at: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Set the position of a partition. The next `poll` reads from there.
 
@@ -33,43 +35,46 @@ class ConsumerPositions(ConsumerBase):
         InvalidRequestError
             The offset is negative.
         """
-        number = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
+        number = offset.offset if isinstance(offset, tuple) else offset
         if number < 0:
             raise InvalidRequestError(f"offset {number} cannot be sought in {at}: offsets start at 0")
         self._one(at).seek(number)
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    @one_at_a_time
+    def seek_to_beginning(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
         """Set positions to the first record.
 
         Parameters
         ----------
         *partitions
-            Assigned partitions; without any, all of them.
+            Assigned partitions, or one list of them; without any, all of them.
 
         Raises
         ------
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for at, offset in self.beginning_offsets(partitions or list(self._assigned)).items():
+        for at, offset in self.beginning_offsets(listed(partitions) or list(self._assigned)).items():
             self._one(at).seek(offset)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    @one_at_a_time
+    def seek_to_end(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
         """Set positions to the end; with ``isolation.level=read_committed``, to the last stable offset.
 
         Parameters
         ----------
         *partitions
-            Assigned partitions; without any, all of them.
+            Assigned partitions, or one list of them; without any, all of them.
 
         Raises
         ------
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for at, offset in self.end_offsets(partitions or list(self._assigned)).items():
+        for at, offset in self.end_offsets(listed(partitions) or list(self._assigned)).items():
             self._one(at).seek(offset)
 
+    @one_at_a_time
     def position(self, at: TopicPartition) -> int:
         """Return the offset of the next record of a partition.
 
@@ -93,9 +98,61 @@ class ConsumerPositions(ConsumerBase):
         assigned = self._one(at)
         if assigned.position is None:
             self._offsets.start(assigned, self._offsets.settled([assigned.at]))
-        assert assigned.position is not None
-        return assigned.position
+        assert assigned.reached is not None
+        return assigned.reached
 
+    @one_at_a_time
+    def highwater(self, at: TopicPartition) -> int:
+        """Return the end of an assigned partition, as this consumer knows it from its last call.
+
+        Parameters
+        ----------
+        at
+            An assigned partition.
+
+        Returns
+        -------
+        int
+            The offset after the last record, of open transactions too. `end_offsets` looks it up anew.
+
+        Raises
+        ------
+        IllegalStateError
+            The partition is not assigned to this consumer, or the consumer is closed.
+        """
+        return partition_of(self._log.state, self._one(at).at).end
+
+    @one_at_a_time
+    def topics(self) -> set[str]:
+        """Return the topics of the log.
+
+        Returns
+        -------
+        set of str
+            Their names.
+        """
+        self._check_open("topics")
+        return set(self._log.follow().topics)
+
+    @one_at_a_time
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Return the partitions of a topic.
+
+        Parameters
+        ----------
+        topic
+            The name of the topic.
+
+        Returns
+        -------
+        set of int
+            Their numbers; empty if the log has no such topic.
+        """
+        self._check_open("partitions_for_topic")
+        known = self._log.follow().topics.get(topic)
+        return set() if known is None else set(range(known.partitions))
+
+    @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Look up the first offset of partitions. They need not be assigned.
 
@@ -119,6 +176,7 @@ class ConsumerPositions(ConsumerBase):
         wanted = [TopicPartition(*at) for at in partitions]
         return {at: partition_of(state, at).start for at in wanted}
 
+    @one_at_a_time
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Look up the end of partitions. They need not be assigned.
 
@@ -143,6 +201,7 @@ class ConsumerPositions(ConsumerBase):
         wanted = [TopicPartition(*at) for at in partitions]
         return {at: end_offset(partition_of(state, at), self._isolation) for at in wanted}
 
+    @one_at_a_time
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:

@@ -25,6 +25,8 @@ class Prefetcher:
     """
 
     def __init__(self, log: Log) -> None:
+        self.bytes_read = 0
+        """Of stored batches, since the start."""
         self._store = store = log.store
         self._make_pool = log.environment.pool
         self._ahead = ExitStack()
@@ -46,6 +48,7 @@ class Prefetcher:
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
         """The rows of a planned fetch. See `spark_eos.log.data.records.read`."""
+        self.bytes_read += fetch.batch.length
         self._left.discard((fetch.file.name, fetch.batch.position))
         return read(self._reader, topic, fetch)
 
