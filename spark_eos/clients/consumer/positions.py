@@ -113,7 +113,7 @@ class ConsumerPositions(ConsumerBase):
         Returns
         -------
         int
-            The offset after the last record, of open transactions too. `end_offsets` looks it up anew.
+            The offset after the last record, of open transactions too. `end_offsets` looks it up now.
 
         Raises
         ------
