@@ -15,9 +15,12 @@ DRIVER = Path(__file__).with_name("drivers") / "connect.py"
 
 def test_batch_stream_discovery_and_errors(tmp_path):
     pytest.importorskip("grpc", reason="Spark Connect needs pip install 'spark-eos[connect]'")
-    command = [sys.executable, str(DRIVER), str(tmp_path / "log"), str(tmp_path / "checkpoint")]
-    with running(command, tmp_path / "connect.out", SPARK_CONNECT_MODE_ENABLED="1") as client:
-        output = client.succeed()
+    command = ["sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path)]  # Where Spark puts its tables.
+    command += [sys.executable, str(DRIVER), str(tmp_path / "log"), str(tmp_path / "checkpoint")]
+    with running(
+        command, tmp_path / "connect.out", SPARK_CONNECT_MODE_ENABLED="1", SPARK_TESTING="1"
+    ) as client:
+        output = client.succeed(400)
     told = json.loads(next(line for line in output.splitlines() if line.startswith("TOLD "))[5:])
     assert told["session"].startswith("pyspark.sql.connect")
     assert told["columns"][:2] == ["key", "value"]
@@ -31,4 +34,10 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert source["metrics"]["maxOffsetsBehindLatest"] == "0"
     assert sink["description"] == f"eoslog[copied of {tmp_path / 'log'}]"
     assert sink["metrics"]["numOutputRecords"] == "100"
+    assert told["typed"] == [[1, "Ada", 0], [2, "Bob", 1]]
+    assert told["overwritten"] == [2, 1]
+    assert told["sql"] == 2
+    assert told["complete"] == ["100"]
+    assert "CheckpointMismatchError: " in told["refused"]
+    assert "Nothing was written" in told["refused"]
     assert "has no topic 'number'; did you mean 'numbers'?" in told["error"]

@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from spark_eos import ProgressListener, query_progress, start_query
+from spark_eos import Log, ProgressListener, query_progress, start_query
 
 url, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -48,6 +48,49 @@ copied = spark.read.format("eoslog").option("subscribe", "copied").load(url)
 told["stream"] = sorted(
     int(row.value) for row in copied.selectExpr("CAST(value AS STRING) AS value").collect()
 )
+
+
+def read(topic: str, **options: Any) -> DataFrame:
+    """A batch read of a topic."""
+    return spark.read.format("eoslog").option("subscribe", topic).options(**options).load(url)
+
+
+people = spark.createDataFrame([(1, "Ada"), (2, "Bob")], "id bigint, name string")
+people.write.format("eoslog").option("topic", "people").mode("append").save(url)
+told["typed"] = [
+    [*row] for row in read("people", includeMetadata=True).select("id", "name", "_offset").collect()
+]
+before = Log.shared(url).follow().seq
+people.limit(1).write.format("eoslog").option("topic", "people").mode("overwrite").save(url)
+told["overwritten"] = [read("people", versionAsOf=before).count(), read("people").count()]
+
+spark.sql("CREATE TABLE new_rows (value STRING) USING eoslog")
+spark.sql(f"INSERT INTO new_rows WITH (path = '{url}', topic = 'lines') VALUES ('a'), ('b')")
+spark.sql("CREATE TABLE lines (value BINARY) USING eoslog")
+told["sql"] = spark.sql(f"SELECT count(*) FROM lines WITH (path = '{url}', subscribe = 'lines')").first()[0]
+
+
+def counts(checkpoint_of: str) -> None:
+    """Counts in complete mode, a query with state."""
+    rows = (
+        spark.readStream.format("eoslog").option("subscribe", "numbers").option("startingOffsets", "earliest")
+    )
+    counted = (
+        rows.load(url).groupBy("topic").count().selectExpr("topic AS key", "CAST(count AS STRING) AS value")
+    )
+    sink = counted.writeStream.format("eoslog").outputMode("complete").option("topic", "counts")
+    sink = sink.option("transactional.id", "counts").option(
+        "checkpointLocation", f"{checkpoint}-{checkpoint_of}"
+    )
+    start_query(lambda: sink.trigger(availableNow=True).start(url)).awaitTermination()
+
+
+counts("first")
+told["complete"] = [row[0] for row in read("counts").selectExpr("CAST(value AS STRING)").collect()]
+try:
+    counts("another")
+except PySparkException as error:
+    told["refused"] = str(error)
 
 try:
     spark.read.format("eoslog").option("subscribe", "number").load(url).collect()
