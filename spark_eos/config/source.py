@@ -23,6 +23,7 @@ _OFFSETS = "spark/source/offset_resolution.py"
 _TOPICS = "spark/topics.py"
 _SOURCE = "spark/source/source.py"
 _BATCHES = "spark/source/batch.py"
+_PUSHED = "spark/source/pushdown.py"
 
 _BY_PARTITION = "a time for each partition as JSON"
 _MILLISECONDS = Integer(0)
@@ -206,6 +207,24 @@ SOURCE = Table(
         False,
         "Whether rows of a topic with a schema have `_topic`, `_partition`, `_offset` and `_timestamp`.",
         _TOPICS,
+        origin="eoslog",
+    ),
+    _option(
+        "columns",
+        Text("names, separated by commas"),
+        None,
+        "The columns to read, in this order, also `headers` or `_offset`; Spark tells a Python source of no columns.",
+        _TOPICS,
+        origin="eoslog",
+        default_text="all",
+    ),
+    _option(
+        "filterPushdown",
+        Boolean(),
+        False,
+        "Whether what the filter of a query excludes is not read; the DataFrame is then for this one filter.",
+        _PUSHED,
+        uses=_BATCH,
         origin="eoslog",
     ),
     _option(

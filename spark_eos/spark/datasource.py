@@ -6,6 +6,7 @@ what it costs to import is paid again and again.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -29,6 +30,11 @@ class EosLogDataSource(DataSource):
     ``auto.create.topics.enable=false``.
     """
 
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._load_id = os.urandom(8).hex()
+        """Spark makes this object once for each ``load()``, and copies of it for each query."""
+
     @classmethod
     def name(cls) -> str:
         """The name for ``format(...)``."""
@@ -46,7 +52,12 @@ class EosLogDataSource(DataSource):
         from spark_eos.spark.options import parse_source
         from spark_eos.spark.source.batch import EosLogBatchReader
 
-        return EosLogBatchReader(parse_source(self.options, streaming=False), schema)
+        options = parse_source(self.options, streaming=False)
+        if options.filter_pushdown:
+            from spark_eos.spark.source.pushdown import EosLogPushdownReader
+
+            return EosLogPushdownReader(options, schema, self._load_id)
+        return EosLogBatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> EosLogStreamReader | RefusedStreamReader:
         """A streaming read."""

@@ -28,7 +28,7 @@ from spark_eos.errors import ConfigError, EosLogError, InvalidRequestError
 from spark_eos.spark.option_names import of_table, read_options
 from spark_eos.spark.source.bounds import DEFAULT_END, ending, option_of, starting
 from spark_eos.spark.source.offsets import OffsetSpec
-from spark_eos.spark.source.selection import assign, moment, pattern, subscribe
+from spark_eos.spark.source.selection import assign, columns, moment, pattern, subscribe
 from spark_eos.storage import NO_SETTINGS, Settings, settings_of
 
 __all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source", "read_sink"]
@@ -63,6 +63,8 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     include_headers: bool = False
     include_metadata: bool = False
+    columns: tuple[str, ...] | None = None
+    filter_pushdown: bool = False
     isolation_level: Isolation = Isolation.READ_COMMITTED
     group_id: str | None = None
     version_as_of: int | None = None
@@ -209,6 +211,7 @@ def _source(
         max_trigger_delay_ms=given["maxTriggerDelay"],
         min_partitions=given["minPartitions"],
         max_records_per_partition=given["maxRecordsPerPartition"],
+        filter_pushdown=given["filterPushdown"],
         isolation_level=given["isolation.level"],
         group_id=given["group.id"],
         version_as_of=given["versionAsOf"],
@@ -326,6 +329,8 @@ def _selection(given: OptionReader, problems: Problems) -> SourceOptions:
         include_metadata=given["includeMetadata"],
         fail_on_data_loss=given["failOnDataLoss"],
     )
+    with problems.about("columns"):
+        selection = replace(selection, columns=columns(given))
     with problems.about("subscribe"):
         selection = replace(selection, subscribe=subscribe(given["subscribe"]))
     with problems.about("subscribePattern"):

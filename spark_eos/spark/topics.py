@@ -7,6 +7,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from spark_eos.config.nearest import nearest
 from spark_eos.errors import ConfigError, SchemaMismatchError, UnknownTopicOrPartitionError
 from spark_eos.log.data.layout import deserialise_schema
 from spark_eos.log.topics import missing_topic, schema_of
@@ -65,6 +66,8 @@ def source_schema(options: SourceOptions) -> StructType:
     # A query that may go on without a deleted topic has to know its columns first.
     gone = () if options.fail_on_data_loss else options.named_topics
     names = sorted({at.topic for at in selected_partitions(options, state, gone)})
+    if options.columns is not None:
+        return _chosen_of_all(options, options.columns, {name: state.topics[name] for name in names})
     schemas = {name: schema_of(state.topics[name]) for name in names}
     for name in names[1:]:
         if not same_types(schemas[name], schemas[names[0]]):
@@ -82,6 +85,38 @@ def source_schema(options: SourceOptions) -> StructType:
     if schemas[names[0]] is not None and options.include_headers:
         raise ConfigError("option includeHeaders: a topic with a schema has no headers. Leave it out")
     return _columns(options, state.topics[names[0]])
+
+
+def _chosen_of_all(options: SourceOptions, wanted: tuple[str, ...], topics: dict[str, Topic]) -> StructType:
+    """The columns that option ``columns`` names, which the topics need not have more of in common."""
+    if not topics:
+        return _chosen(
+            wanted, kafka_schema(include_headers=True), "a Kafka-shaped topic (none is selected yet)"
+        )
+    found = {name: _chosen(wanted, _columns(options, topics[name]), f"topic {name!r}") for name in topics}
+    first, *others = found
+    for name in others:
+        if found[name] != found[first]:
+            raise SchemaMismatchError(
+                f"topics {first!r} and {name!r} have different types for option columns={','.join(wanted)} "
+                f"({found[first].simpleString()} and {found[name].simpleString()}) and cannot be read by one source: "
+                "read each with its own"
+            )
+    return found[first]
+
+
+def _chosen(wanted: tuple[str, ...], columns: StructType, of: str) -> StructType:
+    from pyspark.sql.types import StructType
+
+    known = {field.name: field for field in columns}
+    for name in wanted:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near}? It" if near else "it"
+            raise ConfigError(
+                f"option columns names {name!r}, which {of} does not have; {hint} has {', '.join(known)}"
+            )
+    return StructType([known[name] for name in wanted])
 
 
 def check_columns(options: SourceOptions, wanted: StructType) -> None:
@@ -104,8 +139,8 @@ class ColumnCheck:
     """Holds the columns that a query reads against those of its topics, which change while it runs.
 
     If the query reads all columns of a topic, as of any version of its schema, it was meant to read all, and each
-    topic must have exactly these now. Otherwise the user chose them with ``.schema(...)``: then each topic must have
-    at least these.
+    topic must have exactly these now. Otherwise the user chose them with ``.schema(...)`` or option ``columns``: then
+    each topic must have at least these.
     """
 
     def __init__(self, options: SourceOptions, wanted: StructType) -> None:
@@ -118,7 +153,7 @@ class ColumnCheck:
         now = frozenset((topic.topic_id, len(topic.schemas)) for topic in topics)
         if now == self._seen:
             return  # Spark asks every few milliseconds.
-        whole = any(
+        whole = self._options.columns is None and any(
             _columns(self._options, topic, version) == self._wanted
             for topic in topics
             for version in range(min(1, len(topic.schemas)), len(topic.schemas) + 1)
@@ -158,13 +193,20 @@ class ColumnCheck:
 
 
 def _columns(options: SourceOptions, topic: Topic, version: int | None = None) -> StructType:
-    """The columns of the rows of a topic, in a version of its schema (default: the newest)."""
-    schemas = topic.schemas[:version]
-    return _columns_of(schemas[-1] if schemas else None, options.include_headers, options.include_metadata)
+    """The columns of the rows of a topic, in a version of its schema (default: the newest).
+
+    Those are all that there are if option ``columns`` chooses among them.
+    """
+    schemas, choice = topic.schemas[:version], options.columns is not None
+    return _columns_of(
+        schemas[-1] if schemas else None,
+        headers=options.include_headers or choice,
+        metadata=options.include_metadata or choice,
+    )
 
 
 @lru_cache(maxsize=64)
-def _columns_of(stored: bytes | None, headers: bool, metadata: bool) -> StructType:
+def _columns_of(stored: bytes | None, *, headers: bool, metadata: bool) -> StructType:
     if stored is None:
         return kafka_schema(include_headers=headers)
     return typed_schema(deserialise_schema(stored), include_metadata=metadata)

@@ -1,9 +1,12 @@
 """Batches of staged files, read back: their bytes are checked, and rows have all columns of their layout.
 
-A batch is read by its byte range. The file's own schema and footer are not needed.
+A batch is read by its byte range. The file's own schema and footer are not needed. All bytes of a batch are read, since
+one checksum covers them; but only the columns that are wanted are decoded.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import google_crc32c
 import pyarrow as pa
@@ -15,24 +18,40 @@ from spark_eos.storage.store import Readable
 
 __all__ = ["decode_batch", "read_batch"]
 
+_SMALL_BYTES = 64 << 10
+"""Below, to decode all columns takes less time than to tell Arrow which ones."""
+
 
 def read_batch(
-    store: Readable, file: FileRef, batch: BatchRef, layout: Layout, *, context: str = ""
+    store: Readable,
+    file: FileRef,
+    batch: BatchRef,
+    layout: Layout,
+    *,
+    context: str = "",
+    columns: Collection[str] | None = None,
 ) -> pa.Table:
     """The rows of ``batch``, with exactly the columns of ``layout.physical``, by one ranged read.
 
-    If the file has ``offsets``, their column (`spark_eos.log.data.layout.SKIPPED`) is there too, in front.
+    ``columns`` names those of them that are wanted (None: all). The result has these, or another one where there is
+    none of them, so that it has rows. If the file has ``offsets``, their column
+    (`spark_eos.log.data.layout.SKIPPED`) is there too, in front.
     ``layout`` is that of the file's schema version (see `upgrade`); ``context`` says in errors whose rows
     they are, for instance the partition and offset. Raises `CorruptRecordError` for bytes that are not
     the ones that were written, `ObjectNotFoundError`, and `IllegalStateError` for another version's layout.
     """
-    return decode_batch(
-        store.read(file.name, batch.position, batch.length), file, batch, layout, context=context
-    )
+    data = store.read(file.name, batch.position, batch.length)
+    return decode_batch(data, file, batch, layout, context=context, columns=columns)
 
 
 def decode_batch(
-    data: pa.Buffer, file: FileRef, batch: BatchRef, layout: Layout, *, context: str = ""
+    data: pa.Buffer,
+    file: FileRef,
+    batch: BatchRef,
+    layout: Layout,
+    *,
+    context: str = "",
+    columns: Collection[str] | None = None,
 ) -> pa.Table:
     """The rows of ``batch`` from its bytes, ``data``, which the result may go on using. As `read_batch`."""
     if file.schema_version != layout.version:
@@ -55,10 +74,7 @@ def decode_batch(
         raise corrupt(f"CRC32C is {crc:#010x}, not {batch.crc:#010x}")
     stored = layout.stored(file.omitted, offsets=file.offsets)
     try:
-        batches = [
-            pa.ipc.read_record_batch(message, stored)
-            for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
-        ]
+        batches = _decoded(data, stored) if columns is None else _decoded_columns(data, stored, file, columns)
         for decoded in batches:
             # The CRC only says that they are what was written: a faulty writer's offsets may point anywhere.
             decoded.validate(full=True)
@@ -69,13 +85,67 @@ def decode_batch(
     if count != batch.count:
         raise corrupt(f"{count} rows instead of {batch.count}")
     if not file.omitted:
-        return pa.Table.from_batches(batches, stored)
+        return pa.Table.from_batches(batches, stored if columns is None else batches[0].schema)
     if layout.timestamp_column in file.omitted and batch.min_timestamp_ms != batch.max_timestamp_ms:
         raise corrupt("its rows have different timestamps, but the file has no column of them")
     whole = layout.stored((), offsets=file.offsets)
+    if columns is not None:
+        found = {*columns, *batches[0].schema.names}
+        whole = pa.schema([field for field in whole if field.name in found])
     return pa.Table.from_batches(
         [_filled(decoded, layout, whole, batch.max_timestamp_ms) for decoded in batches], whole
     )
+
+
+def _decoded(data: pa.Buffer, stored: pa.Schema) -> list[pa.RecordBatch]:
+    return [
+        pa.ipc.read_record_batch(message, stored)
+        for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
+    ]
+
+
+def _decoded_columns(
+    data: pa.Buffer, stored: pa.Schema, file: FileRef, columns: Collection[str]
+) -> list[pa.RecordBatch]:
+    """The same with only these columns, or another one: what is left out is not decompressed either."""
+    first = 1 if file.offsets else 0
+    own = [at for at, name in enumerate(stored.names) if at >= first and name in columns]
+    wanted = [*range(first), *(own or [first])]
+    if data.size < _SMALL_BYTES:
+        return [batch.select(wanted) for batch in _decoded(data, stored)]
+    # Arrow takes the choice only with a whole stream, which begins with the schema.
+    options = pa.ipc.IpcReadOptions(included_fields=wanted)
+    with pa.ipc.open_stream(_Joined(stored.serialize(), data), options=options) as stream:
+        return [*stream]
+
+
+class _Joined:
+    """Two buffers, one after the other, as a file that Arrow reads without a copy."""
+
+    closed = False
+
+    def __init__(self, *parts: pa.Buffer) -> None:
+        self._parts = [*parts]
+        self._position = 0
+
+    def read_buffer(self, size: int) -> pa.Buffer:
+        """``size`` bytes, which Arrow never asks for across a boundary; fewer at the end."""
+        while self._parts and not self._parts[0].size:
+            self._parts.pop(0)
+        if not self._parts:
+            return pa.py_buffer(b"")
+        part = self._parts[0]
+        self._parts[0] = part.slice(min(size, part.size))
+        self._position += min(size, part.size)
+        return part.slice(0, min(size, part.size))
+
+    read = read_buffer
+
+    def tell(self) -> int:
+        return self._position
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def _check_nulls(batch: pa.RecordBatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CorruptRecordError
-from spark_eos.log.data.layout import upgrade
+from spark_eos.log.data.layout import Layout, upgrade
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.reader import read_batch
 from spark_eos.log.topics import layout_of
@@ -23,7 +23,7 @@ from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Readable, Store
 
-__all__ = ["Records", "offset_for_time", "read"]
+__all__ = ["Records", "needs_file", "offset_for_time", "read"]
 
 Offsets = npt.NDArray[np.int64]
 
@@ -83,18 +83,22 @@ class Records:
         return rows
 
 
-def read(store: Readable, topic: Topic, fetch: Fetch) -> Records:
+def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] | None = None) -> Records:
     """The rows of ``fetch`` in the newest layout of the topic.
 
+    ``columns`` names those of its columns that are wanted (None: all). The rows have these, and may have others.
     Raises `CorruptRecordError`, naming file, bytes and offsets, if they are not what was written.
     """
     layout = layout_of(topic, fetch.file.schema_version)
     context = f"{fetch.topic}-{fetch.partition}, offset {fetch.base_offset}"
-    table = read_batch(store, fetch.file, fetch.batch, layout, context=context)
     newest = layout_of(topic)
+    wanted = _wanted(layout, newest, columns)
+    if wanted is not None and not _is_stored(fetch, layout, wanted):
+        return Records(_not_stored(fetch, layout, wanted), fetch.offset)
+    table = read_batch(store, fetch.file, fetch.batch, layout, context=context, columns=wanted)
     if fetch.file.offsets:
         records = _with_holes(table, fetch)
-        return records.with_table(upgrade(records.table, newest))
+        return records if wanted is not None else records.with_table(upgrade(records.table, newest))
     if fetch.skip or fetch.count != table.num_rows:
         table = table.slice(fetch.skip, fetch.count)
     if table.num_rows != fetch.count:
@@ -102,6 +106,39 @@ def read(store: Readable, topic: Topic, fetch: Fetch) -> Records:
             f"{fetch.file.name} has {table.num_rows} rows where {fetch.count} were planned ({context})"
         )
     return Records(table if newest.version == layout.version else upgrade(table, newest), fetch.offset)
+
+
+def needs_file(topic: Topic, fetch: Fetch, columns: Collection[str] | None) -> bool:
+    """Whether `read` reads the file: not if it stores none of the columns that are wanted, and has no holes."""
+    layout = layout_of(topic, fetch.file.schema_version)
+    wanted = _wanted(layout, layout_of(topic), columns)
+    return wanted is None or _is_stored(fetch, layout, wanted)
+
+
+def _wanted(layout: Layout, newest: Layout, columns: Collection[str] | None) -> Collection[str] | None:
+    """The columns to decode; None: all of them, also of an older version, which is made the newest as a whole."""
+    if columns is None or newest.version != layout.version:
+        return None
+    return None if all(name in columns for name in layout.physical.names) else columns
+
+
+def _is_stored(fetch: Fetch, layout: Layout, columns: Collection[str]) -> bool:
+    """Whether the file has to be read for these columns, or for the offsets of its rows."""
+    file, batch = fetch.file, fetch.batch
+    if file.offsets or any(name in columns and name not in file.omitted for name in layout.physical.names):
+        return True
+    return layout.timestamp_column in columns and batch.min_timestamp_ms != batch.max_timestamp_ms
+
+
+def _not_stored(fetch: Fetch, layout: Layout, columns: Collection[str]) -> pa.Table:
+    """As many rows, with those of the columns that the file leaves out."""
+    found = {
+        field.name: layout.fill(field, fetch.count, fetch.batch.max_timestamp_ms)
+        for field in layout.physical
+        if field.name in columns
+    }
+    # No topic has a column without a name, and a table without columns has no rows.
+    return pa.table(found or {"": pa.nulls(fetch.count)})
 
 
 def _with_holes(table: pa.Table, fetch: Fetch) -> Records:
@@ -147,7 +184,7 @@ def offset_for_time(
         if first >= last:
             continue
         for fetch in plan(state, at, first, last, isolation, load):
-            records = read(store, topic, fetch)
+            records = read(store, topic, fetch, (column,))
             times = records.column(column).cast(pa.int64())
             late = pc.index(pc.greater_equal(times, timestamp_ms), value=True).as_py()
             if late >= 0:

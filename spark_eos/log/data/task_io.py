@@ -6,9 +6,8 @@ read the transaction log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import NamedTuple
 
 from spark_eos.config.compression import Compression
@@ -17,14 +16,14 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.prefetch import prefetch_batches
-from spark_eos.log.data.records import Records, read
+from spark_eos.log.data.records import Records, needs_file, read
 from spark_eos.log.data.timestamps import TimestampBounds, going_on
 from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.topics import compression_of_topic, layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
 
-__all__ = ["BUFFER_BYTES", "TaskStorage", "stage_rows"]
+__all__ = ["BUFFER_BYTES", "TaskStorage", "reading_ahead", "stage_rows"]
 
 BUFFER_BYTES = 32 * 1024 * 1024
 """Rows that a writer holds before it sorts them by partition and writes them."""
@@ -113,7 +112,25 @@ class TaskStorage(NamedTuple):
         return read(shared_store(self.url, self.settings), topic, fetch)
 
     @contextmanager
-    def reading(self, fetches: Sequence[Fetch]) -> Iterator[Callable[[Topic, Fetch], Records]]:
-        """`read` for these fetches, best in this order: a store that takes its time is asked ahead."""
-        with prefetch_batches(shared_store(self.url, self.settings), fetches) as store:
-            yield partial(read, store)
+    def reading(
+        self,
+        topics: Mapping[str, Topic],
+        fetches: Sequence[Fetch],
+        columns: Collection[str] | None = None,
+    ) -> Iterator[Callable[[Fetch], Records]]:
+        """`read` for these fetches, as `reading_ahead`."""
+        with reading_ahead(shared_store(self.url, self.settings), topics, fetches, columns) as read_one:
+            yield read_one
+
+
+@contextmanager
+def reading_ahead(
+    store: Store,
+    topics: Mapping[str, Topic],
+    fetches: Sequence[Fetch],
+    columns: Collection[str] | None = None,
+) -> Iterator[Callable[[Fetch], Records]]:
+    """`read` for these fetches, best in this order: a store that takes its time is asked ahead."""
+    ahead = [fetch for fetch in fetches if needs_file(topics[fetch.topic], fetch, columns)]
+    with prefetch_batches(store, ahead) as source:
+        yield lambda fetch: read(source, topics[fetch.topic], fetch, columns)

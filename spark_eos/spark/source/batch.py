@@ -19,7 +19,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.time_travel import as_of, entry_at_time, plan_as_of
 from spark_eos.protocol.actions import Action, AppendBatches, EndTransaction, InitProducer
 from spark_eos.protocol.actions.queries.microbatch import ONE_SHOT_TIMEOUT_MS
-from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
+from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile, TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.sink_target import prepare, truncation
@@ -86,10 +86,12 @@ class EosLogBatchReader(DataSourceReader):
         isolation = options.isolation_level
         fetches: list[Fetch] = []
         for at, start in sorted(starts.items()):
+            first, end = self._range(at, start, ends[at])
             if past is None:
-                fetches += plan(state, at, start, ends[at], isolation, log.load)
+                found = plan(state, at, first, end, isolation, log.load)
             else:
-                fetches += plan_as_of(log, past, at, start, ends[at], isolation)
+                found = plan_as_of(log, past, at, first, end, isolation)
+            fetches += self._kept(found)
         return split(
             TaskStorage(options.path, state.seq + 1, options.settings),
             dict(state.topics),
@@ -97,6 +99,14 @@ class EosLogBatchReader(DataSourceReader):
             at_least=options.min_partitions,
             records=options.max_records_per_partition,
         )
+
+    def _range(self, at: TopicPartition, start: int, end: int) -> tuple[int, int]:
+        """What has to be planned of these offsets."""
+        return start, end
+
+    def _kept(self, fetches: list[Fetch]) -> list[Fetch]:
+        """What has to be read of the fetches of one partition."""
+        return fetches
 
     def _past(self, log: Log) -> Log | None:
         """The log as of ``versionAsOf`` or ``timestampAsOf``."""

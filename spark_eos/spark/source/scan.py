@@ -13,11 +13,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from spark_eos.errors import ObjectNotFoundError, SchemaMismatchError
-from spark_eos.log.data.arrow import array_from_numpy, constant_array
+from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.layout import normalise_type
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records
 from spark_eos.log.data.task_io import TaskStorage
+from spark_eos.log.selection.columns import place_column
 from spark_eos.protocol.state import Topic
 from spark_eos.spark.sink.proof import Part, Plan, Read, note_read
 from spark_eos.spark.types import as_spark
@@ -25,6 +26,8 @@ from spark_eos.spark.workers import freeze_imports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from spark_eos.log.selection.row_filter import RowFilter
 
 __all__ = ["TASK_BYTES", "ScanTask", "of_plan", "read_task", "split"]
 
@@ -125,16 +128,21 @@ def of_plan(tasks: Sequence[ScanTask], plan: Plan, stage: TaskStorage) -> list[S
     return carried
 
 
-def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects)."""
+def read_task(
+    task: InputPartition, columns: pa.Schema, row_filter: RowFilter | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects).
+
+    No other columns are decoded, and batches of which none is wanted are not read. ``row_filter`` leaves out rows.
+    """
     if not isinstance(task, ScanTask):
         return  # Spark's stand-in where a batch read has nothing to plan.
     freeze_imports()
-    with task.stage.reading(task.fetches) as read:
+    with task.stage.reading(task.topics, task.fetches, frozenset(columns.names)) as read:
         for fetch in task.fetches:
             topic = task.topics[fetch.topic]
             try:
-                records = read(topic, fetch)
+                records = read(fetch)
             except ObjectNotFoundError as error:
                 raise ObjectNotFoundError(
                     f"{error}. It was there when this read was planned: its records were deleted or rewritten "
@@ -143,7 +151,8 @@ def read_task(task: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBat
                     "spark.read...load(). If tasks take that long, raise file.delete.delay.ms"
                 ) from error
             arrays = [_column(records, topic, fetch, field) for field in columns]
-            yield from pa.Table.from_arrays(arrays, schema=columns).to_batches()
+            table = pa.Table.from_arrays(arrays, schema=columns)
+            yield from (table if row_filter is None else row_filter.apply(table)).to_batches()
     if task.read is not None:
         note_read(task.read)
 
@@ -179,13 +188,9 @@ def _column(records: Records, topic: Topic, fetch: Fetch, field: pa.Field) -> pa
             f"column {name!r} of topic {fetch.topic!r} is {stored}, but the query was planned with {field.type}: "
             "start it again, or read this topic with a source of its own"
         )
-    prefix = "_" if topic.schemas else ""
-    if name == f"{prefix}topic":
-        return constant_array(fetch.topic, field.type, count)
-    if name == f"{prefix}partition":
-        return constant_array(fetch.partition, field.type, count)
-    if name == f"{prefix}offset":
-        return array_from_numpy(records.offsets, field.type)
+    place = place_column(field, records, fetch, is_typed=bool(topic.schemas))
+    if place is not None:
+        return place
     if name == "timestampType" and not topic.schemas:
         return constant_array(0, field.type, count)  # CreateTime
     raise SchemaMismatchError(

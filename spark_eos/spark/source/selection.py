@@ -13,7 +13,7 @@ from spark_eos.config.values import MAX_INT, Integer
 from spark_eos.log.time_travel import time_ms
 from spark_eos.spark.source.offsets import loads
 
-__all__ = ["assign", "moment", "pattern", "subscribe"]
+__all__ = ["assign", "columns", "moment", "pattern", "subscribe"]
 
 _ASSIGN_EXAMPLE = '{"flights": [0, 1]}'
 
@@ -26,6 +26,25 @@ def subscribe(text: str | None) -> tuple[str, ...] | None:
     if not topics:
         raise expected(SOURCE, "subscribe", text, "topics, separated by commas, such as 'flights,delays'")
     return topics
+
+
+def columns(given: OptionReader) -> tuple[str, ...] | None:
+    """The names of option ``columns``. Raises `ConfigError`, also for what it makes superfluous."""
+    text: str | None = given["columns"]
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(","))
+    twice = [name for name in names if names.count(name) > 1]
+    if not all(names) or twice:
+        why = f"; {twice[0]!r} is there twice" if twice and twice[0] else ""
+        raise expected(SOURCE, "columns", text, f"names, separated by commas, such as 'key,value'{why}")
+    for option, shown in (("includeHeaders", "headers"), ("includeMetadata", "_offset")):
+        if option in given:
+            raise ConfigError(
+                f"option columns says which columns are read, so option {option} has no effect: leave that out, and "
+                f"name what you want of it, such as {shown}, in columns"
+            )
+    return names
 
 
 def pattern(text: str | None) -> str | None:
