@@ -23,7 +23,7 @@ _OFFSETS = "spark/source/offset_resolution.py"
 _TOPICS = "spark/topics.py"
 _SOURCE = "spark/source/source.py"
 _BATCHES = "spark/source/batch.py"
-_PUSHED = "spark/source/pushdown.py"
+_DATASOURCE = "spark/datasource.py"
 
 _BY_PARTITION = "a time for each partition as JSON"
 _MILLISECONDS = Integer(0)
@@ -223,7 +223,7 @@ SOURCE = Table(
         Boolean(),
         False,
         "Whether what the filter of a query excludes is not read; the DataFrame is then for this one filter.",
-        _PUSHED,
+        _DATASOURCE,
         uses=_BATCH,
         origin="eoslog",
     ),

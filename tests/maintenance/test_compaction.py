@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer, Producer
 from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, EosLogError, ObjectNotFoundError
+from spark_eos.log.data.planner import plan
+from spark_eos.log.data.records import read
 from spark_eos.maintenance import compaction, rewrite
 from spark_eos.maintenance.cleaner import KeyMap, label_of, since
 from spark_eos.maintenance.compaction import Compactor, is_compacted
@@ -104,6 +106,24 @@ def test_from_any_offset(world):
         got += [(r.offset, r.key, r.value) for r in records if not r.key.startswith(b"filler")]
     assert got == found
     assert reader.position(AT) == world.partition.end
+
+
+@pytest.mark.parametrize(
+    "columns", [(), ("key",), ("offset", "partition"), ("key", "value", "headers", "timestamp")]
+)
+def test_chosen_columns_of_rows_with_holes(world, columns):
+    for number in range(12):
+        world.transaction((b"k%d" % (number % 5), b"%d" % number))
+    end = seal(world)
+    Compactor(world.log).run()
+    topic = world.log.topic("t")
+    found = plan(world.log.state, AT, 0, end, COMMITTED, world.log.load)
+    assert any(fetch.file.offsets for fetch in found)
+    for fetch in found:
+        whole, chosen = read(world.log.store, topic, fetch), read(world.log.store, topic, fetch, columns)
+        assert chosen.offsets.tolist() == whole.offsets.tolist()
+        for name in {*columns} & {*whole.table.schema.names}:
+            assert chosen.column(name).equals(whole.column(name))
 
 
 def test_aborted_records_never_win_and_go(world):

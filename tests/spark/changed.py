@@ -291,6 +291,16 @@ def _(q):
         q.run({"subscribe": "typed", "includeMetadata": "true"})
 
 
+@change(STREAM, "columns", "fewer", "rows of the next micro-batches have these columns")
+def _(q):
+    q.write([50], topic="src")
+    q.run()
+    q.write([51], topic="src")
+    q.run({"columns": "value,headers"})
+    assert q.headers()[-2:] == [None, [{"key": "h", "value": b"x"}]]
+    assert q.out()[-2:] == [50, 51]
+
+
 @change(
     STREAM, "isolation.level", "read_committed → read_uncommitted", "records of open transactions are read"
 )
@@ -696,6 +706,18 @@ def _(q):
     ]
     with q.refuses("includeMetadata is for topics with a schema"):
         q.read(includeMetadata="true")
+
+
+@change(BATCH, "columns", "fewer", "there are these columns")
+def _(q):
+    assert q.columns(columns="offset,value") == ["offset", "value"]
+    with q.refuses("columns names 'nope'"):
+        q.read(columns="nope")
+
+
+@change(BATCH, "filterPushdown", "false → true", "a filter's rows alone are read; a second filter is refused")
+def _(q):
+    assert q.offsets_from(7, filterPushdown="true") == [7, 8, 9]
 
 
 @change(

@@ -19,9 +19,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import GreaterThanOrEqual
 
 from spark_eos.errors import EosLogError
 from spark_eos.log.data.arrow_file import compression_of
+from spark_eos.spark.datasource import EosLogDataSource
 from spark_eos.spark.options import parse_any_source, parse_sink, parse_source
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.sink import EosLogStreamWriter
@@ -174,6 +176,16 @@ class Driven(Engine):
         rows = [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
         return rows, len(tasks)
 
+    def offsets_from(self, offset, **given):
+        """Of the rows that a task hands over where the query has a filter ``offset >= ...``."""
+        given = self.source({"startingOffsets": None, **given})
+        reader = EosLogDataSource(given).reader(source_schema(parse_any_source(given)))
+        list(reader.pushFilters([GreaterThanOrEqual(("offset",), offset)]))
+        rows = [
+            row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()
+        ]
+        return [row["offset"] for row in rows]
+
     def write(self, rows, **given):
         """A batch of rows of text values, with headers."""
         frame = pa.table(
@@ -226,6 +238,17 @@ class OnSpark(Engine):
         return [
             {name: bytes(v) if isinstance(v, bytearray) else v for name, v in row.items()} for row in rows
         ], tasks
+
+    def offsets_from(self, offset, **given):
+        setting = "spark.sql.python.filterPushdown.enabled"
+        self.spark.conf.set(setting, "true")
+        try:
+            frame = self.spark.read.format("eoslog").options(
+                **self.source({"startingOffsets": None, **given})
+            )
+            return [row.offset for row in frame.load().where(f"offset >= {offset}").collect()]
+        finally:
+            self.spark.conf.unset(setting)
 
     def write(self, rows, **given):
         made = "key binary, value binary, headers array<struct<key string, value binary>>"

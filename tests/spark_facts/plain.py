@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    EqualTo,
     InputPartition,
     WriterCommitMessage,
 )
@@ -84,6 +85,10 @@ class Range(InputPartition):
 
 class Plain(DataSource):
     """Options: ``record`` (a folder), ``who`` (a name for the calls), ``columns``, and what the readers look at."""
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.options = {**options, "load": uuid.uuid4().hex}
 
     @classmethod
     def name(cls):
@@ -157,9 +162,23 @@ class Reader(Noted, DataSourceReader):
 
 
 class FilteringReader(Reader):
+    """With ``filters`` "applied" it returns no other ids than those of an equality."""
+
+    ids = None
+
     def pushFilters(self, filters):
-        self.note("pushFilters", filters=[repr(one) for one in filters])
+        self.note("pushFilters", filters=[repr(one) for one in filters], load=self.options["load"])
+        if self.options["filters"] == "applied":
+            self.ids = [one.value for one in filters if isinstance(one, EqualTo)]
         yield from filters
+
+    def read(self, partition):
+        for batch in super().read(partition):
+            yield (
+                batch
+                if self.ids is None
+                else batch.filter([row["id"] in self.ids for row in batch.to_pylist()])
+            )
 
 
 class StreamReader(Noted, DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -230,6 +230,27 @@ def test_filters_are_handed_to_batch_reads_while_the_setting_is_on(queries, sett
     ]
 
 
+def test_queries_of_one_dataframe_share_what_a_filter_has_left(queries, setting):
+    """A DataFrame has one plan of a Python source: what a reader leaves out for the filter of a query is missing in
+    later queries without a filter, of which the source hears nothing, and in other parts of the same query. What the
+    same `load()` gives again is whole.
+
+    Rests on it: `spark_eos/spark/source/pushdown.py`, `spark_eos/spark/datasource.py`.
+    """
+    made = queries("shared")
+    setting(PUSHDOWN, "true")
+    frame = made.batch(filters="applied", who="one")
+    assert frame.where("id = 1").count() == 1
+    asked = len(made.recording.calls())
+    assert frame.count() == 1, "of 3"
+    assert {call["call"] for call in made.recording.calls()[asked:]} <= {"read"}
+    assert frame.where("id = 2").count() == 1
+    assert frame.where("id = 1").union(frame.where("id = 2")).count() == 1, "of 2"
+    assert made.batch(filters="applied", who="one").count() == 3
+    loads = {call["load"] for call in made.recording.calls("pushFilters")}
+    assert len(loads) == 1, "all of them are copies of the object that `load()` made"
+
+
 def test_a_reader_that_takes_no_filters_works_under_either_setting(queries, setting):
     """A batch reader without `pushFilters` is used under both values of `spark.sql.python.filterPushdown.enabled`;
     Spark filters the rows itself.
