@@ -10,6 +10,7 @@ import re
 from spark_eos.config.reader import OptionReader, expected
 from spark_eos.config.source import SOURCE
 from spark_eos.config.values import MAX_INT, Integer
+from spark_eos.errors import ConfigError
 from spark_eos.log.time_travel import time_ms
 from spark_eos.spark.source.offsets import loads
 
