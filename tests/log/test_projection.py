@@ -119,6 +119,14 @@ def test_different_timestamps_are_read(store):
     assert read(store, topic, fetch, ("timestamp",)).column("timestamp").to_pylist() == times.to_pylist()
 
 
+def test_a_time_that_is_in_no_file_is_not_made_up(large):
+    topic, (fetch,) = large.topic("t"), fetches(large)
+    assert "_timestamp" in fetch.file.omitted
+    lying = fetch._replace(batch=fetch.batch._replace(min_timestamp_ms=fetch.batch.min_timestamp_ms - 1))
+    with pytest.raises(CorruptRecordError, match="different timestamps"):
+        read(large.store, topic, lying, ("_timestamp",))
+
+
 def test_rows_of_an_older_schema_are_read_whole(store):
     log = topic_with(store, pa.table({"n": [1, 2]}), TYPED)
     wider = TYPED.append(pa.field("new", pa.int32()))

@@ -110,9 +110,9 @@ def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] |
 
 def needs_file(topic: Topic, fetch: Fetch, columns: Collection[str] | None) -> bool:
     """Whether `read` reads the file: not if it stores none of the columns that are wanted, and has no holes."""
-    layout = layout_of(topic, fetch.file.schema_version)
-    wanted = _wanted(layout, layout_of(topic), columns)
-    return wanted is None or _is_stored(fetch, layout, wanted)
+    of_file = layout_of(topic, fetch.file.schema_version)
+    wanted = _wanted(of_file, layout_of(topic), columns)
+    return wanted is None or _is_stored(fetch, of_file, wanted)
 
 
 def _wanted(layout: Layout, newest: Layout, columns: Collection[str] | None) -> Collection[str] | None:

@@ -1,0 +1,96 @@
+"""Mutants of what is read: columns that are chosen, and filters."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_READER, _RECORDS = "spark_eos/log/data/reader.py", "spark_eos/log/data/records.py"
+_FILTER, _PUSHED = "spark_eos/log/selection/row_filter.py", "spark_eos/spark/source/pushdown.py"
+_OF_COLUMNS = ("tests/log/test_projection.py",)
+_OF_FILTERS = ("tests/log/test_row_filter.py",)
+_OF_PUSHED = ("tests/spark/test_pushdown.py", "-k", "not on_spark and not spark_reads and not spark_says")
+
+MUTANTS = (
+    Mutant(
+        "columns-of-holes-without-a-row",
+        _READER,
+        "    wanted = [*range(first), *(own or [first])]\n",
+        "    wanted = [*range(first), *own]\n",
+        "rows of which no stored column is wanted are not there",
+        ("tests/maintenance/test_compaction.py", "-k", "chosen_columns"),
+    ),
+    Mutant(
+        "times-of-a-batch-made-up",
+        _RECORDS,
+        "    return layout.timestamp_column in columns and batch.min_timestamp_ms != batch.max_timestamp_ms\n",
+        "    return False\n",
+        "a file that says it has no timestamps, but rows of several, is believed",
+        ("tests/log/test_projection.py",),
+    ),
+    Mutant(
+        "columns-of-an-older-schema-by-name",
+        _RECORDS,
+        "    if columns is None or newest.version != layout.version:\n        return None\n",
+        "    if columns is None:\n        return None\n",
+        "rows of an older schema lack the new column",
+        _OF_COLUMNS,
+    ),
+    Mutant(
+        "files-that-are-not-read-are-read-ahead",
+        "spark_eos/log/data/task_io.py",
+        "    ahead = [fetch for fetch in fetches if needs_file(topics[fetch.topic], fetch, columns)]\n",
+        "    ahead = [*fetches]\n",
+        "an object store is asked for bytes that nothing uses",
+        _OF_COLUMNS,
+    ),
+    Mutant(
+        "filter-ends-one-offset-early",
+        _FILTER,
+        "        stop = low + 1\n",
+        "        stop = low\n",
+        "the last row that a filter is true of is not read",
+        _OF_FILTERS,
+    ),
+    Mutant(
+        "filter-begins-one-offset-late",
+        _FILTER,
+        "                high = middle\n            else:\n                low = middle + 1\n",
+        "                high = middle\n            else:\n                low = middle + 2\n",
+        "the first row that a filter is true of is not read",
+        _OF_FILTERS,
+    ),
+    Mutant(
+        "filter-by-the-oldest-batch-alone",
+        _FILTER,
+        "                max(fetch.batch.max_timestamp_ms for fetch in fetches),\n",
+        "                fetches[0].batch.max_timestamp_ms,\n",
+        "batches are left out by the times of the first one",
+        _OF_FILTERS,
+    ),
+    Mutant(
+        "filters-of-one-load-mixed",
+        _PUSHED,
+        "    if first != digest:\n",
+        "    if not first:\n",
+        "two queries of one DataFrame get the rows of one filter",
+        _OF_PUSHED,
+    ),
+    Mutant(
+        "times-without-a-zone-pushed",
+        _PUSHED,
+        "isinstance(value, datetime) and (value.tzinfo is None) == (type_.tz is None)",
+        "isinstance(value, datetime)",
+        "a time without a zone is taken for one in UTC",
+        _OF_PUSHED,
+    ),
+    Mutant(
+        "null-in-a-list-pushed",
+        _PUSHED,
+        "        if not values or any(value is None for value in values):\n            return None\n",
+        "        values = [value for value in values if value is not None]\n",
+        "NOT IN with a null keeps rows that Spark does not",
+        _OF_PUSHED,
+    ),
+)
