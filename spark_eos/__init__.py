@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         TopicDescription,
         TransactionDescription,
     )
+    from spark_eos.clients.arrow_reader import read_arrow
     from spark_eos.clients.consumer.consumer import Consumer
     from spark_eos.clients.producer.producer import Producer
     from spark_eos.clients.records import (
@@ -71,6 +72,7 @@ __all__ = [
     "__version__",
     "errors",
     "query_progress",
+    "read_arrow",
     "register_store",
     "require_own_log",
     "start_query",
@@ -104,6 +106,7 @@ _HOMES = {
     "TopicPartition": "spark_eos.protocol.types",
     "TransactionDescription": "spark_eos.clients.admin",
     "query_progress": "spark_eos.spark.progress",
+    "read_arrow": "spark_eos.clients.arrow_reader",
     "register_store": "spark_eos.storage",
     "require_own_log": "spark_eos.spark.sink.query_history",
     "start_query": "spark_eos.spark.start",

@@ -37,6 +37,7 @@ PUBLIC = [
     "__version__",
     "errors",
     "query_progress",
+    "read_arrow",
     "register_store",
     "require_own_log",
     "start_query",

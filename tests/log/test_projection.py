@@ -10,7 +10,7 @@ from spark_eos import Admin
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CorruptRecordError
 from spark_eos.log.data import reader
-from spark_eos.log.data.planner import Fetch, plan
+from spark_eos.log.data.planner import plan
 from spark_eos.log.data.records import needs_file, read
 from spark_eos.log.data.task_io import reading_ahead
 from spark_eos.log.log import Log
@@ -150,10 +150,14 @@ def test_damage_is_found_in_the_columns_that_are_not_read(large):
 
 def test_only_what_is_read_is_read_ahead(large):
     """Of a store that is asked ahead, too."""
-    topic, (fetch,) = large.topic("t"), fetches(large)
-    many = [Fetch.take(fetch, first, 1000) for first in range(0, 20_000, 1000)]
+    for _ in range(3):
+        append(large, pa.table({"n": range(10)}))
+    topic, found = large.topic("t"), fetches(large)
+    assert len(found) == 4
     large.store.requests_are_free = False
-    large.store.data_bytes = 0
-    with reading_ahead(large.store, {"t": topic}, many, ("_offset",)) as read_one:
-        assert [offset for one in many for offset in read_one(one).offsets.tolist()] == [*range(20_000)]
-    assert not large.store.data_bytes
+    for columns, read_bytes in ((("_offset",), 0), (("n",), sum(fetch.size for fetch in found))):
+        large.store.data_bytes = 0
+        with reading_ahead(large.store, {"t": topic}, found, columns) as read_one:
+            offsets = [offset for one in found for offset in read_one(one).offsets.tolist()]
+        assert offsets == [*range(20_030)]
+        assert large.store.data_bytes == read_bytes

@@ -121,6 +121,7 @@ def test_chosen_columns_of_rows_with_holes(world, columns):
     assert any(fetch.file.offsets for fetch in found)
     for fetch in found:
         whole, chosen = read(world.log.store, topic, fetch), read(world.log.store, topic, fetch, columns)
+        assert chosen.num_rows == whole.num_rows
         assert chosen.offsets.tolist() == whole.offsets.tolist()
         for name in {*columns} & {*whole.table.schema.names}:
             assert chosen.column(name).equals(whole.column(name))
