@@ -24,7 +24,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("first-stream", "exactly-once-job", "clients", "operations")
 """In the order in which they are read: the last one looks at the logs of the others."""
 
-GUIDES = ("lost-checkpoint", "coming-from-kafka", "coming-from-delta", "backup", "upgrade", "sizing")
+GUIDES = (
+    "lost-checkpoint",
+    "coming-from-kafka",
+    "coming-from-delta",
+    "duckdb-polars",
+    "backup",
+    "upgrade",
+    "sizing",
+)
 """Pages with examples; `sizing` looks at the log of `upgrade`."""
 
 _BLOCK = re.compile(
