@@ -6,21 +6,13 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_READER, _RECORDS = "spark_eos/log/data/reader.py", "spark_eos/log/data/records.py"
+_RECORDS = "spark_eos/log/data/records.py"
 _FILTER, _PUSHED = "spark_eos/log/selection/row_filter.py", "spark_eos/spark/source/pushdown.py"
 _OF_COLUMNS = ("tests/log/test_projection.py",)
 _OF_FILTERS = ("tests/log/test_row_filter.py",)
 _OF_PUSHED = ("tests/spark/test_pushdown.py", "-k", "not on_spark and not spark_reads and not spark_says")
 
 MUTANTS = (
-    Mutant(
-        "columns-of-holes-without-a-row",
-        _READER,
-        "    wanted = [*range(first), *(own or [first])]\n",
-        "    wanted = [*range(first), *own]\n",
-        "rows of which no stored column is wanted are not there",
-        ("tests/maintenance/test_compaction.py", "-k", "chosen_columns"),
-    ),
     Mutant(
         "times-of-a-batch-made-up",
         _RECORDS,
