@@ -7,6 +7,7 @@ spelling.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 from spark_eos.config.kafka.names import known
@@ -73,7 +74,7 @@ def read_options(
     found: dict[str, str] = {}
     for lowered, (key, value) in given.items():
         plain = lowered if lowered == KAFKA_OPTIONS else lowered.removeprefix(_PREFIX)
-        rows = _rows(plain, where)
+        rows = _rows().get(plain, ())
         if not rows and transport.takes(plain, where.table, key):
             continue
         with problems.about(rows[0].name if rows else key):
@@ -102,16 +103,20 @@ def of_table(options: Mapping[str, str]) -> dict[str, str]:
     return found if path is None else {**found, "path": path}
 
 
-def _rows(plain: str, where: _Where) -> list[Option]:
-    """The rows of that name in the tables of sources and sinks, those of the use's own table first."""
-    tables = (SINK, SOURCE) if where.table is SINK else (SOURCE, SINK)
-    return [option for table in tables for name, option in table.items() if name.lower() == plain]
+@cache
+def _rows() -> dict[str, tuple[Option, ...]]:
+    """The rows of each name in the tables of sources and sinks, by name in lower case. Spark asks for each batch."""
+    found: dict[str, tuple[Option, ...]] = {}
+    for table in (SOURCE, SINK):
+        for name, option in table.items():
+            found[name.lower()] = (*found.get(name.lower(), ()), option)
+    return found
 
 
-def _of_use(rows: list[Option], where: _Where) -> str:
+def _of_use(rows: tuple[Option, ...], where: _Where) -> str:
     """The proper spelling of an option that may be used here."""
     for option in rows:
-        if option in where.table.values() and where.use in option.uses:
+        if where.use in option.uses:
             return option.name
     name = rows[0].name
     homes = " and ".join(home for use, home in _HOME.items() if any(use in one.uses for one in rows))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from spark_eos.errors import InvalidRecordError, StoreFullError
+from spark_eos.errors import ConfigError, InvalidRecordError, StoreFullError
 from spark_eos.log.data.task_io import stage_rows
 from spark_eos.log.log import Log
 from spark_eos.spark.options import parse_sink
@@ -24,8 +24,8 @@ class SmallBuffers(NamedTuple):
     log: Log
     base_seq: int
 
-    def writer(self, topic, *, compression=None):
-        return stage_rows(self.log.store, topic, self.base_seq, compression=compression, buffer_bytes=1)
+    def writer(self, topic, **given):
+        return stage_rows(self.log.store, topic, self.base_seq, buffer_bytes=1, **given)
 
 
 def test_a_task_that_fails_leaves_no_file(bench):
@@ -85,3 +85,17 @@ def test_the_first_batch_begins_where_the_source_says(bench, checkpoint):
     )
     assert first.group == "g"
     assert [at.offset for at in (*first.start_offsets, *first.end_offsets)] == [0, 10]
+
+
+def test_topics_that_rows_name_are_created_with_the_settings_of_the_options(bench):
+    given = {"path": bench.url, "retention.ms": "5", "kafka.cleanup.policy": "compact", "num.partitions": "2"}
+    rows = pa.record_batch({"topic": ["a", "b"], "value": [b"1", b"2"]})
+    TaskWriter(parse_sink(given, streaming=False), SmallBuffers(bench.log, 1), None).write([rows])
+    for name in "ab":
+        assert dict(bench.state.topics[name].config) == {"retention.ms": "5", "cleanup.policy": "compact"}
+        assert bench.state.topics[name].partitions == 2
+    given["retention.ms"] = "6"
+    with pytest.raises(
+        ConfigError, match=r"topic 'a' is there, with other settings .*retention\.ms=6: it has 5"
+    ):
+        TaskWriter(parse_sink(given, streaming=False), SmallBuffers(bench.log, 1), None).write([rows])

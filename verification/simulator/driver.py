@@ -102,9 +102,17 @@ class _TaskStage(NamedTuple):
     stage: Stage
     base_seq: int
 
-    def writer(self, topic: Topic, *, compression: Compression | None = None) -> SegmentWriter:
+    def writer(
+        self, topic: Topic, *, compression: Compression | None = None, request_bytes: int | None = None
+    ) -> SegmentWriter:
+        clock = SimulatedClock(self.process)
         return stage_rows(
-            self.stage.store, topic, self.base_seq, SimulatedClock(self.process), compression=compression
+            self.stage.store,
+            topic,
+            self.base_seq,
+            clock,
+            compression=compression,
+            request_bytes=request_bytes,
         )
 
     @contextmanager
