@@ -122,7 +122,10 @@ class KnownLog:
         end = log.state
         seen = self._seen
         if seen is None:
-            seen = state_at(log, max(end.seq - _FIRST_LOOK, earliest(log).seq))
+            try:
+                seen = state_at(log, max(end.seq - _FIRST_LOOK, 0))
+            except InvalidRequestError:  # Retired; to find the earliest one costs more.
+                seen = earliest(log)
         try:
             for step in replay(log, seen, end.seq):
                 self._note(step.entry, step.before)

@@ -31,6 +31,12 @@ def flight_check():
 """A sink without `transactional.id`, and what is in the table."""
 
 
+ENVIRON = {
+    "PYSPARK_PYTHON": sys.executable,
+    "SPARK_TESTING": "1",  # Another port of Spark Connect for each test.
+}
+
+
 class Project:
     """The guide's pipeline in a folder."""
 
@@ -47,8 +53,8 @@ class Project:
     def _here(self, text):
         return text.replace("/data/", f"{self.folder}/data/")
 
-    def run(self, *arguments):
-        """The exit code and the output of a run."""
+    def command(self, *arguments):
+        """The command line of a run."""
         settings = {
             "spark.sql.catalogImplementation": "hive",
             "spark.sql.pipelines.maxFlowRetryAttempts": "0",
@@ -59,12 +65,12 @@ class Project:
         command = ["sh", "-c", 'cd "$0" && exec "$@"', str(self.folder)]  # Where Spark puts its tables.
         command += [str(SPARK_HOME / "bin" / "spark-pipelines"), "run", *conf]
         command += ["--spec", "spark-pipeline.yml", *arguments]
+        return command
+
+    def run(self, *arguments):
+        """The exit code and the output of a run."""
         self._runs += 1
-        environ = {
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_TESTING": "1",  # Another port of Spark Connect for each test.
-        }
-        with running(command, self.folder / f"run-{self._runs}.out", **environ) as process:
+        with running(self.command(*arguments), self.folder / f"run-{self._runs}.out", **ENVIRON) as process:
             end = time.monotonic() + 300
             while process.running and time.monotonic() < end:
                 time.sleep(0.05)
@@ -79,7 +85,7 @@ class Project:
         """The values of a topic."""
         with Consumer(self.log, {"auto.offset.reset": "earliest"}) as consumer:
             consumer.assign([(topic, 0)])
-            found = consumer.poll(timeout_ms=1000)
+            found = consumer.poll(timeout_ms=1000, max_records=10_000)
         return sorted(int(record.value) for record in found)
 
     def rows(self, view):
@@ -88,6 +94,25 @@ class Project:
 
         files = (self.folder / "spark-warehouse" / view).glob("*.parquet")
         return pyarrow.dataset.dataset([str(file) for file in files]).to_table().to_pylist()
+
+
+@pytest.mark.skipif(not os.environ.get("SPARK_EOS_LONG"), reason="takes a minute: SPARK_EOS_LONG=1")
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    project = Project(tmp_path)
+    code = tmp_path / "transformations" / "flights.py"
+    start = '.option("startingOffsets", "earliest")'
+    code.write_text(code.read_text().replace(start, start + '.option("maxOffsetsPerTrigger", 5)'))
+    project.produce(range(300))
+    commits = tmp_path / "data/pipeline-storage/_checkpoints/copies/copy_flights/0/commits"
+    with running(project.command(), tmp_path / "killed.out", **ENVIRON) as process:
+        process.until((commits / "2").exists, "third finished batch", 300)
+        process.kill()
+    between = len(project.values("copies"))
+    assert 15 <= between < 300, "the kill comes too late to be in the middle"
+    code, said = project.run()
+    assert code == 0, said
+    assert project.values("copies") == project.values("again") == [*range(300)]
+    assert project.rows("flight_check") == [{"rows": 300, "flights": 300}]
 
 
 def test_tables_and_sinks_with_a_full_refresh(tmp_path):
