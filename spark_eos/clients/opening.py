@@ -21,6 +21,6 @@ def check_open_log(config: Mapping[str, object] | None) -> None:
     given = [name for name in config or {} if name == "max.block.ms" or is_store_option(str(name))]
     if given:
         raise ConfigError(
-            f"{given[0]} says how a log is opened, but this client was given an open Log: leave it out, or give "
-            "the URL in place of the Log"
+            f"{', '.join(map(str, given))}: this says how a log is opened, but this client was given an open Log. "
+            "Leave it out, or give the URL in place of the Log"
         )

@@ -111,10 +111,19 @@ def check_names(table: Table, names: Iterable[str]) -> None:
     problems.check()
 
 
-def check_stored(table: Table, given: Mapping[str, object]) -> dict[str, str]:
-    """What was given, checked as by `OptionReader`, as the text that the log stores."""
-    OptionReader(table, given)
-    return {name: table[name].type.stored(value) for name, value in given.items()}
+def check_stored(table: Table, given: Mapping[str, object | None]) -> dict[str, str]:
+    """What was given, checked as by `OptionReader`, as the text that the log stores.
+
+    A name with the value None is checked and left out: its default is to hold again.
+    """
+    problems = Problems()
+    for name in given:
+        with problems.about(name):
+            check_names(table, [name])
+    kept = {name: value for name, value in given.items() if name in table and value is not None}
+    OptionReader(table, kept, problems)
+    problems.check()
+    return {name: table[name].type.stored(value) for name, value in kept.items()}
 
 
 def parse(table: Table, option: Option, value: object) -> Any:

@@ -7,7 +7,7 @@ import re
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from spark_eos import Consumer, Producer
+from spark_eos import Admin, Consumer, Producer
 from spark_eos.config.kafka.names import REPLACED, TRANSPORT, known
 from spark_eos.config.sink import SINK
 from spark_eos.config.source import SOURCE
@@ -379,3 +379,39 @@ def test_a_consumer_drops_the_transport_alone(tmp_path):
     assert "enable.partition.eof" in refused(
         lambda: Consumer(tmp_path / "log", {"enable.partition.eof": False, "kafka.options": "ignore"})
     )
+
+
+def test_keywords_of_kafka_python(tmp_path):
+    def made(**more):
+        given = {
+            "bootstrap_servers": "b:9092",
+            "security_protocol": "SASL_SSL",
+            "api_version": (3, 9),
+            **more,
+        }
+        return Producer(tmp_path / "log", sasl_plain_username="u", ssl_cafile="/ca.pem", linger_ms=5, **given)
+
+    text = refused(lambda: made(group_id="g", max_block=1))
+    assert said(text) == 3
+    assert "5 options are settings of Kafka's transport" in text
+    assert "group_id is a consumer setting, and no producer setting" in text
+    assert "unknown producer setting 'max_block'; did you mean max.block.ms?" in text
+    made(kafka_options="ignore").close()
+
+
+def test_settings_of_a_topic_are_named_all(tmp_path):
+    admin = Admin(Log.create(tmp_path / "log"))
+    given = {"min.insync.replicas": "2", "retention.ms": "long", "flush.ms": "1", "cleanup.polic": "compact"}
+    admin.create_topic("t")
+    for call in (lambda: admin.create_topic("u", config=given), lambda: admin.alter_topic("t", config=given)):
+        text = refused(call)
+        assert "min.insync.replicas is not one of eoslog: the store replicates its files" in text
+        assert "flush.ms is not one of eoslog: each commit is durable" in text
+        assert "unknown topic setting 'cleanup.polic'; did you mean cleanup.policy?" in text
+        assert "topic setting retention.ms='long': expected a whole number" in text
+
+
+def test_a_topic_of_kafka_that_is_uncompressed(tmp_path):
+    admin = Admin(Log.create(tmp_path / "log"))
+    admin.create_topic("t", config={"compression.type": "uncompressed"})
+    assert admin.describe_topic("t").config["compression.type"] == "none"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.clients.admin.descriptions import ClockDescription, Expired, LogDescription
 from spark_eos.config.log import LOG
-from spark_eos.config.reader import check_names, check_stored
+from spark_eos.config.reader import check_stored
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.time_travel import iso
 from spark_eos.log.timekeeping import is_ahead
@@ -65,8 +65,7 @@ class SettingsAdmin(AdminBase):
         >>> admin.describe_log().config["offsets.retention.minutes"]
         '1440'
         """
-        check_names(LOG, config)
-        changes = check_stored(LOG, {key: value for key, value in config.items() if value is not None})
+        changes = check_stored(LOG, config)
 
         def propose(state: State) -> tuple[Action, ...]:
             stays = {key: value for key, value in state.config.items() if key not in config}

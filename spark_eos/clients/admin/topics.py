@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.descriptions import PartitionDescription, TopicDescription
-from spark_eos.config.reader import check_names, check_stored
+from spark_eos.config.reader import check_stored
 from spark_eos.config.topic import TOPIC
 from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import new_id
@@ -110,9 +110,7 @@ class TopicAdmin(AdminBase):
         """
         log = self._log()
         log.topic(name)
-        kept = {key: value for key, value in (config or {}).items() if value is not None}
-        check_names(TOPIC, config or {})
-        changes = check_stored(TOPIC, kept)
+        changes = check_stored(TOPIC, config or {})
         wanted = None if schema is None else own_schema(schema)
 
         def propose(state: State) -> tuple[Action, ...]:

@@ -48,6 +48,7 @@ TRANSPORT: dict[str, tuple[str, ...]] = {
         *("max.block.ms", "max.in.flight.requests.per.connection", "topic.metadata.refresh.interval.ms"),
         *("topic.metadata.refresh.sparse", "topic.metadata.propagation.max.ms", "allow.latest.stable.broker"),
         *("fetchoffset.numretries", "fetchoffset.retryintervalms", "kafkaconsumer.polltimeoutms", "selector"),
+        *("api.version", "kafka.client", "sock.chunk.bytes", "socks5.proxy", "wakeup.timeout.ms"),
     ),
     _SECURITY: ("security.protocol", "security.providers", "enable.ssl.certificate.verification"),
     _FETCH: (
@@ -108,6 +109,8 @@ _BYTES = "key and value are bytes: use functions of the DataFrame, such as cast,
 _NO_HOOKS = "nothing is called between a record and the log: change records in the program"
 _RECORD_SIZE = "the largest record is that of the topic: set max.message.bytes there"
 _REPLICAS = "the store replicates its files; leave it out"
+_FILES = "files have another form here; leave it out"
+_FLUSHED = "each commit is durable; leave it out"
 _LEVEL = "there is no {} here; choose lz4 or zstd with compression.type, and its level"
 
 REPLACED: dict[str, str] = {
@@ -121,10 +124,16 @@ REPLACED: dict[str, str] = {
     "enable.auto.commit=false and call commit with the offsets to choose others",
     "enable.partition.eof": "poll returns no records at the end of a partition, and no event; leave it out",
     "exclude.internal.topics": "a log has no internal topics; leave it out",
+    "flush.messages": _FLUSHED,
+    "flush.ms": _FLUSHED,
+    "index.interval.bytes": _FILES,
     "interceptor.classes": _NO_HOOKS,
     "interceptors": _NO_HOOKS,
     "key.deserializer": _BYTES,
     "key.serializer": _BYTES,
+    "max.compaction.lag.ms": "maintenance compacts by min.cleanable.dirty.ratio and, at the latest, segment.ms",
+    "message.downconversion.enable": _FILES,
+    "message.format.version": _FILES,
     "message.max.bytes": _RECORD_SIZE,
     "min.insync.replicas": _REPLICAS,
     "partitioner": "the key's hash decides, by murmur2 as in Kafka's Java clients; partitioner.class takes another "
@@ -132,7 +141,10 @@ REPLACED: dict[str, str] = {
     "partitioner.ignore.keys": "rows without a key are spread, those with one go by its hash; partitioner.class takes "
     "another function, as module:callable",
     "paths": "one source or sink has one log: give one path, and union the DataFrames of several logs",
+    "preallocate": _FILES,
     "replication.factor": _REPLICAS,
+    "segment.index.bytes": _FILES,
+    "segment.jitter.ms": _FILES,
     "transaction.two.phase.commit.enable": "rows and offsets are in one entry: there is one phase. Leave it out",
     "unclean.leader.election.enable": _REPLICAS,
     "value.deserializer": _BYTES,

@@ -86,7 +86,8 @@ def client_settings(
             continue
         if transport.takes(str(name), table):
             continue
-        if RENAMED.get(str(name).lower(), name) in other and RENAMED.get(str(name).lower()) not in table:
+        plain = str(name).lower().replace("_", ".")
+        if RENAMED.get(plain, plain) in other and RENAMED.get(plain) not in table:
             problems.add(name, f"{name} is a {other.noun}, and no {table.noun}: leave it out here")
         else:
             kept[name] = value  # The reader says what it is.
