@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 
 NAME = "plain"
 SHOWN = "the plain source or sink"
@@ -197,13 +197,16 @@ class StreamReader(Noted, DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = int(self.recording.get(f"end-{self.options['who']}", "0"))
         if isinstance(limit, ReadMaxRows):
             end = min(end, start["at"] + limit.max_rows)
+        if isinstance(limit, ReadMinRows) and end - start["at"] < limit.min_rows:
+            end = start["at"]
         answer = self._offset(max(end, start["at"]))
         self.note("latestOffset", start=start, limit=[type(limit).__name__, asdict(limit)], answer=answer)
         return answer
 
     def getDefaultReadLimit(self):
         self.note("getDefaultReadLimit")
-        return ReadMaxRows(10)
+        least = self.options.get("least")
+        return ReadMaxRows(10) if least is None else ReadMinRows(int(least))
 
     def reportLatestOffset(self):
         self.note("reportLatestOffset")

@@ -245,6 +245,37 @@ def test_latest_offset_is_given_the_default_limit_of_the_reader(life):
     assert called(life.runs[1]).count("getDefaultReadLimit") == 1
 
 
+def test_a_least_number_of_rows_comes_back_and_the_start_as_an_answer_waits(queries):
+    """A default limit of `ReadMinRows` comes back in each `latestOffset`. As long as that answers with its start there
+    is no further micro-batch, and no sink is made: that follows the answer of the source.
+
+    Rests on it: `spark_eos/spark/source/source.py`, `spark_eos/spark/option_names.py`.
+    """
+    made = queries("least")
+    made.recording.put("end-a", 3)
+    query = made.start(made.stream(least="5"), trigger={"processingTime": "0 seconds"})
+
+    def wait(what, count):
+        end = time.monotonic() + 300
+        while len(made.recording.calls(what)) < count:
+            assert time.monotonic() < end, f"waited 300 s for {what}"
+            time.sleep(0.02)
+
+    try:
+        wait("commit", 1)
+        asked = len(made.recording.calls("latestOffset"))
+        wait("latestOffset", asked + 5)
+        assert len(made.recording.calls("commit")) == 1
+        made.recording.put("end-a", 9)
+        wait("commit", 2)
+    finally:
+        query.stop()
+    calls = made.recording.calls("latestOffset", "StreamWriter")
+    assert calls[0]["call"] == "latestOffset"
+    limits = {json.dumps(call["limit"]) for call in calls if call["call"] == "latestOffset"}
+    assert limits == {'["ReadMinRows", {"min_rows": 5}]'}
+
+
 def test_available_now_is_announced_before_anything_is_asked(life):
     """An AvailableNow run calls `prepareForTriggerAvailableNow` once, before `initialOffset`, `latestOffset` and
     `partitions`. It goes on until `latestOffset` has nothing new.
