@@ -34,6 +34,7 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.conformance.helpers import ENTRIES, append, run, transactional, values
 from tests.log.fakes import FakeClock
+from tests.values.registry_server import RegistryServer
 
 T0 = TopicPartition("t", 0)
 
@@ -120,6 +121,19 @@ def store_unavailable(env):
     yield producer.commit_transaction
     yield producer.commit_transaction
     assert values(env.log) == [b"x"]
+
+
+def schema_registry(env):
+    with RegistryServer() as registry:
+        registry.down = True
+        schema = {
+            "value.format": "avro-confluent",
+            "value.schema": '"long"',
+            "schema.registry.url": registry.url,
+        }
+        yield lambda: env.admin.create_topic("u", config=schema)
+        registry.down = False
+        yield lambda: env.admin.create_topic("u", config=schema)
 
 
 def outcome_unknown(env):
@@ -552,7 +566,7 @@ SCENARIOS = {
     getattr(errors, "".join(map(str.capitalize, scenario.__name__.split("_"))) + "Error"): scenario
     for scenario in (
         *(store_unavailable, outcome_unknown, commit_outcome_unknown, unstable_offset_commit),
-        *(segments_replaced, kafka_timeout, wakeup),
+        *(segments_replaced, kafka_timeout, wakeup, schema_registry),
         *(abortable, out_of_order_sequence, record_too_large, staged_file_expired),
         *(unknown_member_id, illegal_generation, fenced_instance_id),
         *(producer_fenced, diverged_log, invalid_txn_state, invalid_pid_mapping, invalid_transaction_timeout),

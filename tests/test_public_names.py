@@ -51,6 +51,7 @@ ERRORS = {
     "KafkaTimeoutError": "RetriableError",
     "OutcomeUnknownError": "RetriableError",
     "StoreUnavailableError": "RetriableError",
+    "SchemaRegistryError": "RetriableError",
     "SegmentsReplacedError": "RetriableError",
     "UnstableOffsetCommitError": "RetriableError",
     "WakeupError": "RetriableError",

@@ -23,9 +23,12 @@ from spark_eos.config.producer import PRODUCER
 from spark_eos.errors import (
     ConfigError,
     IllegalStateError,
+    InvalidRecordError,
     InvalidTimestampError,
     NoOffsetForPartitionError,
+    RecordDeserializationError,
     RecordTooLargeError,
+    SerializationError,
     StoreUnavailableError,
     UnstableOffsetCommitError,
     WakeupError,
@@ -38,6 +41,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from tests.clients.group_world import beats, held, member_id, settle
 from tests.log.fakes import FakeClock
 from tests.settings_world import AT, Effect, World, refusal
+from tests.values.registry_server import RegistryServer
 
 WORDS = [f"{number:x}" * (number % 5) for number in random.Random(1).sample(range(1, 10_000), 500)]
 TEXT = " ".join(random.Random(2).choices(WORDS, k=20_000)).encode()
@@ -168,7 +172,65 @@ def stamped_before(world, name, value):
     return stamped(world, name, value, -30_000)
 
 
+RECORD = '{"type":"record","name":"R","fields":[{"name":"n","type":"long"}]}'
+OF_TEXT = '{"type":"record","name":"R","fields":[{"name":"n","type":"string"}]}'
+FRAMED = {"value.format": "avro-confluent", "value.schema": RECORD, "value.schema.id": "7"}
+SEVEN = b"\x00\x00\x00\x00\x07\x02"
+EIGHT = b"\x00\x00\x00\x00\x08\x02"
+
+
+def sent_as(world, name, value):
+    """What is stored of a dict."""
+
+    def send():
+        world.admin.create_topic("t", config={**({} if name == "value.format" else FRAMED), name: value})
+        with world.producer() as producer:
+            producer.send("t", {"n": 1}).result(timeout=60)
+        return [record.value for record in world.reader(**{"value.deserializer": lambda data: data}).poll()]
+
+    return refusal(send)
+
+
+def first_value(world, **config):
+    return refusal(lambda: world.reader(**config).poll()[0].value)
+
+
+def read_of_eight(world, name, value):
+    """What becomes of a value with the id 8."""
+    world.admin.create_topic("t", config={**FRAMED, name: value})
+    world.fill(EIGHT)
+    return first_value(world)
+
+
+def looked_up(world, name, value, *, of_topic=False):
+    """What becomes of a value whose schema one registry has, and the other one has not."""
+    with RegistryServer() as registry:
+        registry.by_id[8] = {"schema": RECORD}
+        given = {name: registry.url + ("" if value == "right" else "/other")}
+        world.admin.create_topic("t", config={**FRAMED, **(given if of_topic else {})})
+        world.fill(EIGHT)
+        return first_value(world, **({} if of_topic else given))
+
+
+def looked_up_as(world, name, value):
+    with RegistryServer("me:secret") as registry:
+        registry.by_id[8] = {"schema": RECORD}
+        world.admin.create_topic("t", config={**FRAMED, "schema.registry.url": registry.url})
+        world.fill(EIGHT)
+        return first_value(world, **{name: value})
+
+
 TOPIC = {
+    "schema.registry.url": Effect(
+        lambda *given: looked_up(*given, of_topic=True),
+        {"right": {"n": 1}, "wrong": RecordDeserializationError},
+    ),
+    "value.format": Effect(sent_as, {"json": [b'{"n":1}'], "bytes": InvalidRecordError, "avro": ConfigError}),
+    "value.schema": Effect(sent_as, {RECORD: [SEVEN], OF_TEXT: SerializationError}),
+    "value.schema.id": Effect(sent_as, {"7": [SEVEN], "8": [EIGHT]}),
+    "value.writer.schemas": Effect(
+        read_of_eight, {f'{{"8": {RECORD}}}': {"n": 1}, f'{{"9": {RECORD}}}': RecordDeserializationError}
+    ),
     "cleanup.policy": Effect(
         cleanup, {"delete": ([b"1", b"2"], 1), "compact": ([b"2"], 0), "compact,delete": ([b"2"], 1)}
     ),
@@ -571,6 +633,10 @@ def iterated(world, name, value):
 
 
 CONSUMERS = {
+    "schema.registry.basic.auth.user.info": Effect(
+        looked_up_as, {"me:secret": {"n": 1}, "me:wrong": ConfigError}
+    ),
+    "schema.registry.url": Effect(looked_up, {"right": {"n": 1}, "wrong": RecordDeserializationError}),
     "auto.commit.interval.ms": Effect(auto_committed, {"1000": True, "60000": False}),
     "auto.offset.reset": Effect(
         begins, {"earliest": [b"1"], "latest": [], "none": NoOffsetForPartitionError}

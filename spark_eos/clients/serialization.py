@@ -15,11 +15,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from spark_eos.clients.records import ConsumerRecord, Header
-from spark_eos.errors import RecordDeserializationError, SerializationError
+from spark_eos.errors import ConfigError, RecordDeserializationError, SchemaRegistryError, SerializationError
 from spark_eos.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from spark_eos.log.values.codec import ValueCodec
 
 __all__ = ["Deserializers", "SerializationContext", "Serializers"]
 
@@ -98,14 +101,21 @@ class Deserializers:
     def __bool__(self) -> bool:
         return self._key is not None or self._value is not None
 
-    def deserialize(self, record: ConsumerRecord) -> ConsumerRecord:
-        """The record with key and value as the deserializers give them. Raises `RecordDeserializationError`."""
+    def deserialize(self, record: ConsumerRecord, codec: ValueCodec | None = None) -> ConsumerRecord:
+        """The record with key and value as the deserializers give them. Raises `RecordDeserializationError`.
+
+        ``codec`` is that of the topic's values, which are decoded by it unless there is a deserializer for them.
+        """
         headers = list(record.headers)
         key, value = record.key, record.value
         if self._key is not None:
             key = self._called(self._key, "key", record, headers, key)
         if self._value is not None:
             value = self._called(self._value, "value", record, headers, value)
+        elif codec is not None and value is not None:
+            value = self._called(
+                lambda _topic, _headers, data: codec.decode(data), "value", record, headers, value
+            )
         return record._replace(key=key, value=value)
 
     def _called(
@@ -113,6 +123,8 @@ class Deserializers:
     ) -> Any:
         try:
             return code(record.topic, headers, data)
+        except (ConfigError, SchemaRegistryError):
+            raise  # Of a schema registry: the record may be as it should.
         except Exception as error:
             at = TopicPartition(record.topic, record.partition)
             raise RecordDeserializationError(

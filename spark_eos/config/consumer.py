@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from spark_eos.config.durations import parse_duration_ms
 from spark_eos.config.isolation import Isolation
+from spark_eos.config.kafka.registry import registry_options
 from spark_eos.config.kafka.transport import USED_IN, client_settings, kafka_options
 from spark_eos.config.option import Option, Table
 from spark_eos.config.values import (
@@ -210,6 +211,7 @@ CONSUMER = Table(
         "How the group shares its partitions out; the first one that all members name is used.",
         _GROUP,
     ),
+    *registry_options("clients/consumer/consumer.py"),
     Option(
         "session.timeout.ms",
         Integer(1, MAX_INT),

@@ -9,7 +9,7 @@ from spark_eos.config.values import ValueType
 
 __all__ = ["Option", "Origin", "Table", "Use"]
 
-Origin: TypeAlias = Literal["Kafka", "Spark", "Delta", "Iceberg", "eoslog"]
+Origin: TypeAlias = Literal["Kafka", "Spark", "Delta", "Iceberg", "Confluent", "eoslog"]
 """Whose name an option has. What it does there, it does here."""
 
 Use: TypeAlias = Literal["stream source", "batch source", "stream sink", "batch sink"]

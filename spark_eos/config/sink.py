@@ -180,6 +180,13 @@ SINK = Table(
         origin="Spark",
     ),
     _option(
+        "errors.deadletterqueue.topic.name",
+        Text(),
+        None,
+        "Where rows go that cannot be encoded, and records that the source could not decode, in the same commit.",
+        "spark/sink/dead_letter_topic.py",
+    ),
+    _option(
         "auto.maintenance.enable",
         Boolean(),
         True,

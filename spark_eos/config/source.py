@@ -9,6 +9,7 @@ from typing import Any
 
 from spark_eos.config.durations import Delay
 from spark_eos.config.isolation import Isolation
+from spark_eos.config.kafka.registry import registry_options
 from spark_eos.config.kafka.transport import kafka_options
 from spark_eos.config.option import Option, Origin, Table, Use
 from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Member, Text, ValueType
@@ -24,6 +25,7 @@ _TOPICS = "spark/topics.py"
 _SOURCE = "spark/source/source.py"
 _BATCHES = "spark/source/batch.py"
 _DATASOURCE = "spark/datasource.py"
+_VALUES = "spark/source/values.py"
 
 _BY_PARTITION = "a time for each partition as JSON"
 _MILLISECONDS = Integer(0)
@@ -227,6 +229,24 @@ SOURCE = Table(
         uses=_BATCH,
         origin="eoslog",
     ),
+    _option(
+        "row.format",
+        Choice("kafka", "typed", any_case=True),
+        None,
+        "Of a topic with `value.format`: rows with the value's own columns (`typed`), or with key and value as bytes "
+        "(`kafka`).",
+        _TOPICS,
+        origin="eoslog",
+        default_text="`typed`, `kafka` for JSON without `value.schema`",
+    ),
+    _option(
+        "mode",
+        Choice("failfast", "permissive", any_case=True),
+        "failfast",
+        "What a value does that cannot be decoded: stop the query, or go into the column `_corrupt_record`.",
+        _VALUES,
+    ),
+    *registry_options(_VALUES, uses=_BOTH),
     _option(
         "isolation.level",
         Member(Isolation, any_case=True),

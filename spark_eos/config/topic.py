@@ -1,10 +1,10 @@
-"""Settings of a topic. All but ``key.columns`` are Kafka's. The log stores them as text."""
+"""Settings of a topic: Kafka's, and those of its columns and values. The log stores them as text."""
 
 from __future__ import annotations
 
 from spark_eos.config.compression import Codec, level_options
 from spark_eos.config.option import Option, Table
-from spark_eos.config.values import MAX_LONG, Choice, Integer, Ratio, Text
+from spark_eos.config.values import MAX_LONG, MAX_UINT, Choice, Integer, Ratio, Text
 
 __all__ = ["TOPIC"]
 
@@ -13,6 +13,7 @@ _TIMESTAMPS = "log/data/timestamps.py"
 _COMPACTION = "maintenance/compaction.py"
 _DIRTY_RATIO = "maintenance/dirty_ratio.py"
 _RETENTION = "maintenance/retention.py"
+_VALUES = "log/values/settings.py"
 
 TOPIC = Table(
     "topic setting",
@@ -115,6 +116,14 @@ TOPIC = Table(
         _RETENTION,
     ),
     Option(
+        "schema.registry.url",
+        Text("a URL"),
+        None,
+        "Where schemas by id are looked up that the topic does not have; for values with Confluent's header.",
+        _VALUES,
+        "Confluent",
+    ),
+    Option(
         "segment.bytes",
         Integer(-1, None),
         1_073_741_824,
@@ -127,6 +136,38 @@ TOPIC = Table(
         604_800_000,
         "Once a partition's newest batches are so old, they are rolled and compacted, however few; -1: never.",
         "maintenance/tails.py",
+    ),
+    Option(
+        "value.format",
+        Choice("bytes", "avro", "avro-confluent", "avro-single-object", "json", "json-confluent"),
+        "bytes",
+        "What values are: Avro or JSON, with the header of a schema registry or of Avro's single-object encoding.",
+        _VALUES,
+        "eoslog",
+    ),
+    Option(
+        "value.schema",
+        Text("an Avro schema, or for JSON a JSON Schema, as JSON"),
+        None,
+        "The schema that values are written and read with.",
+        _VALUES,
+        "eoslog",
+    ),
+    Option(
+        "value.schema.id",
+        Integer(0, MAX_UINT),
+        None,
+        "The id of `value.schema`, which Confluent's header of written values carries.",
+        _VALUES,
+        "eoslog",
+    ),
+    Option(
+        "value.writer.schemas",
+        Text("schemas as JSON: an object by id for avro-confluent, an array for avro-single-object"),
+        None,
+        "Avro schemas that values were written with before; a change of `value.schema` adds the old one.",
+        _VALUES,
+        "eoslog",
     ),
     stored=True,
 )

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 __all__ = [
     "MAX_INT",
     "MAX_LONG",
+    "MAX_UINT",
     "Boolean",
     "Callable",
     "Choice",
@@ -30,6 +31,9 @@ E = TypeVar("E", bound=Enum)
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 """The largest numbers of Java's types, which are limits of many of Kafka's options."""
+
+MAX_UINT = 2**32 - 1
+"""The largest number of four bytes."""
 
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
 _MOST_DIGITS = 4000

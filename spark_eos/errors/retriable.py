@@ -8,6 +8,7 @@ __all__ = [
     "CommitOutcomeUnknownError",
     "KafkaTimeoutError",
     "OutcomeUnknownError",
+    "SchemaRegistryError",
     "SegmentsReplacedError",
     "StoreUnavailableError",
     "UnstableOffsetCommitError",
@@ -66,3 +67,10 @@ class WakeupError(RetriableError):
 
 class SegmentsReplacedError(RetriableError):
     """Another process has rolled or compacted these batches. Plan again. Code: ``SEGMENTS_REPLACED``."""
+
+
+class SchemaRegistryError(RetriableError):
+    """The schema registry of a topic could not be reached, or did not answer.
+
+    Call again, or give the schemas by the topic's setting ``value.writer.schemas``. Code: ``SCHEMA_REGISTRY``.
+    """

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -29,10 +30,16 @@ from spark_eos.log.data.schema_limits import check_limits, check_size
 from spark_eos.protocol.actions import CreateTopic
 from spark_eos.protocol.state import State, Topic
 
+if TYPE_CHECKING:
+    from spark_eos.log.values.codec import ValueCodec
+
 __all__ = [
+    "check_values",
+    "codec_of",
     "compression_at_level",
     "compression_of_topic",
     "config_value",
+    "kept_readable",
     "key_columns",
     "layout_of",
     "max_message_bytes",
@@ -42,6 +49,7 @@ __all__ = [
     "schema_error",
     "schema_of",
     "unless_exists",
+    "with_registered",
 ]
 
 
@@ -57,6 +65,7 @@ def new_topic(
     Raises `ConfigError`, `SchemaMismatchError`.
     """
     settings = check_stored(TOPIC, config or {})
+    check_values(name, settings, typed=schema is not None)
     stored = None
     if schema is not None:
         normal = own_schema(schema)
@@ -69,6 +78,52 @@ def new_topic(
     return CreateTopic(
         name, topic_id or str(uuid.uuid4()), partitions, tuple(sorted(settings.items())), stored
     )
+
+
+def check_values(topic: str, settings: Mapping[str, str], *, typed: bool) -> None:
+    """Raise `ConfigError` unless the settings about values fit together (``value.format`` and what belongs to it)."""
+    if any(name.startswith(("value.", "schema.registry.")) for name in settings):
+        from spark_eos.log.values.settings import check
+
+        check(topic, settings, typed=typed)
+
+
+def codec_of(
+    topic: Topic, user_info: str | None = None, registry_url: str | None = None
+) -> ValueCodec | None:
+    """What makes values of the topic from bytes, and bytes from values; None if they have no format.
+
+    ``registry_url`` is used instead of the topic's own, and ``user_info`` (``user:password``) with either. Raises
+    `ConfigError` if a schema of the topic cannot be used.
+    """
+    if topic.config.get("value.format", "bytes") == "bytes":
+        return None
+    from spark_eos.log.values.codec import codec_of as of_topic
+
+    return of_topic(topic, user_info, registry_url)
+
+
+def kept_readable(topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, str]:
+    """The settings after a change, with what the records that are there are read with. Raises `ConfigError`."""
+    if "value.format" not in old:
+        return new
+    from spark_eos.log.values.settings import kept
+
+    return kept(topic, old, new)
+
+
+def with_registered(
+    topic: str, stays: Mapping[str, str], given: Mapping[str, object]
+) -> Mapping[str, object]:
+    """The settings that are given, and of values in a schema registry what that knows: the schema, or its id.
+
+    ``stays`` are those that the topic has and keeps. Raises `ConfigError`, `SchemaRegistryError`.
+    """
+    if not str({**stays, **given}.get("value.format", "")).endswith("-confluent"):
+        return given
+    from spark_eos.log.values.registration import registered
+
+    return registered(topic, stays, given)
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:

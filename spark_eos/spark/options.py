@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from spark_eos.config.compression import LEVELS, Compression, level_option
@@ -69,6 +69,10 @@ class SourceOptions:
     group_id: str | None = None
     version_as_of: int | None = None
     timestamp_as_of_ms: int | None = None
+    row_format: Literal["kafka", "typed"] | None = None
+    mode: Literal["failfast", "permissive"] = "failfast"
+    schema_registry_url: str | None = None
+    schema_registry_basic_auth_user_info: str | None = field(default=None, repr=False)
     settings: Settings = NO_SETTINGS
 
     @property
@@ -99,6 +103,7 @@ class SinkOptions:
     max_request_size: int | None = None
     include_headers: bool = True
     auto_maintenance_enable: bool = True
+    errors_deadletterqueue_topic_name: str | None = None
     topic_config: tuple[tuple[str, str], ...] = ()
     settings: Settings = NO_SETTINGS
     checkpoint_settings: Settings = NO_SETTINGS
@@ -257,6 +262,7 @@ def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool
         partitioner_class=given["partitioner.class"],
         max_request_size=given["max.request.size"],
         include_headers=given["includeHeaders"],
+        errors_deadletterqueue_topic_name=given["errors.deadletterqueue.topic.name"],
         auto_maintenance_enable=given["auto.maintenance.enable"],
         topic_config=_topic_config(given),
         settings=own,
@@ -327,6 +333,10 @@ def _selection(given: OptionReader, problems: Problems) -> SourceOptions:
         path=_path(given, problems),
         include_headers=given["includeHeaders"],
         include_metadata=given["includeMetadata"],
+        row_format=given["row.format"],
+        mode=given["mode"],
+        schema_registry_url=given["schema.registry.url"],
+        schema_registry_basic_auth_user_info=given["schema.registry.basic.auth.user.info"],
         fail_on_data_loss=given["failOnDataLoss"],
     )
     with problems.about("columns"):

@@ -14,9 +14,11 @@ from spark_eos.log.topics import missing_topic, schema_of
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.schema import kafka_schema, typed_schema
+from spark_eos.spark.source.values import check_free, codec_for, value_columns
 from spark_eos.spark.types import same_types
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from spark_eos.protocol.state import State, Topic
@@ -66,17 +68,27 @@ def source_schema(options: SourceOptions) -> StructType:
     # A query that may go on without a deleted topic has to know its columns first.
     gone = () if options.fail_on_data_loss else options.named_topics
     names = sorted({at.topic for at in selected_partitions(options, state, gone)})
-    if options.columns is not None:
-        return _chosen_of_all(options, options.columns, {name: state.topics[name] for name in names})
     schemas = {name: schema_of(state.topics[name]) for name in names}
+    decoded = [name for name in names if codec_for(options, state.topics[name]) is not None]
+    if options.columns is not None:
+        if names and not decoded:
+            _check_undecoded(options, schemas[names[0]])
+        return _chosen_of_all(options, options.columns, {name: state.topics[name] for name in names})
     for name in names[1:]:
-        if not same_types(schemas[name], schemas[names[0]]):
+        if decoded:
+            same = _columns(options, state.topics[name]) == _columns(options, state.topics[names[0]])
+        else:
+            same = same_types(schemas[name], schemas[names[0]])
+        if not same:
             raise SchemaMismatchError(
                 f"topics {names[0]!r} and {name!r} have different columns and cannot be read by one source: read each "
                 "with its own, or choose topics of one schema"
             )
     if not names:
         return kafka_schema(include_headers=options.include_headers)
+    if decoded:
+        return _columns(options, state.topics[names[0]])
+    _check_undecoded(options, schemas[names[0]])
     if schemas[names[0]] is None and options.include_metadata:
         raise ConfigError(
             "option includeMetadata is for topics with a schema: a Kafka-shaped one returns topic, partition, offset "
@@ -119,8 +131,42 @@ def _chosen(wanted: tuple[str, ...], columns: StructType, of: str) -> StructType
     return StructType([known[name] for name in wanted])
 
 
+def _check_undecoded(options: SourceOptions, schema: pa.Schema | None) -> None:
+    """Refuse options about values where none is decoded."""
+    kind = "kafka" if schema is None else "typed"
+    if options.row_format not in (None, kind):
+        raise ConfigError(
+            f"option row.format={options.row_format} is for topics with value.format; "
+            + (
+                "this one has a schema of its own"
+                if kind == "typed"
+                else "values of this one are bytes without one"
+            )
+            + ". Leave the option out"
+        )
+    for name, given in (
+        ("mode", options.mode != "failfast"),
+        ("schema.registry.url", options.schema_registry_url is not None),
+        ("schema.registry.basic.auth.user.info", options.schema_registry_basic_auth_user_info is not None),
+    ):
+        if given:
+            raise ConfigError(
+                f"option {name} is for values that are decoded: those of a topic with value.format, unless "
+                "row.format=kafka. Leave it out"
+            )
+
+
 def check_columns(options: SourceOptions, wanted: StructType) -> None:
-    """A schema that the user gave with ``.schema(...)`` may leave columns out, and nothing else."""
+    """A schema that the user gave with ``.schema(...)`` may leave columns out, and nothing else.
+
+    Of JSON values without a schema, it says which columns there are.
+    """
+    state = host().log(options.path, options.settings).state
+    if options.row_format == "typed":
+        gone = options.named_topics
+        named = {at.topic for at in selected_partitions(options, state, gone)} & set(state.topics)
+        if named and all(check_free(options, state.topics[name], wanted) for name in named):
+            return
     known = {field.name: field.dataType for field in source_schema(options)}
     for field in wanted:
         if field.name not in known:
@@ -146,13 +192,15 @@ class ColumnCheck:
     def __init__(self, options: SourceOptions, wanted: StructType) -> None:
         self._options = options
         self._wanted = wanted
-        self._seen: frozenset[tuple[str, int]] = frozenset()
+        self._seen: frozenset[object] = frozenset()
 
     def check(self, topics: Collection[Topic]) -> None:
         """Raise `SchemaMismatchError`, naming topic and columns, if a topic does not fit."""
-        now = frozenset((topic.topic_id, len(topic.schemas)) for topic in topics)
+        now = frozenset((topic.topic_id, len(topic.schemas), topic.config) for topic in topics)
         if now == self._seen:
             return  # Spark asks every few milliseconds.
+        if all(check_free(self._options, topic, self._wanted) for topic in topics):
+            return
         whole = self._options.columns is None and any(
             _columns(self._options, topic, version) == self._wanted
             for topic in topics
@@ -197,6 +245,9 @@ def _columns(options: SourceOptions, topic: Topic, version: int | None = None) -
 
     Those are all that there are if option ``columns`` chooses among them.
     """
+    codec = codec_for(options, topic)
+    if codec is not None:
+        return value_columns(options, topic, codec)
     schemas, choice = topic.schemas[:version], options.columns is not None
     return _columns_of(
         schemas[-1] if schemas else None,

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD, normalise_type
 
-__all__ = ["annotated", "as_spark", "check_types", "restored", "same_types"]
+__all__ = ["annotated", "as_spark", "check_types", "of_arrow", "restored", "same_types"]
 
 _INTERNAL = ("__", "spark.")
 """How the keys begin that Spark uses for itself in the metadata of fields: watermarks, aliases, padding."""
@@ -32,7 +32,7 @@ def annotated(field: t.StructField, stored: pa.Field) -> pa.Field:
             "program, which a topic cannot keep. Select its fields, or cast it to its plain type"
         )
     kept = t.StructField(field.name, _kept(field.dataType), True, _user_metadata(field.metadata))
-    if kept == t.StructField(field.name, _of_arrow(stored.type), True):
+    if kept == t.StructField(field.name, of_arrow(stored.type), True):
         return stored
     text = json.dumps(kept.jsonValue(), separators=(",", ":"), sort_keys=True)
     return stored.with_metadata({SPARK_FIELD: text.encode()})
@@ -45,7 +45,7 @@ def restored(field: pa.Field) -> t.StructField:
     """
     text = (field.metadata or {}).get(SPARK_FIELD)
     if text is None:
-        return t.StructField(field.name, _of_arrow(field.type), field.nullable)
+        return t.StructField(field.name, of_arrow(field.type), field.nullable)
     found = _parsed(field.name, text)
     if normalise_type(_to_arrow(found.dataType), field.name) != normalise_type(field.type, field.name):
         raise SchemaMismatchError(
@@ -143,7 +143,8 @@ def _user_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
     return {key: value for key, value in (metadata or {}).items() if not key.startswith(_INTERNAL)}
 
 
-def _of_arrow(type_: pa.DataType) -> Any:
+def of_arrow(type_: pa.DataType) -> Any:
+    """Spark's type of Arrow's; a timestamp without a time zone stays one."""
     return from_arrow_type(type_, prefer_timestamp_ntz=True)
 
 

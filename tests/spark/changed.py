@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,6 +12,7 @@ from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
 from tests.spark.changes import Change, Engine
+from tests.values.registry_server import RegistryServer
 
 CHANGES: list[Change] = []
 
@@ -43,7 +47,12 @@ OF_TOPICS = {
     "retention.bytes": "1000000",
     "retention.ms": "-1",
     "segment.bytes": "1000000",
+    "schema.registry.url": "http://localhost:1",
     "segment.ms": "1000",
+    "value.format": "json",
+    "value.schema": '"bytes"',
+    "value.schema.id": "7",
+    "value.writer.schemas": '{"3":"bytes"}',
 }
 """Settings of a topic that are options of the sink, each with a value that is not the default, if it has one."""
 
@@ -910,16 +919,148 @@ def _(q):
     assert q.out() == [123]
 
 
+NUMBER = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}
+VALUES = {"value.format": "avro-single-object", "value.schema": json.dumps(NUMBER)}
+"""Settings of a topic whose values are numbers in Avro."""
+
+
+def encoded(q, *numbers, topic="avro", **config):
+    """Values of a topic with a format: a number each; None: a value that cannot be decoded."""
+    if topic not in q.bench.state.topics:
+        Admin(q.bench.log).create_topic(topic, config={**VALUES, **config})
+    with Producer(q.bench.log) as producer:
+        for number in numbers:
+            producer.send(topic, b"broken" if number is None else {"n": number})
+
+
+@change(STREAM, "row.format", "typed → kafka", "refused by the sink: other columns are read, those of Kafka")
+def _(q):
+    encoded(q, 1, 2)
+    q.run({"subscribe": "avro"})
+    encoded(q, 3)
+    with q.refuses("topic 'out' has no columns 'key'"):
+        q.run({"subscribe": "avro", "row.format": "kafka"})
+
+
+@change(BATCH, "row.format", "typed → kafka", "the columns are those of Kafka, and values are bytes")
+def _(q):
+    encoded(q, 1)
+    assert q.columns(subscribe="avro") == ["n"]
+    assert "value" in q.columns(subscribe="avro", **{"row.format": "kafka"})
+
+
+@change(
+    STREAM, "mode", "failfast → permissive", "a broken value is a row with `_corrupt_record`, and no error"
+)
+def _(q):
+    encoded(q, 1)
+    q.run({"subscribe": "avro"}, {"topic": "copy", **VALUES})
+    encoded(q, None)
+    with q.refuses("avro-0 at offset 1 cannot be decoded"):
+        q.run({"subscribe": "avro"}, {"topic": "copy"})
+    dead = {"topic": "copy", "errors.deadletterqueue.topic.name": "dead"}
+    q.run({"subscribe": "avro", "mode": "PERMISSIVE"}, dead)
+    assert q.bench.values("dead") == ["broken"]
+
+
+@change(
+    BATCH, "mode", "failfast → permissive", "a broken value is a row with `_corrupt_record`, and no error"
+)
+def _(q):
+    encoded(q, None)
+    with q.refuses("avro-0 at offset 0 cannot be decoded"):
+        q.read(subscribe="avro")
+    (rows,) = (q.read(subscribe="avro", mode="permissive")[0],)
+    assert rows[0]["_corrupt_record"]["value"] == b"broken"
+
+
+def _of_a_registry(use, name):
+    @change(use, name, "added", "refused unless values are decoded; then schemas by id are looked up there")
+    def _(q):
+        with RegistryServer("me:secret") as registry:
+            number = registry.add("avro-value", VALUES["value.schema"])
+            settings = {"value.format": "avro-confluent", "value.schema.id": number + 1}
+            encoded(q, topic="framed", **settings)
+            with Producer(q.bench.log) as producer:
+                producer.send("framed", b"\x00" + number.to_bytes(4, "big") + b"\x02")
+            given = {"schema.registry.url": registry.url, "schema.registry.basic.auth.user.info": "me:secret"}
+            read = {"subscribe": "framed", **given}
+            without = {key: value for key, value in read.items() if key != name}
+            says = f"no schema with id {number}" if name.endswith("url") else "HTTP 401"
+            if use == STREAM:
+                with q.refuses(says):
+                    q.run(without, {"topic": "copy", **VALUES})
+                q.run(read, {"topic": "copy", **VALUES})
+                assert q.bench.count("copy") == 1
+                with q.refuses(f"option {name} is for values"):
+                    q.run({name: given[name]})
+            else:
+                with q.refuses(says):
+                    q.read(**without)
+                assert q.read(**read)[0] == [{"n": 1}]
+                with q.refuses(f"option {name} is for values"):
+                    q.read(**{name: given[name]})
+
+
+for _use in (STREAM, BATCH):
+    for _name in ("schema.registry.basic.auth.user.info", "schema.registry.url"):
+        _of_a_registry(_use, _name)
+
+DEAD = "errors.deadletterqueue.topic.name"
+
+
+@change(SINK, DEAD, "added", "refused unless rows are encoded; then those that cannot be go there")
+def _(q):
+    encoded(q, 1, None)
+    source, sink = {"subscribe": "avro", "mode": "permissive"}, {"topic": "copy", **VALUES}
+    with q.refuses("avro-0 at offset 1"):
+        q.run(source, sink)
+    q.run(source, {**sink, DEAD: "dead"})
+    assert q.bench.values("dead") == ["broken"]
+    with q.refuses(f"{DEAD} has no effect"):
+        q.run(None, {DEAD: "dead", "checkpointLocation": q.folder / "other"})
+
+
+@change(WRITE, DEAD, "added", "refused unless rows are encoded; then those that cannot be go there")
+def _(q):
+    with q.refuses(f"{DEAD} has no effect"):
+        q.write([1], **{DEAD: "dead"})
+    Admin(q.bench.log).create_topic("letters", config={"value.format": "avro", "value.schema": LETTERS})
+    with q.refuses("row 0 of the rows that task 0 writes to topic 'letters'"):
+        q.write([7], topic="letters", **{"row.format": "typed"})
+    q.write([7], topic="letters", **{DEAD: "dead"})
+    assert q.bench.count("dead") == 1
+
+
+HEADER = {
+    "type": "record",
+    "name": "Header",
+    "fields": [{"name": "key", "type": "string"}, {"name": "value", "type": ["null", "bytes"]}],
+}
+LETTERS = json.dumps(
+    {
+        "type": "record",
+        "name": "Letter",
+        "fields": [
+            {"name": "key", "type": "bytes"},
+            {"name": "headers", "type": {"type": "array", "items": HEADER}},
+            {"name": "value", "type": {"type": "fixed", "name": "Nine", "size": 9}},
+        ],
+    }
+)
+
+
 def _of_a_topic(use, name, value):
     """Rows about a setting of a topic: it is refused where the topic has another one, and a new topic has it."""
-    given = {name: value, **({"row.format": "typed"} if name == "key.columns" else {})}
+    given = {**NEEDED.get(name, {}), name: value}
     outcome = "refused: the topic has another value; a topic that is created has this one"
 
     def run(q, write):
         if name == "message.timestamp.type":
             write(given)  # It has one value, which each topic has.
             return
-        with q.refuses("row.format=typed" if name == "key.columns" else f"option {name}={value}: it has"):
+        said = "row.format=typed" if name == "key.columns" else f"option {name}={re.escape(value)}: it has"
+        with q.refuses(said):
             write(given)
         write({**given, "topic": "other"})
         assert q.bench.state.topics["other"].config[name] == value
@@ -937,7 +1078,30 @@ def _of_a_topic(use, name, value):
             run(q, lambda given: q.write([2], **given))
 
 
-OTHERS = {"cleanup.policy": "delete", "key.columns": "key", "min.cleanable.dirty.ratio": "0.2"}
+OTHERS = {
+    "cleanup.policy": "delete",
+    "key.columns": "key",
+    "min.cleanable.dirty.ratio": "0.2",
+    "schema.registry.url": "http://localhost:2",
+    "value.format": "avro",
+    "value.schema": '"string"',
+    "value.writer.schemas": '{"4":"bytes"}',
+}
+RAW = {
+    "row.format": "kafka",
+    "value.format": "avro-confluent",
+    "value.schema": '"bytes"',
+    "value.schema.id": "5",
+}
+NEEDED = {
+    "key.columns": {"row.format": "typed"},
+    "schema.registry.url": RAW,
+    "value.format": {"row.format": "kafka"},
+    "value.schema": {"row.format": "kafka", "value.format": "avro"},
+    "value.schema.id": RAW,
+    "value.writer.schemas": RAW,
+}
+"""Options without which one of a topic has no effect."""
 
 for _use in (SINK, WRITE):
     for _name, _text in OF_TOPICS.items():

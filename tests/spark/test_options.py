@@ -95,6 +95,7 @@ def test_every_sink_option_is_read():
         "max.request.size": "9",
         "includeheaders": "false",
         "auto.maintenance.enable": "false",
+        "errors.deadletterqueue.topic.name": "dead",
     }
     assert parse_sink(options, streaming=True) == SinkOptions(
         "/log",
@@ -112,6 +113,7 @@ def test_every_sink_option_is_read():
         9,
         False,
         False,
+        "dead",
     )
     assert sink(compression_type="none").compression is None
 

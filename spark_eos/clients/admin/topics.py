@@ -16,10 +16,13 @@ from spark_eos.log.data.layout import evolve_check, serialise_schema
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.data.schema_limits import check_size
 from spark_eos.log.topics import (
+    check_values,
+    kept_readable,
     new_topic,
     own_schema,
     schema_error,
     schema_of,
+    with_registered,
 )
 from spark_eos.protocol.actions import Action, AdvanceLogStart, AlterTopic, DeleteTopic
 from spark_eos.protocol.state import State
@@ -72,6 +75,7 @@ class TopicAdmin(AdminBase):
         >>> admin.list_topics()
         ['orders', 'prices']
         """
+        config = with_registered(name, {}, config or {})
         check = new_topic(name, partitions, config, schema)  # Before a log is created for it.
         log = self._log(create=True)
         action = check._replace(topic_id=new_id(log.clock))
@@ -109,8 +113,11 @@ class TopicAdmin(AdminBase):
             There would be fewer partitions, or a Kafka-shaped topic would get a schema.
         """
         log = self._log()
-        log.topic(name)
-        changes = check_stored(TOPIC, config or {})
+        known = log.topic(name).config
+        check_stored(TOPIC, config or {})  # Before a schema registry is asked.
+        given = {key: value for key, value in (config or {}).items() if value is not None}
+        stays = {key: value for key, value in known.items() if key not in (config or {})}
+        changes = check_stored(TOPIC, with_registered(name, stays, given))
         wanted = None if schema is None else own_schema(schema)
 
         def propose(state: State) -> tuple[Action, ...]:
@@ -120,7 +127,9 @@ class TopicAdmin(AdminBase):
             settings = None
             if config is not None:
                 stays = {key: value for key, value in topic.config.items() if key not in config}
-                settings = tuple(sorted({**stays, **changes}.items()))
+                changed = kept_readable(name, topic.config, {**stays, **changes})
+                check_values(name, changed, typed=bool(topic.schemas))
+                settings = tuple(sorted(changed.items()))
             stored = None
             if wanted is not None:
                 current = schema_of(topic)

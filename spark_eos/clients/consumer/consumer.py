@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sized
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -18,9 +18,12 @@ from spark_eos.clients.records import ConsumerRecord, ConsumerRecords, to_arrow,
 from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.data.records import Records
-from spark_eos.log.topics import layout_of
-from spark_eos.protocol.state import State
+from spark_eos.log.topics import codec_of, layout_of
+from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from spark_eos.log.values.codec import ValueCodec
 
 __all__ = ["Consumer"]
 
@@ -332,7 +335,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         except EosLogError:
             self._fetcher.rewind()
             raise
-        if self._deserializers:
+        if self._deserializers or any("value.format" in assigned.topic.config for assigned, _ in taken):
             records = self._deserialized(records)
         self._metrics.fetched(len(records))
         return records
@@ -351,7 +354,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                 found.append(record)  # Its value is a row, not bytes.
                 continue
             try:
-                found.append(self._deserializers.deserialize(record))
+                found.append(self._deserializers.deserialize(record, self._codec(assigned.topic)))
             except BaseException as error:
                 for left in reversed(records[row:]):
                     self._assigned[TopicPartition(left.topic, left.partition)].seek(left.offset)
@@ -359,6 +362,12 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                     return found
                 raise
         return found
+
+    def _codec(self, topic: Topic) -> ValueCodec | None:
+        settings = self._settings
+        return codec_of(
+            topic, settings["schema.registry.basic.auth.user.info"], settings["schema.registry.url"]
+        )
 
     def _no_rows(self) -> pa.Table:
         first = next(iter(self._assigned.values()), None)

@@ -13,13 +13,19 @@ from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.sender import Sender
 from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
 from spark_eos.clients.serialization import Serializers
+from spark_eos.clients.validation import as_bytes
 from spark_eos.config.compression import Compression
 from spark_eos.config.producer import PRODUCER, producer_config
-from spark_eos.errors import EosLogError, IllegalStateError, UnknownTopicOrPartitionError
+from spark_eos.errors import (
+    EosLogError,
+    IllegalStateError,
+    SerializationError,
+    UnknownTopicOrPartitionError,
+)
 from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.log import Log
-from spark_eos.log.topics import key_columns
+from spark_eos.log.topics import codec_of, key_columns
 from spark_eos.log.warmup import ready_for_columns, ready_to_commit
 from spark_eos.protocol.state import Topic
 from spark_eos.storage.forks import OfOneProcess, tell_in_child
@@ -160,6 +166,22 @@ class ProducerBase(OfOneProcess):
                 "need one with a schema: create it with Admin.create_topic(name, schema=...)"
             )
         return self._log().ensure_topic(name, self._settings["num.partitions"], auto_create=create)
+
+    def _as_value(self, name: str, value: object) -> bytes:
+        """A value that is not bytes: text as UTF-8, or what the topic's ``value.format`` makes of it."""
+        log = self._opened or self._log()
+        topic = log.state.topics.get(name) or log.follow().topics.get(name)
+        if topic is None or "value.format" not in topic.config:
+            return as_bytes(value, "value")
+        codec = codec_of(topic)
+        if codec is None or isinstance(value, (bytearray, memoryview)):
+            return as_bytes(value, "value")
+        try:
+            return codec.encode(value)
+        except ValueError as error:
+            raise SerializationError(
+                f"the value of a record of topic {name!r} cannot be sent: {error}. Nothing was sent; change the value"
+            ) from error
 
     def _partitioner(self, name: str) -> Partitioner:
         if self._custom is not None:

@@ -108,7 +108,8 @@ class Producer(ProducerInformation):
         topic
             The name of the topic, created if it is missing and ``auto.create.topics.enable`` is on.
         value
-            The value, for ``value.serializer``; without a serializer bytes or text, which is stored as UTF-8. None is a
+            The value, for ``value.serializer``, or of a topic with ``value.format`` what that format takes, such as a
+            dict; without a serializer bytes or text, which is stored as UTF-8. None is a
             tombstone.
         key
             The key, for ``key.serializer``; without one bytes or text.
@@ -324,8 +325,8 @@ class Producer(ProducerInformation):
         """Key, value and headers of a record as bytes, checked."""
         if self._serializes:
             key, value, headers = self._serializers.serialize(topic, key, value, headers)
-        if value is not None:
-            value = as_bytes(value, "value")
+        if value is not None and not isinstance(value, bytes):
+            value = self._as_value(topic, value)
         if key is not None:
             key = as_bytes(key, "key")
         if headers:

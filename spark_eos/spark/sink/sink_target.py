@@ -20,13 +20,16 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
-from spark_eos.log.topics import config_value, new_topic, schema_of
+from spark_eos.log.topics import config_value, new_topic, schema_of, with_registered
 from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, PartitionOffset
 from spark_eos.protocol.actions.topics import create
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.host import host
 from spark_eos.spark.options import read_sink
 from spark_eos.spark.schema import arrow_schema, check_sink_schema, classify, topic_schema
+from spark_eos.spark.sink.dead_letter_topic import check_dead_letters, without_corrupt
+from spark_eos.spark.sink.dead_letters import CORRUPT
+from spark_eos.spark.sink.values import check_value_columns, codec_for
 from spark_eos.spark.types import check_types
 
 if TYPE_CHECKING:
@@ -52,11 +55,15 @@ It is what Kafka calls metadata.max.age.ms. A file that was staged by what is ol
 
 
 class Target(NamedTuple):
-    """Goes to the tasks: where they stage, the topic (None: the rows name it), and Spark's columns of the rows."""
+    """Goes to the tasks: where they stage, the topic (None: the rows name it), and Spark's columns of the rows.
+
+    ``dead_letters`` is the topic of the option errors.deadletterqueue.topic.name.
+    """
 
     stage: TaskStorage
     topic: Topic | None
     frame: StructType
+    dead_letters: Topic | None = None
 
 
 def options_for(
@@ -105,17 +112,23 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
             options.path, options.settings, create=True, maintenance=options.auto_maintenance_enable
         )
     if options.topic is not None and topic is None:
-        config = dict(options.topic_config)
+        config = with_registered(options.topic, {}, dict(options.topic_config))
         topic = log.ensure_topic(options.topic, options.num_partitions, config, new_schema)
         _check_settings(options, topic)  # Another process may have created it with others.
+    dead = None
+    if options.errors_deadletterqueue_topic_name is not None:
+        dead = log.ensure_topic(options.errors_deadletterqueue_topic_name, 1)
     now_ms = log.time.record_ms(log.state)
-    return Target(TaskStorage(log.url, log.state.seq + 1, options.settings, now_ms), topic, schema)
+    frame = without_corrupt(options, schema, topic)
+    return Target(TaskStorage(log.url, log.state.seq + 1, options.settings, now_ms), topic, frame, dead)
 
 
 def _check(
     options: SinkOptions, schema: StructType, *, overwrite: bool, max_age_s: float
 ) -> tuple[Log | None, Topic | None, pa.Schema | None]:
     """The log and the topic, as far as they are there, and the schema of a topic to create."""
+    has_corrupt = CORRUPT in schema.names
+    schema = without_corrupt(options, schema, None)
     frame = arrow_schema(schema)
     if options.topic is None and "topic" not in frame.names:
         raise ConfigError("no topic: name it with option('topic', ...), or give the rows a 'topic' column")
@@ -126,29 +139,47 @@ def _check(
     log = _existing(options, max_age_s)
     topic = None if log is None or options.topic is None else log.state.topics.get(options.topic)
     if topic is None:
-        # Rows that name their topics are Kafka-shaped unless the user says otherwise.
-        default = options.row_format if options.topic is not None else options.row_format or "kafka"
-        typed = classify(schema, default) == "typed"
-        new_schema = topic_schema(schema, by_column=options.topic is None) if typed else None
-        check_sink_schema(frame, typed=new_schema, topic_option=options.topic)
         if options.topic is not None and not options.auto_create_topics_enable:
             raise UnknownTopicOrPartitionError(
                 f"the log {options.path} has no topic {options.topic!r}, and auto.create.topics.enable is false: "
                 "create it with Admin.create_topic"
             )
+        new_schema = _new_schema(options, schema)
         if options.topic is not None:
             # Tried on a log without topics: an illegal name must not leave an empty log behind.
-            config = dict(options.topic_config)
-            create(State(), new_topic(options.topic, options.num_partitions, config, new_schema))
+            config = with_registered(options.topic, {}, dict(options.topic_config))
+            action = new_topic(options.topic, options.num_partitions, config, new_schema)
+            made = create(State(), action)[0].topics[options.topic]
+            own = without_corrupt(options, schema, made)
+            if codec_for(options, own, made) is not None:
+                check_fits(options, own, made)
     else:
         new_schema = None
-        check_fits(options, schema, topic)
+        check_fits(options, without_corrupt(options, schema, topic), topic)
         _check_topic(options, topic)
+    check_dead_letters(options, schema, log, topic, has_corrupt=has_corrupt)
     return log, topic, new_schema
+
+
+def _new_schema(options: SinkOptions, schema: StructType) -> pa.Schema | None:
+    """The schema of a topic that is created; None: Kafka-shaped, or with values of a format."""
+    if dict(options.topic_config).get("value.format", "bytes") != "bytes":
+        return None
+    # Rows that name their topics are Kafka-shaped unless the user says otherwise.
+    default = options.row_format if options.topic is not None else options.row_format or "kafka"
+    typed = classify(schema, default) == "typed"
+    found = topic_schema(schema, by_column=options.topic is None) if typed else None
+    check_sink_schema(arrow_schema(schema), typed=found, topic_option=options.topic)
+    return found
 
 
 def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
     """Raise unless rows of ``frame`` can be written to a topic that is there, and come back with their types."""
+    codec = codec_for(options, frame, topic)
+    if codec is not None:
+        check_value_columns(options, codec, arrow_schema(frame), topic)
+        _check_settings(options, topic)
+        return
     typed = schema_of(topic)
     kind = "kafka" if typed is None else "typed"
     if options.row_format not in (None, kind):

@@ -25,8 +25,10 @@ from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.host import host
 from spark_eos.spark.options import SinkOptions
 from spark_eos.spark.schema import topic_schema
+from spark_eos.spark.sink.dead_letters import CORRUPT, DeadLetters, corrupt_rows
 from spark_eos.spark.sink.proof import Read, reads_of_task
 from spark_eos.spark.sink.sink_target import METADATA_AGE_S, check_fits
+from spark_eos.spark.sink.values import RowEncoder, codec_for
 from spark_eos.spark.workers import freeze_imports
 
 __all__ = ["TaskMessage", "TaskWriter", "appended_rows", "collect", "delete_rejected_files"]
@@ -94,12 +96,20 @@ class TaskWriter:
     """Routes the rows of one task to partitions and stages them, one file for each topic."""
 
     def __init__(
-        self, options: SinkOptions, stage: TaskStorage, topic: Topic | None, frame: StructType | None = None
+        self,
+        options: SinkOptions,
+        stage: TaskStorage,
+        topic: Topic | None,
+        frame: StructType | None = None,
+        dead_letters: Topic | None = None,
     ) -> None:
         self._frame = frame
         self._options = options
         self._stage = stage
         self._topic = topic
+        self._dead_topic = dead_letters
+        self._dead = None if dead_letters is None else DeadLetters()
+        self._encoders: dict[str, RowEncoder | None] = {}
         self._found: dict[str, Topic] = {}
         self._writers: dict[str, tuple[Topic, SegmentWriter, Partitioner]] = {}
 
@@ -126,6 +136,24 @@ class TaskWriter:
         return message
 
     def _append(self, batch: pa.RecordBatch, task: int) -> None:
+        if CORRUPT in batch.schema.names and self._takes_corrupt(batch.schema):
+            batch = corrupt_rows(batch, self._dead)
+        if batch.num_rows:
+            self._route(batch, task)
+        letters = None if self._dead is None else self._dead.take()
+        if letters is not None and self._dead_topic is not None:
+            name = self._dead_topic.name
+            self._found.setdefault(name, self._dead_topic)
+            self._stage_rows(name, letters, task)
+
+    def _takes_corrupt(self, columns: pa.Schema) -> bool:
+        """Whether the column is the source's, and none of the topic's own."""
+        own = pa.schema([field for field in columns if field.name != CORRUPT])
+        return self._dead is not None or (
+            self._topic is not None and codec_for(self._options, own, self._topic) is not None
+        )
+
+    def _route(self, batch: pa.RecordBatch, task: int) -> None:
         if self._topic is not None:
             self._append_to(self._topic.name, batch, task)
             return
@@ -142,6 +170,17 @@ class TaskWriter:
             self._append_to(name, rows, task)
 
     def _append_to(self, name: str, rows: pa.RecordBatch, task: int) -> None:
+        if name not in self._encoders:
+            self._encoders[name] = self._encoder(name, rows.schema, task)
+        encoder = self._encoders[name]
+        self._stage_rows(name, rows if encoder is None else encoder.rows(rows), task)
+
+    def _encoder(self, name: str, columns: pa.Schema, task: int) -> RowEncoder | None:
+        topic = self._topic or self._found[name]
+        codec = codec_for(self._options, columns, topic)
+        return None if codec is None else RowEncoder(self._options, codec, topic, self._dead, task)
+
+    def _stage_rows(self, name: str, rows: pa.RecordBatch, task: int) -> None:
         topic, writer, partitioner = self._writers.get(name) or self._open(name, task)
         try:
             targets = partitioner(rows, topic.partitions)
@@ -167,12 +206,14 @@ class TaskWriter:
         for name in names:
             if name in log.state.topics:
                 check_fits(options, frame, log.state.topics[name])
-        schema = topic_schema(frame, by_column=True) if options.row_format == "typed" else None
+        config = dict(options.topic_config)
+        has_columns = options.row_format == "typed" and config.get("value.format", "bytes") == "bytes"
+        schema = topic_schema(frame, by_column=True) if has_columns else None
         found = log.ensure_topics(
             names,
             options.num_partitions,
             schema,
-            config=dict(options.topic_config),
+            config=config,
             auto_create=options.auto_create_topics_enable,
         )
         for topic in found:
@@ -181,7 +222,8 @@ class TaskWriter:
 
     def _open(self, name: str, task: int) -> tuple[Topic, SegmentWriter, Partitioner]:
         options = self._options
-        topic = self._topic or self._found[name]
+        topic = self._found.get(name) or self._topic
+        assert topic is not None
         writer = self._stage.writer(
             topic, compression=options.compression, request_bytes=options.max_request_size
         )

@@ -117,7 +117,7 @@ class EosLogBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return read_task(partition, self._columns)
+        return read_task(partition, self._columns, options=self._options)
 
 
 class EosLogBatchWriter(DataSourceArrowWriter):

@@ -30,6 +30,7 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.source.scan import read_task
+from spark_eos.spark.source.values import codec_for
 from spark_eos.spark.topics import selected_partitions
 
 if TYPE_CHECKING:
@@ -70,7 +71,11 @@ class EosLogPushdownReader(EosLogBatchReader):
         topics = [
             state.topics[name] for name in {at.topic for at in selected_partitions(self._options, state)}
         ]
+        decodes = any(codec_for(self._options, topic) is not None for topic in topics)
         places, keys = _columns(topics)
+        if decodes:  # Their key is a column of another name, and a place is only what options add.
+            shown = self._options.include_metadata or self._options.columns is not None
+            places, keys = place_names(is_typed=True) if shown else (), frozenset()
         found = [
             one
             for filter_ in filters
@@ -79,12 +84,14 @@ class EosLogPushdownReader(EosLogBatchReader):
         _note(self._load_id, sorted(str(filter_) for filter_ in filters))
         if found:
             combined = reduce(lambda left, right: left & right, found)
-            self._filter = RowFilter(combined, self._columns, is_typed=bool(topics and topics[0].schemas))
+            self._filter = RowFilter(
+                combined, self._columns, is_typed=decodes or bool(topics and topics[0].schemas)
+            )
         return filters
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return read_task(partition, self._columns, self._filter)
+        return read_task(partition, self._columns, self._filter, self._options)
 
     def _range(self, at: TopicPartition, start: int, end: int) -> tuple[int, int]:
         return (start, end) if self._filter is None else self._filter.narrowed(at, start, end)

@@ -21,6 +21,7 @@ from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.selection.columns import place_column
 from spark_eos.protocol.state import Topic
 from spark_eos.spark.sink.proof import Part, Plan, Read, note_read
+from spark_eos.spark.source.values import decoded, stored_names
 from spark_eos.spark.types import as_spark
 from spark_eos.spark.workers import freeze_imports
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_eos.log.selection.row_filter import RowFilter
+    from spark_eos.spark.options import SourceOptions
 
 __all__ = ["TASK_BYTES", "ScanTask", "of_plan", "read_task", "split"]
 
@@ -129,16 +131,22 @@ def of_plan(tasks: Sequence[ScanTask], plan: Plan, stage: TaskStorage) -> list[S
 
 
 def read_task(
-    task: InputPartition, columns: pa.Schema, row_filter: RowFilter | None = None
+    task: InputPartition,
+    columns: pa.Schema,
+    row_filter: RowFilter | None = None,
+    options: SourceOptions | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects).
 
     No other columns are decoded, and batches of which none is wanted are not read. ``row_filter`` leaves out rows.
+    ``options`` say how values are decoded; None: they are not. Raises `RecordDeserializationError` for a value that
+    cannot be decoded.
     """
     if not isinstance(task, ScanTask):
         return  # Spark's stand-in where a batch read has nothing to plan.
     freeze_imports()
-    with task.stage.reading(task.topics, task.fetches, frozenset(columns.names)) as read:
+    names = stored_names(options, task.topics, columns)
+    with task.stage.reading(task.topics, task.fetches, names) as read:
         for fetch in task.fetches:
             topic = task.topics[fetch.topic]
             try:
@@ -150,7 +158,9 @@ def read_task(
                     "is started again. A DataFrame or view does not, whatever is called on it: make it again, with "
                     "spark.read...load(). If tasks take that long, raise file.delete.delay.ms"
                 ) from error
-            arrays = [_column(records, topic, fetch, field) for field in columns]
+            arrays = None if options is None else decoded(options, topic, fetch, records, columns)
+            if arrays is None:
+                arrays = [_column(records, topic, fetch, field) for field in columns]
             table = pa.Table.from_arrays(arrays, schema=columns)
             yield from (table if row_filter is None else row_filter.apply(table)).to_batches()
     if task.read is not None:

@@ -192,7 +192,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return read_task(partition, self._columns)
+        return read_task(partition, self._columns, options=self._options)
 
     # -- details ------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Avro: schemas, their resolution, and values of many rows at once."""

@@ -1,0 +1,184 @@
+"""JSON Schema: the columns of JSON values, and whether a value is valid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from spark_eos.errors import ConfigError, SchemaMismatchError
+
+__all__ = ["check_schema", "is_object", "is_required", "schema_fields", "validator"]
+
+_NEWER = ("2019-09", "2020-12", "next")
+"""Drafts that the library that checks values does not know."""
+
+_SIMPLE: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "null": pa.null(),
+    "number": pa.float64(),
+}
+_FORMATS: dict[str, pa.DataType] = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
+
+_RAW = "Read the topic with row.format=kafka, and its values with from_json"
+
+
+def check_schema(text: str) -> None:
+    """Raise `ConfigError` unless the text is a JSON Schema by which values can be checked."""
+    validator(text)
+
+
+@lru_cache(maxsize=64)
+def validator(text: str) -> Callable[[Any], object]:
+    """Raises an error for a value that is not valid. Raises `ConfigError` for a text that is no such schema."""
+    found = _loads(text)
+    draft = str(found.get("$schema", ""))
+    if any(newer in draft for newer in _NEWER):
+        raise ConfigError(
+            f"value.schema is of JSON Schema's draft {draft}: drafts 4, 6 and 7 can be checked. Write it in draft 7"
+        )
+    try:
+        import fastjsonschema
+    except ImportError as error:
+        raise ConfigError(
+            "value.schema of JSON values needs the package fastjsonschema: pip install 'spark-eos[json-schema]'. "
+            "Without value.schema JSON values are not checked, and need no package"
+        ) from error
+    try:
+        compiled: Callable[[Any], object] = fastjsonschema.compile(found)
+    except (fastjsonschema.JsonSchemaDefinitionException, TypeError, AttributeError, KeyError) as error:
+        raise ConfigError(f"value.schema is not a valid JSON Schema: {error}") from error
+    return compiled
+
+
+@lru_cache(maxsize=64)
+def schema_fields(text: str) -> tuple[pa.Field, ...]:
+    """The columns of values of a schema: the properties of an object, or one column ``value``.
+
+    Raises `SchemaMismatchError`, naming the property, for one that no column can have.
+    """
+    found = _Columns(_loads(text))
+    top = found.resolved(found.schema, "value", ())
+    if is_object(text):
+        return tuple(pa.field(name, found.type(part, name, ())) for name, part in top["properties"].items())
+    return (pa.field("value", found.type(found.schema, "value", ())),)
+
+
+@lru_cache(maxsize=64)
+def is_object(text: str) -> bool:
+    """Whether values are objects whose properties are named, which are the columns."""
+    found = _Columns(_loads(text))
+    top = found.resolved(found.schema, "value", ())
+    return top["type"] == "object" and bool(top.get("properties"))
+
+
+@lru_cache(maxsize=64)
+def is_required(text: str) -> frozenset[str]:
+    """The properties of the object that must be there, and so are written as null and not left out."""
+    found = _Columns(_loads(text))
+    return frozenset(found.resolved(found.schema, "value", ()).get("required") or ())
+
+
+def _loads(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"value.schema of JSON values is a JSON Schema; this is not JSON: {error}"
+        ) from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"value.schema of JSON values is a JSON object; this is {text[:40]}")
+    return found
+
+
+class _Columns:
+    """The columns of one schema, in which ``$ref`` points to parts of it."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+
+    def resolved(self, part: Any, path: str, around: tuple[str, ...]) -> dict[str, Any]:
+        """The part that is meant: without references, and without the null that a value may be instead."""
+        if not isinstance(part, dict):
+            raise SchemaMismatchError(f"property {path!r} may be anything, which is no column. {_RAW}")
+        if "$ref" in part:
+            target = part["$ref"]
+            if target in around:
+                raise SchemaMismatchError(
+                    f"property {path!r} is {target} inside of itself. A column cannot have a recursive type. {_RAW}"
+                )
+            return {
+                **self.resolved(self._at(target, path), path, (*around, target)),
+                "$seen": (*around, target),
+            }
+        for word in ("anyOf", "oneOf", "allOf"):
+            choices = [one for one in part.get(word) or () if one != {"type": "null"}]
+            if len(choices) == 1:
+                return self.resolved(choices[0], path, around)
+            if choices:
+                raise SchemaMismatchError(
+                    f"property {path!r} is of several types ({word}), which is no column. {_RAW}"
+                )
+        kind = part.get("type")
+        if isinstance(kind, list):
+            kinds = [one for one in kind if one != "null"] or ["null"]
+            if set(kinds) == {"integer", "number"}:
+                kinds = ["number"]
+            if len(kinds) > 1:
+                raise SchemaMismatchError(
+                    f"property {path!r} is of several types ({', '.join(kinds)}), which is no column. {_RAW}"
+                )
+            return {**part, "type": kinds[0]}
+        if kind is None:
+            return {**part, "type": self._of_values(part, path)}
+        return part
+
+    def type(self, part: Any, path: str, around: tuple[str, ...]) -> pa.DataType:
+        """The type of a property's column."""
+        found = self.resolved(part, path, around)
+        around = found.get("$seen", around)
+        kind = found["type"]
+        if kind in _SIMPLE:
+            return _SIMPLE[kind]
+        if kind == "string":
+            return _FORMATS.get(found.get("format", ""), pa.string())
+        if kind == "array" and isinstance(found.get("items"), dict):
+            return pa.list_(pa.field("element", self.type(found["items"], f"{path}.element", around)))
+        if kind == "object" and found.get("properties"):
+            parts = found["properties"].items()
+            return pa.struct(
+                [pa.field(name, self.type(one, f"{path}.{name}", around)) for name, one in parts]
+            )
+        if kind == "object" and isinstance(found.get("additionalProperties"), dict):
+            value = pa.field("value", self.type(found["additionalProperties"], f"{path}.value", around))
+            return pa.map_(pa.field("key", pa.string(), nullable=False), value)
+        raise SchemaMismatchError(f"property {path!r} is of type {kind} and does not say of what. {_RAW}")
+
+    def _at(self, pointer: str, path: str) -> Any:
+        found: Any = self.schema
+        if not pointer.startswith("#"):
+            raise SchemaMismatchError(f"property {path!r} refers to {pointer}, outside of the schema. {_RAW}")
+        for step in pointer.lstrip("#").strip("/").split("/"):
+            if step:
+                name = step.replace("~1", "/").replace("~0", "~")
+                found = found.get(name) if isinstance(found, Mapping) else None
+        return found
+
+    def _of_values(self, part: Mapping[str, Any], path: str) -> str:
+        """The type of a property that lists its values, or has properties."""
+        if "properties" in part:
+            return "object"
+        if "items" in part:
+            return "array"
+        listed = [*part.get("enum", ()), *([part["const"]] if "const" in part else ())]
+        values = [one for one in listed if one is not None]
+        names = {bool: "boolean", int: "integer", float: "number", str: "string"}
+        kinds = {names.get(type(one)) for one in values}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind is None:
+            raise SchemaMismatchError(f"property {path!r} does not say of which type it is. {_RAW}")
+        return kind

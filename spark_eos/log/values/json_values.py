@@ -1,0 +1,180 @@
+"""JSON values to Arrow's types and back, one by one: the exact rules, which faster ways must keep."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+__all__ = ["dumps", "loads", "to_column", "to_plain"]
+
+
+def loads(data: bytes | str) -> Any:
+    """The value of a JSON text. Raises `ValueError`; NaN and Infinity are no JSON."""
+    return json.loads(data, parse_constant=_refuse_constant)
+
+
+def dumps(value: Any) -> bytes:
+    """A value as JSON in UTF-8. Times become ISO 8601, bytes base64, UUIDs text. Raises `ValueError`, `TypeError`."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=to_plain)
+    return text.encode()
+
+
+def to_plain(value: Any) -> Any:
+    """A value that JSON does not have, as one that it has. Raises `ValueError`, `TypeError`."""
+    if isinstance(value, (dt.datetime, dt.date, dt.time)):
+        return _iso(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, Decimal):
+        return _number(value)
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no type of JSON")
+
+
+def to_column(type_: pa.DataType) -> Callable[[Any], Any]:
+    """A function that makes of a JSON value what `pyarrow.array` takes for a type. It raises `ValueError`.
+
+    A property that an object lacks is null; one that the type does not have is passed over.
+    """
+    types = pa.types
+    if types.is_struct(type_):
+        parts = [
+            (type_.field(place).name, to_column(type_.field(place).type)) for place in range(type_.num_fields)
+        ]
+        return lambda value: None if value is None else _struct(value, parts)
+    if types.is_list(type_):
+        item = to_column(type_.value_type)
+        return lambda value: None if value is None else [item(one) for one in _of(value, list, "an array")]
+    if types.is_map(type_):
+        if type_.key_type != pa.string():
+            return _refuse(f"a map with keys of type {type_.key_type}")
+        entry = to_column(type_.item_type)
+        return lambda value: (
+            None
+            if value is None
+            else [(key, entry(one)) for key, one in _of(value, dict, "an object").items()]
+        )
+    simple = _simple(type_)
+    return lambda value: None if value is None else simple(value)
+
+
+def _simple(type_: pa.DataType) -> Callable[[Any], Any]:
+    types = pa.types
+    if types.is_string(type_):
+        return lambda value: _of(value, str, "text")
+    if types.is_boolean(type_):
+        return lambda value: _of(value, bool, "true or false")
+    if types.is_integer(type_):
+        return lambda value: _integer(value, type_)
+    if types.is_floating(type_):
+        return lambda value: float(_of(value, (int, float), "a number"))
+    if types.is_decimal(type_):
+        return lambda value: _decimal(value, type_)
+    if types.is_binary(type_):
+        return lambda value: base64.b64decode(_of(value, str, "text in base64"), validate=True)
+    if types.is_date(type_):
+        return lambda value: dt.date.fromisoformat(_of(value, str, "a date such as 2026-11-24"))
+    if types.is_timestamp(type_):
+        return lambda value: _timestamp(value, zoned=type_.tz is not None)
+    if types.is_null(type_):
+        return _refuse("a value where only null can be")
+    return _refuse(f"the type {type_}")
+
+
+def _struct(value: Any, parts: list[tuple[str, Callable[[Any], Any]]]) -> dict[str, Any]:
+    given = _of(value, dict, "an object")
+    found = {}
+    for name, convert in parts:
+        one = given.get(name)
+        if one is not None:
+            try:
+                one = convert(one)
+            except (ValueError, OverflowError) as error:
+                raise ValueError(f"property {name}: {error}") from error
+        found[name] = one
+    return found
+
+
+def _of(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"expected {what}, found {json.dumps(value)[:60]}")
+    return value
+
+
+def _integer(value: Any, type_: pa.DataType) -> int:
+    number = _of(value, (int, float), "a whole number")
+    if isinstance(number, float) and not number.is_integer():
+        raise ValueError(f"expected a whole number, found {number}")
+    whole = int(number)
+    bits = type_.bit_width - 1
+    if not -(2**bits) <= whole < 2**bits:
+        raise ValueError(f"{whole} has more than {type_.bit_width} bits")
+    return whole
+
+
+def _decimal(value: Any, type_: pa.DataType) -> Decimal:
+    try:
+        number = Decimal(str(_of(value, (int, float, str), "a number")))
+    except InvalidOperation as error:
+        raise ValueError(f"expected a number, found {value!r}") from error
+    _, digits, exponent = number.as_tuple()
+    if (
+        not isinstance(exponent, int)
+        or -exponent > type_.scale
+        or len(digits) + exponent > type_.precision - type_.scale
+    ):
+        raise ValueError(f"{number} does not fit {type_}")
+    return number
+
+
+def _timestamp(value: Any, *, zoned: bool) -> dt.datetime:
+    text = _of(value, str, "a time such as 2026-11-24T01:02:03Z")
+    # Python 3.10 knows neither Z nor fractions of other lengths than 3 and 6.
+    found = _parsed(text)
+    if zoned and found.tzinfo is None:
+        return found.replace(tzinfo=dt.timezone.utc)
+    if not zoned and found.tzinfo is not None:
+        return found.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    return found
+
+
+def _parsed(text: str) -> dt.datetime:
+    body = text[:-1] + "+00:00" if text[-1:] in {"Z", "z"} else text
+    head, dot, rest = body.partition(".")
+    if dot:
+        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+        body = f"{head}.{digits[:6]:0<6}{rest[len(digits) :]}"
+    return dt.datetime.fromisoformat(body)
+
+
+def _number(value: Decimal) -> float | int:
+    if value == value.to_integral_value():
+        return int(value)
+    number = float(value)
+    if Decimal(repr(number)) != value:
+        raise ValueError(f"{value} has more digits than a JSON number keeps: cast it to string")
+    return number
+
+
+def _iso(value: dt.datetime | dt.date | dt.time) -> str:
+    text = value.isoformat()
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
+
+
+def _refuse(what: str) -> Callable[[Any], Any]:
+    def refuse(_value: Any) -> Any:
+        raise ValueError(f"JSON has no form for {what}")
+
+    return refuse
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

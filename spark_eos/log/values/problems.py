@@ -1,0 +1,42 @@
+"""What is wrong with rows that cannot be converted: the first reason of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Problems"]
+
+Rows = npt.NDArray[np.int64]
+
+
+class Problems:
+    """The rows that cannot be converted, by number, and why not. The first reason of a row counts."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[int, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.reasons)
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+    def add(self, rows: npt.NDArray[Any] | list[int], reason: str) -> None:
+        """The same reason for some rows."""
+        for row in rows.tolist() if isinstance(rows, np.ndarray) else rows:
+            self.reasons.setdefault(row, reason)
+
+    def move(self, found: Problems, rows: npt.NDArray[Any]) -> None:
+        """The problems of a selection, of which row ``i`` is ``rows[i]`` here."""
+        for row, reason in found.reasons.items():
+            self.reasons.setdefault(int(rows[row]), reason)
+
+    def mask(self, rows: int) -> npt.NDArray[np.bool_]:
+        """Of so many rows, which ones have a problem."""
+        mask = np.zeros(rows, np.bool_)
+        if self.reasons:
+            mask[list(self.reasons)] = True
+        return mask

@@ -1,0 +1,138 @@
+"""A schema registry of Confluent's kind: schemas by id, asked over HTTP and kept in the process."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from threading import Lock
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+from spark_eos.errors import ConfigError, SchemaRegistryError
+
+__all__ = ["Registered", "Registry"]
+
+_TIMEOUT_S = 10.0
+_PAUSES_S = (0.2, 1.0)
+"""Before the second and the third attempt."""
+
+_MEDIA = "application/vnd.schemaregistry.v1+json"
+
+
+class Registered(NamedTuple):
+    """A schema as a registry has it: its text, its kind (``AVRO`` or ``JSON``), and those that it refers to."""
+
+    text: str
+    kind: str
+    references: tuple[str, ...] = ()
+    id: int = -1
+
+
+class Registry(NamedTuple):
+    """Where a registry is. ``user_info`` is ``user:password``, or None."""
+
+    url: str
+    user_info: str | None = None
+
+    def schema(self, schema_id: int) -> Registered | None:
+        """The schema of an id; None if the registry has none. Raises `SchemaRegistryError`, `ConfigError`."""
+        key = (self.url, schema_id)
+        with _lock:
+            known = _known.get(key)
+        if known is not None:
+            return known
+        answer = self._call("GET", f"/schemas/ids/{schema_id}")
+        if answer is None:
+            return None
+        found = self._registered({"id": schema_id, **answer})
+        with _lock:
+            _known[key] = found
+        return found
+
+    def latest(self, subject: str) -> Registered | None:
+        """The newest version of a subject; None if there is none."""
+        answer = self._call("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return None if answer is None else self._registered(answer)
+
+    def register(self, subject: str, text: str, kind: str) -> int:
+        """The id of a schema of a subject. It is registered if it is new."""
+        body = {"schema": text} if kind == "AVRO" else {"schema": text, "schemaType": kind}
+        answer = self._call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
+        if answer is None:
+            raise ConfigError(f"the schema registry {self.url} has no subjects: is it the root of its API?")
+        return int(answer["id"])
+
+    def _registered(self, answer: dict[str, Any]) -> Registered:
+        references: list[str] = []
+        for reference in answer.get("references") or ():
+            path = f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
+            found = self._call("GET", path)
+            if found is None:
+                raise ConfigError(
+                    f"the schema registry {self.url} has no version {reference['version']} of subject "
+                    f"{reference['subject']!r}, which the schema with id {answer.get('id')} refers to"
+                )
+            inner = self._registered(found)
+            references += [*inner.references, inner.text]
+        kind = answer.get("schemaType") or "AVRO"
+        return Registered(answer["schema"], kind, tuple(dict.fromkeys(references)), int(answer.get("id", -1)))
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """The answer; None for 404."""
+        request = urllib.request.Request(  # noqa: S310  (the scheme is checked by `check_url`)
+            self.url.rstrip("/") + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Accept": _MEDIA, "Content-Type": _MEDIA},
+        )
+        if self.user_info:
+            request.add_header("Authorization", "Basic " + base64.b64encode(self.user_info.encode()).decode())
+        reason: object = None
+        for pause in (*_PAUSES_S, None):
+            try:
+                with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as reply:  # noqa: S310
+                    found: dict[str, Any] = json.load(reply)
+                    return found
+            except urllib.error.HTTPError as error:
+                if error.code == 404:
+                    return None
+                text = error.read(500).decode(errors="replace")
+                if error.code < 500 and error.code != 429:
+                    raise ConfigError(
+                        f"the schema registry {self.url} refuses {method} {path}: HTTP {error.code} {text}. For 401 "
+                        "and 403 set schema.registry.basic.auth.user.info; for 409 and 422 change the schema"
+                    ) from error
+                reason = f"HTTP {error.code} {text}"
+            except (OSError, HTTPException, ValueError) as error:
+                reason = error
+            if pause is not None:
+                time.sleep(pause)
+        raise SchemaRegistryError(
+            f"the schema registry {self.url} did not answer {method} {path}: {reason}. Try again, or give the schemas "
+            "by the topic's setting value.writer.schemas"
+        )
+
+
+def check_url(url: str) -> str:
+    """The URL of a registry. Raises `ConfigError` for another one, and for one with a password."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigError(
+            f"schema.registry.url={url!r}: expected a URL such as https://registry.example.com:8081"
+        )
+    if "@" in parts.netloc:
+        raise ConfigError(
+            "schema.registry.url has a user and password in it, which the log would store: leave them out, and set "
+            "schema.registry.basic.auth.user.info where the topic is read"
+        )
+    return url
+
+
+_known: dict[tuple[str, int], Registered] = {}
+"""By URL and id. An id means the same schema for ever."""
+
+_lock = Lock()

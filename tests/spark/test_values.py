@@ -1,0 +1,290 @@
+"""Topics with ``value.format`` through Spark: columns there and back, broken values, dead letters in one commit."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_eos import Admin, Consumer, Producer, TopicPartition
+from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.log import paths
+from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.spark.start import start_query
+from tests.spark.changes import Driven
+from tests.values.schemas import EVERY, example, of
+
+DEAD = "errors.deadletterqueue.topic.name"
+NUMBER = of(
+    "Number", [{"name": "n", "type": "int"}, {"name": "t", "type": ["null", "string"], "default": None}]
+)
+
+
+def avro(schema=NUMBER, format_="avro-single-object", **more):
+    return {"value.format": format_, "value.schema": json.dumps(schema), **more}
+
+
+def read(spark, url, topic, **options):
+    return spark.read.format("eoslog").option("subscribe", topic).options(**options).load(url)
+
+
+def write(frame, url, topic, **options):
+    frame.write.format("eoslog").option("topic", topic).options(**options).mode("append").save(url)
+
+
+def rows(frame):
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def polled(url, topic):
+    consumer = Consumer(url, {"auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, 0)])
+    return consumer.poll(max_records=1000)
+
+
+# -- On Spark ---------------------------------------------------------------------------------------------
+
+
+def test_every_type_from_a_client_through_spark_to_a_client(spark, log_url):
+    admin = Admin(log_url)
+    for name in ("in", "out"):
+        admin.create_topic(name, config=avro(EVERY, "avro-confluent", **{"value.schema.id": 3}))
+    with Producer(log_url) as producer:
+        producer.send("in", example(), key="k", headers=[("h", b"x")])
+        producer.send("in", None, key="gone")
+    frame = read(spark, log_url, "in", includeMetadata="true", includeHeaders="true")
+    found = rows(frame)
+    assert found[0]["money"] == example()["money"]
+    assert bytes(found[0]["_key"]) == b"k"
+    assert found[0]["any"] == {"member0": None, "member1": "text", "member2": None}
+    assert {found[1][name] for name in example()} == {None}, "a tombstone"
+    write(frame.where("_key = 'k'").drop("_topic", "_offset"), log_url, "out")
+    (record,) = polled(log_url, "out")
+    assert (record.key, record.headers) == (b"k", (("h", b"x"),))
+    assert {**record.value, "uuid": str(record.value["uuid"])} == example()
+    raw = rows(read(spark, log_url, "out", **{"row.format": "kafka"}))
+    assert bytes(raw[0]["value"]) == bytes(
+        rows(read(spark, log_url, "in", **{"row.format": "kafka"}))[0]["value"]
+    )
+
+
+def test_a_stream_with_broken_values_and_rows_that_cannot_be_encoded(spark, log_url, tmp_path):
+    """Both go to the dead letters, in the commit of their micro-batch, with what is needed to try them again."""
+    admin = Admin(log_url)
+    for name in ("in", "out"):
+        admin.create_topic(name, config=avro(format_="avro-confluent", **{"value.schema.id": 3}))
+    with Producer(log_url) as producer:
+        producer.send("in", {"n": 1}, key="one")
+        producer.send("in", b"\x00junk", key="two", headers=[("h", b"x")])
+        producer.send("in", {"n": 3, "t": "x"}, key="three")
+
+    def run(**options):
+        source = (
+            spark.readStream.format("eoslog").option("subscribe", "in").option("startingOffsets", "earliest")
+        )
+        frame = source.options(mode=options.pop("mode", "PERMISSIVE"), includeMetadata="true").load(log_url)
+        frame = frame.select(
+            F.when(F.col("t").isNull(), F.col("n")).alias("n"),
+            "t",
+            "_key",
+            *(["_corrupt_record"] if options else []),
+        )
+        sink = frame.writeStream.format("eoslog").option("topic", "out").options(path=log_url, **options)
+        sink = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        start_query(sink.start).awaitTermination()
+
+    with pytest.raises(Exception, match=r"in-0 at offset 1 cannot be decoded.*mode=PERMISSIVE"):
+        run(mode="FAILFAST")
+    run(**{DEAD: "dead"})
+    assert [record.value for record in polled(log_url, "out")] == [{"n": 1, "t": None}]
+    first, second = sorted(polled(log_url, "dead"), key=lambda record: record.key, reverse=True)
+    assert (first.key, first.value, first.headers[0]) == (b"two", b"\x00junk", ("h", b"x"))
+    said = {name.removeprefix("__connect.errors."): value.decode() for name, value in first.headers[1:]}
+    assert said.pop("exception.message").startswith("the topic has no schema with id 1786080875")
+    assert said == {"topic": "in", "partition": "0", "offset": "1", "stage": "VALUE_CONVERTER"}
+    assert (second.key, json.loads(second.value)) == (b"three", {"n": None, "t": "x"})
+    assert "column n is null" in dict(second.headers)["__connect.errors.exception.message"].decode()
+
+
+def test_json_without_a_schema_takes_the_columns_of_the_user(spark, log_url):
+    Admin(log_url).create_topic("j", config={"value.format": "json"})
+    frame = spark.sql(
+        "select 1 as n, map('a', 1.5d) as m, timestamp'2026-01-01 00:00:00' as t, null as x, 'k' as _key"
+    )
+    write(frame.drop("x"), log_url, "j")
+    assert json.loads(polled(log_url, "j")[0].value["t"] and json.dumps(polled(log_url, "j")[0].value)) == {
+        "n": 1,
+        "m": {"a": 1.5},
+        "t": "2026-01-01T00:00:00Z",
+    }
+    kafka = read(spark, log_url, "j")
+    assert kafka.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    typed = (
+        spark.read.format("eoslog")
+        .schema("m map<string,double>, n long, t timestamp")
+        .option("subscribe", "j")
+    )
+    assert rows(
+        typed.option("row.format", "typed").load(log_url).withColumn("t", F.col("t").cast("string"))
+    ) == [{"m": {"a": 1.5}, "n": 1, "t": "2026-01-01 00:00:00"}]
+
+
+# -- As Spark calls source and sink, without Spark --------------------------------------------------------
+
+
+@pytest.fixture
+def engine(bench, tmp_path, benches):
+    return Driven(bench, tmp_path, benches)
+
+
+@pytest.fixture
+def broken(engine):
+    """A topic ``in`` with a good value and a broken one, and where dead letters are to go."""
+    Admin(engine.bench.log).create_topic("in", config=avro())
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", {"n": 1})
+        producer.send("in", b"broken")
+    return {"subscribe": "in", "mode": "permissive"}, {"topic": "copy", DEAD: "dead", **avro()}
+
+
+def test_rows_and_dead_letters_are_one_entry(engine, broken):
+    engine.run(*broken)
+    log = engine.bench.log
+    entries = [decode_entry(log.store.read(paths.entry(seq)), seq, "") for seq in range(log.state.seq + 1)]
+    requests = [request.actions for entry in entries for request in entry.requests]
+    (actions,) = [one for one in requests if any(isinstance(action, CommitMicroBatch) for action in one)]
+    (append,) = [action for action in actions if isinstance(action, AppendBatches)]
+    assert {file.topic for file in append.files} == {"copy", "dead"}
+
+
+def test_a_repeated_micro_batch_repeats_no_dead_letter(engine, broken):
+    engine.run(*broken)
+    engine.forget_last_commit()
+    engine.run(*broken)
+    assert engine.bench.values("dead") == ["broken"]
+    assert engine.bench.count("copy") == 1
+
+
+def test_a_batch_that_is_refused_leaves_no_dead_letter(engine, broken):
+    source, sink = broken
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", {"n": 2, "t": "x" * 100})
+    with engine.refuses("more than the limit"):
+        engine.run(source, {**sink, "max.message.bytes": 50})
+    assert engine.bench.count("dead") == 0
+    assert engine.bench.files("dead") == set()
+
+
+def test_topics_named_by_rows_have_formats_of_their_own(bench):
+    admin = Admin(bench.log)
+    admin.create_topic("a", config=avro())
+    admin.create_topic("b", config={"value.format": "json"})
+    frame = pa.table(
+        {"topic": ["a", "b", "a"], "n": pa.array([1, 2, 3], pa.int32()), "_key": ["x", "y", "z"]}
+    )
+    write_batch(bench, frame, **{"row.format": "typed"})
+    assert [(record.key, record.value["n"]) for record in polled(bench.log, "a")] == [(b"x", 1), (b"z", 3)]
+    assert [(record.key, record.value) for record in polled(bench.log, "b")] == [(b"y", {"n": 2})]
+
+
+def write_batch(bench, frame, **options):
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from spark_eos.spark.options import parse_sink
+    from spark_eos.spark.source.batch import EosLogBatchWriter
+
+    writer = EosLogBatchWriter(
+        parse_sink({"path": bench.url, **options}, streaming=False),
+        from_arrow_schema(frame.schema),
+        overwrite=False,
+    )
+    writer.commit([writer.write(iter(frame.to_batches()))])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({DEAD: "out"}, "is the topic that the rows go to"),
+        ({DEAD: "typed"}, "has a schema or a value.format"),
+        ({DEAD: "other"}, "has a schema or a value.format"),
+        ({DEAD: "dead", "row.format": "kafka"}, "has no effect"),
+        ({DEAD: "dead", "auto.create.topics.enable": "false"}, "auto.create.topics.enable is false"),
+        ({DEAD: "a/b"}, "illegal topic name"),
+    ],
+)
+def test_dead_letter_topics_that_cannot_be(bench, options, says):
+    admin = Admin(bench.log)
+    admin.create_topic("out", config=avro())
+    admin.create_topic("other", config=avro())
+    admin.create_topic("typed", schema=pa.schema({"n": pa.int64()}))
+    frame = {"value": [b"x"]} if "row.format" in options else {"n": pa.array([1], pa.int32())}
+    before = bench.state.seq
+    with pytest.raises(Exception, match=says):
+        write_batch(bench, pa.table(frame), topic="out", **options)
+    assert bench.state.seq == before
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"row.format": "typed"}, ConfigError, "JSON values of topic 'json' have no schema"),
+        ({"subscribe": "json,in"}, SchemaMismatchError, "'in' and 'json' have different columns"),
+        ({"subscribe": "recursive"}, SchemaMismatchError, "record Node inside of itself"),
+        ({"subscribe": "same"}, SchemaMismatchError, "'a' and 'A' have the same name"),
+        (
+            {"subscribe": "key", "includeMetadata": "true"},
+            SchemaMismatchError,
+            "'_key' and '_key' have the same name",
+        ),
+    ],
+)
+def test_topics_without_columns(engine, given, error, says):
+    admin = Admin(engine.bench.log)
+    admin.create_topic("json", config={"value.format": "json"})
+    admin.create_topic("in", config=avro())
+    admin.create_topic("recursive", config=avro(of("Node", [{"name": "next", "type": ["null", "Node"]}])))
+    admin.create_topic(
+        "same", config=avro(of("R", [{"name": "a", "type": "int"}, {"name": "A", "type": "int"}]))
+    )
+    admin.create_topic("key", config=avro(of("R", [{"name": "_key", "type": "int"}])))
+    with pytest.raises(error, match=says):
+        engine.read(**{"subscribe": "json", **given})
+
+
+def test_a_recursive_type_is_for_clients(log_url):
+    Admin(log_url).create_topic("tree", config=avro(of("Node", [{"name": "next", "type": ["null", "Node"]}])))
+    with Producer(log_url) as producer:
+        producer.send("tree", {"next": {"next": None}})
+    assert polled(log_url, "tree")[0].value == {"next": {"next": None}}
+
+
+def test_a_schema_changes_and_old_records_are_read(engine):
+    """A query that was planned before goes on with the columns that it has; a new one has the new columns."""
+    admin = Admin(engine.bench.log)
+    admin.create_topic("in", config=avro())
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", {"n": 1})
+    wider = of("Number", [{"name": "n", "type": "long"}, {"name": "u", "type": "string", "default": "m"}])
+    admin.alter_topic("in", config={"value.schema": json.dumps(wider)})
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", {"n": 2, "u": "km"})
+    assert engine.read(subscribe="in")[0] == [{"n": 1, "u": "m"}, {"n": 2, "u": "km"}]
+    with pytest.raises(
+        ConfigError, match="cannot read the records that are there: field 'new' was not written"
+    ):
+        admin.alter_topic(
+            "in", config={"value.schema": json.dumps(of("Number", [{"name": "new", "type": "int"}]))}
+        )
+
+
+def test_plain_avro_cannot_change_its_schema(engine):
+    admin = Admin(engine.bench.log)
+    admin.create_topic("in", config=avro(format_="avro"))
+    with pytest.raises(ConfigError, match="do not say with which schema they were written"):
+        admin.alter_topic(
+            "in", config={"value.schema": json.dumps(of("Number", [{"name": "n", "type": "long"}]))}
+        )
+    admin.alter_topic("in", config={"value.schema": json.dumps({**NUMBER, "doc": "Only words"})})
