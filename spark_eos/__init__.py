@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         TopicDescription,
         TransactionDescription,
     )
+    from spark_eos.clients.aio.consumer import AIOConsumer
+    from spark_eos.clients.aio.producer import AIOProducer
     from spark_eos.clients.arrow_reader import read_arrow
     from spark_eos.clients.consumer.consumer import Consumer
     from spark_eos.clients.producer.producer import Producer
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from spark_eos.storage import Store, register_store
 
 __all__ = [
+    "AIOConsumer",
+    "AIOProducer",
     "Admin",
     "ClockDescription",
     "Consumer",
@@ -81,6 +85,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AIOConsumer": "spark_eos.clients.aio.consumer",
+    "AIOProducer": "spark_eos.clients.aio.producer",
     "Admin": "spark_eos.clients.admin",
     "ClockDescription": "spark_eos.clients.admin",
     "Consumer": "spark_eos.clients.consumer.consumer",

@@ -20,6 +20,7 @@ FLOORS = {
     "cli": 4,
     "maintenance": 4,
     "spark": 5,
+    "kafka": 5,
 }
 """The parts with a floor; each may import those of its own floor and below, but for FORBIDDEN."""
 

@@ -10,6 +10,8 @@ import spark_eos
 from spark_eos import errors
 
 PUBLIC = [
+    "AIOConsumer",
+    "AIOProducer",
     "Admin",
     "ClockDescription",
     "Consumer",

@@ -18,6 +18,7 @@ from spark_eos.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.kafka import ConfigResource
 
 T0 = TopicPartition("t", 0)
 NAMES = (f"memory://admin-{number}" for number in itertools.count())
@@ -162,6 +163,12 @@ CALLS = {
     "force_terminate_transaction": ("x",),
     "find_hanging_transactions": (),
     "delete_records": ({T0: 1},),
+    "delete_topics": (["t"],),
+    "describe_topics": (),
+    "create_partitions": ({"t": 2},),
+    "describe_configs": (["t"],),
+    "alter_configs": ([ConfigResource("topic", "t", {})],),
+    "list_offsets": ({T0: 0},),
     "list_groups": (),
     "list_group_offsets": ("g",),
     "alter_group_offsets": ("g", {T0: 1}),
@@ -187,7 +194,7 @@ def test_a_missing_log_is_not_created(name, tmp_path):
 
 def test_no_call_is_left_out_above():
     public = {name for name in dir(Admin) if not name.startswith("_")}
-    assert public == {*CALLS, "create_topic", "reset_group_offsets", "close"}
+    assert public == {*CALLS, "create_topic", "create_topics", "reset_group_offsets", "close"}
 
 
 def test_resetting_does_not_create_a_log_either(tmp_path):

@@ -19,8 +19,7 @@ from spark_eos.clients.admin.descriptions import (
 )
 from spark_eos.clients.admin.fencing import FencingAdmin
 from spark_eos.clients.admin.groups import GroupAdmin
-from spark_eos.clients.admin.settings import SettingsAdmin
-from spark_eos.clients.admin.topics import TopicAdmin
+from spark_eos.clients.admin.several import SeveralAdmin
 from spark_eos.clients.admin.transactions import TransactionAdmin
 
 __all__ = [
@@ -39,10 +38,10 @@ __all__ = [
 ]
 
 
-class Admin(TopicAdmin, TransactionAdmin, FencingAdmin, GroupAdmin, SettingsAdmin):
+class Admin(SeveralAdmin, TransactionAdmin, FencingAdmin, GroupAdmin):
     """Administers a log: topics, transactions, groups, and settings. Safe to share between threads.
 
-    Only `create_topic` creates a log; all other calls raise `NotALogError` where there is none.
+    Only `create_topic` and `create_topics` create a log; all other calls raise `NotALogError` where there is none.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def places(
     log.follow()
     found = []
     for at, value in offsets.items():
-        offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+        offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
         topic_id = log.topic(at[0]).topic_id
-        found.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata))
+        found.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata or ""))
     return tuple(found)

@@ -14,6 +14,7 @@ from spark_eos.clients.consumer.subscriptions import Listener, Subscription
 from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.errors import IllegalStateError, InvalidRequestError
 from spark_eos.log.data.planner import partition_of
+from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["ConsumerAssignment"]
@@ -91,6 +92,7 @@ class ConsumerAssignment(ConsumerBase):
         if not wanted:
             self.unsubscribe()
             return
+        self._all_of = None
         if self._by_hand:
             raise IllegalStateError(
                 "this consumer assigns its partitions itself: call unsubscribe before subscribe"
@@ -130,6 +132,7 @@ class ConsumerAssignment(ConsumerBase):
         finally:
             self._rebalance = None
             self._by_hand = False
+            self._all_of = None
             self._assigned.clear()
             self._ahead.give_back()
 
@@ -237,3 +240,20 @@ class ConsumerAssignment(ConsumerBase):
         """
         for one in [self._one(at) for at in listed(partitions)]:
             one.paused = False
+
+    def _assign_all(self, state: State) -> None:
+        """Read all partitions of the topics of a subscription without a group, new ones too."""
+        assert self._all_of is not None
+        wanted = {
+            TopicPartition(name, number): topic
+            for name in self._all_of.topics(state)
+            if (topic := state.topics.get(name)) is not None
+            for number in range(topic.partitions)
+        }
+        for at in [*self._assigned]:
+            known = wanted.get(at)
+            if known is None or known.topic_id != self._assigned[at].topic.topic_id:
+                del self._assigned[at]
+        for at, topic in wanted.items():
+            if at not in self._assigned:
+                self._assigned[at] = PartitionState(self._log, at, topic, self._isolation)

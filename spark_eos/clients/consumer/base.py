@@ -13,6 +13,7 @@ from spark_eos.clients.consumer.fetcher import Fetcher
 from spark_eos.clients.consumer.iteration import ReadAhead
 from spark_eos.clients.consumer.offset_manager import OffsetManager
 from spark_eos.clients.consumer.partition_state import PartitionState
+from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.metrics import ConsumerMetrics
 from spark_eos.clients.one_thread import OfOneThread
@@ -71,6 +72,8 @@ class ConsumerBase(OfOneThread):
         self._fetcher = Fetcher(self._log, self._offsets, self._assigned)
         self._rebalance: ConsumerCoordinator | None = None
         self._idle = PollBackoff(self._log.store)
+        self._all_of: Subscription | None = None
+        """What is read without a group, all partitions of it (`spark_eos.kafka.KafkaConsumer`)."""
         self._by_hand = False
         self._next_expire_overdue = -math.inf  # At once: this consumer may not stay for long.
         self._closed = False

@@ -98,15 +98,22 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         return self
 
     def __next__(self) -> ConsumerRecord:
+        return self._next(self._settings["consumer.timeout.ms"], ends=True)  # type: ignore[return-value]
+
+    def _next(self, timeout_ms: float, *, ends: bool = False) -> ConsumerRecord | None:
+        """The next record; None after the timeout, or the end of the iteration.
+
+        Nothing is done after the block: an interrupt anywhere in it gives the record back.
+        """
         self._ahead.handed = None
         try:
             with self._in_use("iteration"):
                 record = None if self._closed else self._ahead.next()
                 if record is None and not self._closed:
                     limit = self._settings["max.poll.records"]
-                    self._wait(self._settings["consumer.timeout.ms"], limit, self._read_ahead)
+                    self._wait(timeout_ms, limit, self._read_ahead)
                     record = self._ahead.next()
-                if record is None:
+                if record is None and ends:
                     raise StopIteration  # noqa: TRY301  (it ends the iteration)
                 return record
         except BaseException:
@@ -308,6 +315,8 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                     state = self._expire_overdue()
                     if self._rebalance is not None:
                         state = self._rebalance.follow(state)
+                    elif self._all_of is not None:
+                        self._assign_all(state)
                     found = gather(state)
                     if found:
                         self._idle.over()

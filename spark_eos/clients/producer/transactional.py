@@ -126,8 +126,10 @@ class ProducerTransactions(ProducerBase):
             wanted = []
             for at, value in offsets.items():
                 topic = log.topic(at[0])
-                offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
-                place = PartitionOffset(topic.name, topic.topic_id, at[1], *offset)
+                offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
+                place = PartitionOffset(
+                    topic.name, topic.topic_id, at[1], offset.offset, offset.metadata or ""
+                )
                 wanted.append(place)
             transactions.add_offsets(group, group_metadata.membership, wanted)
 

@@ -1,0 +1,159 @@
+"""What calls about several topics are given: the classes of kafka-python's admin client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, IntEnum
+from typing import Any, NamedTuple
+
+from spark_eos.errors import InvalidRequestError
+
+__all__ = [
+    "ConfigResource",
+    "ConfigResourceType",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetSpec",
+    "resource_of",
+    "topic_specs",
+]
+
+
+class OffsetSpec(IntEnum):
+    """Which offset of a partition `Admin.list_offsets` looks up. A time in milliseconds may stand in its place."""
+
+    LATEST = -1
+    EARLIEST = -2
+
+
+class ConfigResourceType(Enum):
+    """What has settings: a topic, or the log. Settings of Kafka's brokers are settings of the log."""
+
+    TOPIC = "topic"
+    LOG = "log"
+    BROKER = "log"  # noqa: PIE796  (another name of it)
+
+
+class ConfigResource:
+    """A topic or the log, and settings of it.
+
+    Parameters
+    ----------
+    resource_type
+        A `ConfigResourceType`, or its name: ``topic`` or ``log``.
+    name
+        The name of the topic; for the log anything.
+    configs
+        Names of settings to describe, or settings to change.
+    """
+
+    def __init__(
+        self,
+        resource_type: ConfigResourceType | str,
+        name: str = "",
+        configs: Iterable[str] | Mapping[str, object] | None = None,
+    ) -> None:
+        try:
+            self.resource_type = (
+                resource_type
+                if isinstance(resource_type, ConfigResourceType)
+                else ConfigResourceType[str(resource_type).upper()]
+            )
+        except KeyError:
+            raise InvalidRequestError(
+                f"resource type {resource_type!r}: topics and the log have settings (topic, log)"
+            ) from None
+        self.name = name
+        self.configs = configs
+
+
+class NewTopic:
+    """A topic to create.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    num_partitions
+        The number of partitions; -1: one.
+    replication_factor
+        For programs of Kafka. The store replicates, so any number means the same here.
+    topic_configs
+        Settings of the topic.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        num_partitions: int = -1,
+        replication_factor: int = -1,
+        topic_configs: Mapping[str, object] | None = None,
+    ) -> None:
+        self.name = name
+        self.num_partitions = num_partitions
+        self.replication_factor = replication_factor
+        self.topic_configs = dict(topic_configs or {})
+
+
+class NewPartitions:
+    """The new number of partitions of a topic.
+
+    Parameters
+    ----------
+    total_count
+        How many it has afterwards.
+    """
+
+    def __init__(self, total_count: int) -> None:
+        self.total_count = total_count
+
+
+class TopicSpec(NamedTuple):
+    """A topic to create, in one form."""
+
+    name: str
+    partitions: int
+    config: Mapping[str, object]
+    schema: Any = None
+
+
+_KEYS = {"num_partitions", "replication_factor", "configs", "schema"}
+
+
+def topic_specs(given: Iterable[Any] | Mapping[str, Mapping[str, Any]]) -> list[TopicSpec]:
+    """Topics that were given as names, as `NewTopic`, or as a dict of options by name. Raises `InvalidRequestError`."""
+    found = []
+    if isinstance(given, Mapping):
+        for name, options in given.items():
+            unknown = sorted(options.keys() - _KEYS)
+            if unknown:
+                raise InvalidRequestError(
+                    f"topic {name!r}: unknown option {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}"
+                )
+            count = options.get("num_partitions", -1)
+            found.append(TopicSpec(name, _count(count), options.get("configs") or {}, options.get("schema")))
+    else:
+        for one in [given] if isinstance(given, str) else given:
+            if isinstance(one, str):
+                found.append(TopicSpec(one, 1, {}))
+            else:
+                found.append(TopicSpec(one.name, _count(one.num_partitions), one.topic_configs))
+    names = [spec.name for spec in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InvalidRequestError(f"topic {twice[0]!r} is named twice")
+    return found
+
+
+def _count(given: int) -> int:
+    return 1 if given == -1 else given
+
+
+def resource_of(given: Any) -> ConfigResource:
+    """A resource that was given as the name of a topic, or as an object like `ConfigResource`."""
+    if isinstance(given, str):
+        return ConfigResource(ConfigResourceType.TOPIC, given)
+    if isinstance(given, ConfigResource):
+        return given
+    kind = given.resource_type
+    return ConfigResource(getattr(kind, "name", kind), given.name, given.configs)

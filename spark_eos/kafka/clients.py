@@ -1,0 +1,170 @@
+"""The clients of kafka-python and aiokafka: their constructors, and the few results that differ."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from spark_eos.clients.admin import Admin
+from spark_eos.clients.aio.consumer import AIOConsumer
+from spark_eos.clients.aio.producer import AIOProducer
+from spark_eos.clients.consumer.consumer import Consumer
+from spark_eos.clients.consumer.subscriptions import Subscription
+from spark_eos.clients.producer.producer import Producer
+from spark_eos.clients.records import ConsumerRecord
+from spark_eos.errors import ConfigError
+from spark_eos.log.log import Log
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "KafkaAdminClient", "KafkaConsumer", "KafkaProducer"]
+
+_SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+")
+
+
+def _log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
+    """Where the log is, taken from the settings: ``bootstrap_servers``. Raises `ConfigError`."""
+    given = configs.pop("bootstrap_servers", configs.pop("bootstrap.servers", None))
+    if isinstance(given, (list, tuple)) and len(given) == 1:
+        (given,) = given
+    if isinstance(given, (Log, os.PathLike)):
+        return given
+    if not isinstance(given, str) or not given or _SERVER.fullmatch(given):
+        raise ConfigError(
+            f"bootstrap_servers={given!r}: there is no server; give the log's folder or URL, such as "
+            "bootstrap_servers='/data/log' or 's3://bucket/log'"
+        )
+    return given
+
+
+def _renamed(configs: dict[str, Any]) -> dict[str, Any]:
+    if "allow_auto_create_topics" in configs:
+        configs["auto_create_topics_enable"] = configs.pop("allow_auto_create_topics")
+    return configs
+
+
+class KafkaProducer(Producer):
+    """`spark_eos.Producer` with the constructor of kafka-python's.
+
+    Parameters
+    ----------
+    **configs
+        Settings of kafka-python. ``bootstrap_servers`` is the log's folder or URL.
+
+    Examples
+    --------
+    >>> from spark_eos.kafka import KafkaProducer
+    >>> producer = KafkaProducer(bootstrap_servers="memory://kafka-producer", value_serializer=str.encode)
+    >>> producer.send("orders", "two apples", key=b"anna").get(timeout=10).offset
+    0
+    >>> producer.close()
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        url = _log_of(configs)
+        super().__init__(url, **_renamed(configs))
+
+
+class KafkaAdminClient(Admin):
+    """`spark_eos.Admin` with the constructor of kafka-python's.
+
+    Parameters
+    ----------
+    **configs
+        ``bootstrap_servers`` is the log's folder or URL. ``client_id`` is allowed: entries of an admin client are
+        recorded under ``admin``. Others are settings of an object store.
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        url = _log_of(configs)
+        configs.pop("client_id", None)
+        super().__init__(url, **configs)
+
+
+class KafkaConsumer(Consumer):
+    """`spark_eos.Consumer` with the constructor and the results of kafka-python's.
+
+    Without ``group_id`` it reads all partitions of the topics that it subscribes to.
+
+    Parameters
+    ----------
+    *topics
+        Names of topics to subscribe to.
+    **configs
+        Settings of kafka-python. ``bootstrap_servers`` is the log's folder or URL.
+
+    Examples
+    --------
+    >>> from spark_eos.kafka import KafkaConsumer, KafkaProducer
+    >>> with KafkaProducer(bootstrap_servers="memory://kafka-consumer") as producer:
+    ...     future = producer.send("orders", b"two apples")
+    >>> consumer = KafkaConsumer(
+    ...     "orders",
+    ...     bootstrap_servers="memory://kafka-consumer",
+    ...     auto_offset_reset="earliest",
+    ...     consumer_timeout_ms=100,
+    ... )
+    >>> [record.value for record in consumer]
+    [b'two apples']
+    """
+
+    def __init__(self, *topics: str, **configs: Any) -> None:
+        url = _log_of(configs)
+        configs.pop("allow_auto_create_topics", None)  # A consumer creates nothing.
+        super().__init__(url, **configs)
+        if topics:
+            self.subscribe(topics)
+
+    def subscribe(self, topics: Any = (), pattern: Any = None, listener: Any = None, **more: Any) -> None:
+        if self._settings["group.id"] is not None:
+            super().subscribe(topics, pattern=pattern, listener=listener, **more)
+            return
+        self._check_open("subscribe")
+        if listener is not None or more:
+            raise ConfigError(
+                "subscribe with a listener needs group_id: without a group there is no rebalance"
+            )
+        self.unsubscribe()
+        self._all_of = Subscription(topics, pattern) or None
+
+    def subscription(self) -> set[str]:
+        return super().subscription() if self._all_of is None else set(self._all_of.topics(self._log.state))
+
+    def poll(  # type: ignore[override]
+        self, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        return super().poll(timeout_ms, max_records).by_partition()
+
+
+class AIOKafkaProducer(AIOProducer):
+    """`spark_eos.AIOProducer` with the constructor of aiokafka's.
+
+    Parameters
+    ----------
+    **configs
+        Settings of aiokafka. ``bootstrap_servers`` is the log's folder or URL.
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        url = _log_of(configs)
+        super().__init__(url, **_renamed(configs))
+
+
+class AIOKafkaConsumer(AIOConsumer):
+    """`spark_eos.AIOConsumer` with the constructor of aiokafka's.
+
+    Parameters
+    ----------
+    *topics
+        Names of topics that `start` subscribes to.
+    **configs
+        Settings of aiokafka. ``bootstrap_servers`` is the log's folder or URL.
+    """
+
+    def __init__(self, *topics: str, **configs: Any) -> None:
+        url = _log_of(configs)
+        super().__init__(url, **configs)
+        self._topics = topics
+
+    def _make_consumer(self) -> KafkaConsumer:
+        return KafkaConsumer(*self._topics, bootstrap_servers=self._url, **self._given)

@@ -1,0 +1,313 @@
+"""Clients for asyncio: they never block the loop, and a task that is cancelled leaves nothing half done."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from spark_eos import Admin, AIOConsumer, AIOProducer, Consumer, Producer, TopicPartition
+from spark_eos.errors import IllegalStateError, InvalidRecordError, RecordTooLargeError
+from spark_eos.kafka import AIOKafkaConsumer, AIOKafkaProducer
+from spark_eos.log.log import Log
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import FaultyStore
+
+T0 = TopicPartition("t", 0)
+
+
+class Slow:
+    """A log whose store answers when it is let."""
+
+    def __init__(self):
+        self.store = FaultyStore(MemoryStore())
+        self.log = Log.create(self.store)
+        Admin(self.log).create_topic("t")
+        self.gate = threading.Event()
+        self.gate.set()
+        self.asked = threading.Event()
+        self.store.before = self.wait
+
+    def wait(self, operation, _name):
+        if operation == "create":
+            self.asked.set()
+            assert self.gate.wait(30)
+
+    def hold(self):
+        self.gate.clear()
+        self.asked.clear()
+
+    async def held(self):
+        assert await asyncio.to_thread(self.asked.wait, 30)
+
+    def values(self, **settings):
+        with Consumer(self.log, auto_offset_reset="earliest", **settings) as consumer:
+            consumer.assign([T0])
+            return [record.value for record in consumer.poll()]
+
+
+@pytest.fixture
+def slow():
+    made = Slow()
+    yield made
+    made.gate.set()
+
+
+def fill(log, *values):
+    with Producer(log) as producer:
+        for value in values:
+            producer.send("t", value)
+
+
+def reader(log, **settings):
+    return AIOConsumer(log, auto_offset_reset="earliest", **settings)
+
+
+async def cancelled(task):
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# -- As programs for aiokafka have it ------------------------------------------------------------------------
+
+
+def test_a_program_for_aiokafka():
+    servers = "memory://aio-program"
+
+    async def main():
+        producer = AIOKafkaProducer(bootstrap_servers=servers, value_serializer=str.encode)
+        await producer.start()
+        try:
+            await producer.send_and_wait("my_topic", "Super message")
+            future = await producer.send("my_topic", "second", key=b"k", headers=[("a", b"b")])
+            assert (await future).offset == 1
+            await producer.flush()
+            assert await producer.partitions_for("my_topic") == {0}
+        finally:
+            await producer.stop()
+        consumer = AIOKafkaConsumer(
+            "my_topic", bootstrap_servers=servers, group_id="my-group", auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        seen = []
+        try:
+            async for message in consumer:
+                seen.append(message.value)
+                if len(seen) == 2:
+                    break
+            at = TopicPartition("my_topic", 0)
+            await consumer.commit()
+            assert await consumer.committed(at) == 2
+            consumer.seek(at, 1)
+            assert await consumer.position(at) == 1
+            assert [record.value for record in (await consumer.getmany(timeout_ms=1000))[at]] == [b"second"]
+            await consumer.seek_to_beginning(at)
+            assert (await consumer.getone()).value == b"Super message"
+            consumer.pause(at)
+            assert await consumer.getmany(timeout_ms=20) == {}
+            assert (consumer.assignment(), consumer.paused()) == ({at}, {at})
+            await consumer.resume(at)
+            assert await consumer.end_offsets([at]) == {at: 2}
+            assert await consumer.beginning_offsets([at]) == {at: 0}
+            assert (await consumer.offsets_for_times({at: 0}))[at].offset == 0
+            assert await consumer.topics() == {"my_topic"}
+            assert consumer.metrics()["consumer-coordinator-metrics"]["assigned-partitions"] == 1
+            await consumer.seek_to_end()
+            await consumer.unsubscribe()
+            await consumer.assign([at])
+        finally:
+            await consumer.stop()
+        assert seen == [b"Super message", b"second"]
+
+    asyncio.run(main())
+
+
+def test_a_transactional_copy(slow):
+    fill(slow.log, b"1", b"2")
+
+    async def main():
+        async with (
+            reader(slow.log, group_id="g", enable_auto_commit=False) as consumer,
+            AIOProducer(slow.log, transactional_id="copy") as producer,
+        ):
+            consumer.subscribe(["t"])
+            for fails in (True, False):
+                records = await consumer.getmany(timeout_ms=5000)
+                try:
+                    async with producer.transaction():
+                        for record in records[T0]:
+                            await producer.send("out", record.value)
+                        await producer.send_offsets_to_transaction({T0: 2}, await consumer.group_metadata())
+                        if fails:
+                            raise KeyError  # noqa: TRY301  (it is what leaves the block)
+                except KeyError:
+                    await consumer.seek_to_beginning()
+            assert await consumer.committed(T0) == 2
+            assert producer.metrics()["producer-metrics"]["record-send-total"] == 2
+            with pytest.raises(IllegalStateError, match="would wait for the commit"):
+                await producer.send_and_wait("out", b"x")
+
+    asyncio.run(main())
+    with Consumer(slow.log, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
+        consumer.assign([TopicPartition("out", 0)])
+        assert [record.value for record in consumer.poll()] == [b"1", b"2"]
+
+
+def test_errors_come_where_they_are_awaited(slow):
+    async def main():
+        producer = AIOProducer(slow.log, max_request_size=10)
+        with pytest.raises(IllegalStateError, match="await start"):
+            await producer.send("t", b"x")
+        async with producer:
+            with pytest.raises(InvalidRecordError):
+                await producer.send("t", 7)
+            with pytest.raises(RecordTooLargeError):
+                await producer.send_and_wait("t", b"x" * 11)
+        with pytest.raises(IllegalStateError, match="stopped"):
+            await producer.start()
+        consumer = reader(slow.log)
+        with pytest.raises(IllegalStateError, match="await start"):
+            consumer.seek(T0, 0)
+        async with consumer:
+            with pytest.raises(IllegalStateError, match="not assigned"):
+                await consumer.seek(T0, 0)
+
+    asyncio.run(main())
+
+
+# -- The loop is never blocked -------------------------------------------------------------------------------
+
+
+def test_the_loop_goes_on_while_the_store_does_not_answer(slow):
+    fill(slow.log, b"0")
+
+    async def main():
+        longest = 0.0
+
+        async def tick():
+            nonlocal longest
+            while True:
+                before = time.perf_counter()
+                await asyncio.sleep(0.005)
+                longest = max(longest, time.perf_counter() - before)
+
+        ticks = asyncio.create_task(tick())
+        async with AIOProducer(slow.log) as producer, reader(slow.log, group_id="g") as consumer:
+            await consumer.assign([T0])
+            assert (await consumer.getone()).value == b"0"
+            slow.hold()
+            sent = asyncio.create_task(producer.send_and_wait("t", b"1"))
+            commit = asyncio.create_task(consumer.commit())
+            one = asyncio.create_task(consumer.getone())
+            await asyncio.sleep(0.3)
+            assert [task.done() for task in (sent, commit, one)] == [False] * 3
+            slow.gate.set()
+            await asyncio.gather(sent, commit, one)
+        ticks.cancel()
+        assert longest < 0.25
+
+    asyncio.run(main())
+
+
+# -- Cancelled tasks -----------------------------------------------------------------------------------------
+
+
+def test_a_cancelled_send_is_made_whole_or_not_at_all(slow):
+    async def main():
+        async with AIOProducer(slow.log, linger_ms=0) as producer:
+            await producer.send_and_wait("t", b"0")
+            slow.hold()
+            under_way = asyncio.create_task(producer.send_and_wait("t", b"1"))
+            await slow.held()
+            flush = asyncio.create_task(producer.flush())
+            await asyncio.sleep(0.01)
+            queued = asyncio.create_task(producer.send("t", b"never"))
+            await asyncio.sleep(0.01)
+            await cancelled(queued)
+            await cancelled(under_way)
+            await cancelled(flush)
+            slow.gate.set()
+            assert (await producer.send_and_wait("t", b"2")).offset == 2
+
+    asyncio.run(main())
+    assert slow.values() == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("when", ["queued", "made"])
+def test_a_cancelled_commit_of_a_transaction(slow, when):
+    async def main():
+        async with AIOProducer(slow.log, transactional_id="a") as producer:
+
+            async def work():
+                async with producer.transaction():
+                    await producer.send("t", b"1")
+                    if when == "queued":
+                        await asyncio.sleep(60)
+
+            task = asyncio.create_task(work())
+            if when == "made":
+                slow.hold()
+                await slow.held()
+                task.cancel()
+                slow.gate.set()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            else:
+                await asyncio.sleep(0.1)
+                await cancelled(task)
+            async with producer.transaction():
+                await producer.send("t", b"2")
+
+    asyncio.run(main())
+    kept = [b"1"] if when == "made" else []
+    assert slow.values(isolation_level="read_committed") == [*kept, b"2"]
+
+
+@pytest.mark.parametrize("call", ["getone", "getmany"])
+def test_cancelled_reads_pass_no_record_over(slow, call):
+    values = [b"%d" % number for number in range(40)]
+    fill(slow.log, *values)
+
+    async def main():
+        seen = []
+        async with reader(slow.log, group_id="g", max_poll_records=7, enable_auto_commit=False) as consumer:
+            await consumer.assign([T0])
+            turn = 0
+            while len(seen) < len(values):
+                turn += 1
+                task = asyncio.create_task(consumer.getone() if call == "getone" else consumer.getmany())
+                if turn % 3:
+                    await asyncio.sleep(0.0002 * (turn % 11))
+                    task.cancel()
+                try:
+                    found = await task
+                except asyncio.CancelledError:
+                    continue
+                seen += [found] if call == "getone" else found.get(T0, [])
+                await consumer.commit()
+                assert await consumer.committed(T0) == len(seen)
+        return [record.value for record in seen]
+
+    assert asyncio.run(main()) == values
+
+
+def test_a_cancelled_commit_is_made_whole_or_not_at_all(slow):
+    fill(slow.log, b"0", b"1")
+
+    async def main():
+        async with reader(slow.log, group_id="g", enable_auto_commit=False) as consumer:
+            await consumer.assign([T0])
+            slow.hold()
+            made = asyncio.create_task(consumer.commit({T0: 1}))
+            await slow.held()
+            queued = asyncio.create_task(consumer.commit({T0: 2}))
+            await asyncio.sleep(0.01)
+            await cancelled(queued)
+            await cancelled(made)
+            slow.gate.set()
+            assert await consumer.committed(T0) == 1
+
+    asyncio.run(main())
