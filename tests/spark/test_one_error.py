@@ -151,6 +151,7 @@ def test_a_wrong_way_to_say_so():
         )
     )
     assert "option kafka.options='drop': expected refuse or ignore" in text
+    assert "15 options are settings of Kafka's transport" in text
 
 
 def test_what_only_a_stream_or_only_a_batch_would_refuse_is_said_for_each():

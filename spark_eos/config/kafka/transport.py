@@ -57,7 +57,7 @@ class Transport:
             f"{subject} of Kafka's transport, which is not needed here: leave out what follows, or set "
             f"{KAFKA_OPTIONS}=ignore, which drops exactly that, and nothing that changes what is read or written"
         )
-        problems.add(KAFKA_OPTIONS, "\n".join([text, *reasons, *([f"      {hint}"] if hint else [])]))
+        problems.add("Kafka's transport", "\n".join([text, *reasons, *([f"      {hint}"] if hint else [])]))
 
 
 def ignores(table: Table, value: object) -> bool:
