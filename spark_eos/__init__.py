@@ -38,6 +38,12 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         RecordMetadata,
     )
+    from spark_eos.clients.value_serializers import (
+        AvroDeserializer,
+        AvroSerializer,
+        JsonDeserializer,
+        JsonSerializer,
+    )
     from spark_eos.log.log import Log
     from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
     from spark_eos.spark.listener import ProgressListener
@@ -50,6 +56,8 @@ __all__ = [
     "AIOConsumer",
     "AIOProducer",
     "Admin",
+    "AvroDeserializer",
+    "AvroSerializer",
     "ClockDescription",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -59,6 +67,8 @@ __all__ = [
     "GroupDescription",
     "GroupPartition",
     "HangingTransaction",
+    "JsonDeserializer",
+    "JsonSerializer",
     "Log",
     "LogDescription",
     "MemberDescription",
@@ -85,6 +95,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AvroDeserializer": "spark_eos.clients.value_serializers",
+    "AvroSerializer": "spark_eos.clients.value_serializers",
+    "JsonDeserializer": "spark_eos.clients.value_serializers",
+    "JsonSerializer": "spark_eos.clients.value_serializers",
     "AIOConsumer": "spark_eos.clients.aio.consumer",
     "AIOProducer": "spark_eos.clients.aio.producer",
     "Admin": "spark_eos.clients.admin",

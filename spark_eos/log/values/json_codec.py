@@ -24,7 +24,7 @@ class JsonCodec(ValueCodec):
 
     def __init__(self, settings: ValueSettings) -> None:
         super().__init__(settings)
-        self._header = b"" if settings.framing is None else confluent_header(settings.schema_id)
+        self._header = b"" if settings.framing is None else confluent_header(max(0, settings.schema_id))
         self._check: Callable[[Any], object] | None = None
         if settings.schema:
             from spark_eos.log.values.json_schema import validator

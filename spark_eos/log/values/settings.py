@@ -219,7 +219,8 @@ def writers(settings: ValueSettings) -> dict[bytes, Any]:
         return {schema.fingerprint: schema for schema in reversed(found)}
     try:
         others = {struct.pack(">I", int(number)): parse(_text(schema)) for number, schema in given.items()}
-        return {**others, struct.pack(">I", settings.schema_id): own}
+        # What only reads needs no id of its own.
+        return others if settings.schema_id < 0 else {**others, struct.pack(">I", settings.schema_id): own}
     except (ValueError, struct.error) as error:
         raise _bad_writers(settings, str(error)) from error
 

@@ -48,7 +48,7 @@ class AvroCodec(ValueCodec):
         if framing is None:
             self._header = b""
         elif framing is CONFLUENT:
-            self._header = confluent_header(settings.schema_id)
+            self._header = confluent_header(max(0, settings.schema_id))
         else:
             self._header = single_object_header(self._reader.fingerprint)
 
