@@ -33,6 +33,18 @@ def test_the_example_runs(tmp_path):
     assert done.stdout == "1 copied\n"
 
 
+def test_the_examples_for_users_of_kafka_python(tmp_path):
+    guide = (Path(__file__).parent.parent / "docs/guide/python-clients.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    code = "\n".join(blocks).replace("/tmp/from-kafka-python", str(tmp_path / "log"))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == "offset 0\nb'anna' {'apples': 2}\n1 copied\n"
+
+
 def test_the_settings_of_stores():
     pages = {"s3": "s3", "adls": "azure", "gcs": "gcs"}
     for prefix, page in pages.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from spark_eos.clients.admin import Admin
@@ -12,7 +13,7 @@ from spark_eos.clients.aio.producer import AIOProducer
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.clients.records import ConsumerRecord
+from spark_eos.clients.records import ConsumerRecord, OffsetAndTimestamp
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
@@ -79,6 +80,34 @@ class KafkaAdminClient(Admin):
         url = _log_of(configs)
         configs.pop("client_id", None)
         super().__init__(url, **configs)
+
+    def list_partition_offsets(
+        self, topic_partition_specs: Any, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """`Admin.list_offsets`, by kafka-python's name.
+
+        Parameters
+        ----------
+        topic_partition_specs, isolation_level
+            As of `Admin.list_offsets`.
+
+        Returns
+        -------
+        dict of TopicPartition to OffsetAndTimestamp
+            The offsets.
+        """
+        return self.list_offsets(topic_partition_specs, isolation_level)
+
+    def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups without members, one after the other. As `Admin.delete_group`.
+
+        Parameters
+        ----------
+        group_ids
+            Their ids.
+        """
+        for group in group_ids:
+            self.delete_group(group)
 
 
 class KafkaConsumer(Consumer):

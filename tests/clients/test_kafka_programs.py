@@ -294,7 +294,10 @@ def test_list_offsets(servers):
         (1, 2000),
         (-1, -1),
     ]
-    assert admin.list_offsets({at: OffsetSpec.LATEST}, "read_committed")[at].offset == 2
+    assert admin.list_partition_offsets({at: OffsetSpec.LATEST}, "read_committed")[at].offset == 2
+    Admin(servers).alter_group_offsets("g", {at: 1})
+    admin.delete_groups(["g"])
+    assert admin.list_groups() == []
     with pytest.raises(errors.InvalidRequestError, match="-3 is no time"):
         admin.list_offsets({at: -3})
     with pytest.raises(errors.ConfigError, match="isolation_level"):
