@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from spark_eos.spark.progress import query_progress
     from spark_eos.spark.sink.query_history import require_own_log
     from spark_eos.spark.start import start_query
+    from spark_eos.spark.transactions.batch import BatchTransaction
+    from spark_eos.spark.transactions.micro_batch import MicroBatchTransaction
     from spark_eos.storage import Store, register_store
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "Admin",
     "AvroDeserializer",
     "AvroSerializer",
+    "BatchTransaction",
     "ClockDescription",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -72,6 +75,7 @@ __all__ = [
     "Log",
     "LogDescription",
     "MemberDescription",
+    "MicroBatchTransaction",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionDescription",
@@ -102,6 +106,7 @@ _HOMES = {
     "AIOConsumer": "spark_eos.clients.aio.consumer",
     "AIOProducer": "spark_eos.clients.aio.producer",
     "Admin": "spark_eos.clients.admin",
+    "BatchTransaction": "spark_eos.spark.transactions.batch",
     "ClockDescription": "spark_eos.clients.admin",
     "Consumer": "spark_eos.clients.consumer.consumer",
     "ConsumerGroupMetadata": "spark_eos.clients.records",
@@ -114,6 +119,7 @@ _HOMES = {
     "Log": "spark_eos.log.log",
     "LogDescription": "spark_eos.clients.admin",
     "MemberDescription": "spark_eos.clients.admin",
+    "MicroBatchTransaction": "spark_eos.spark.transactions.micro_batch",
     "OffsetAndMetadata": "spark_eos.protocol.types",
     "OffsetAndTimestamp": "spark_eos.clients.records",
     "PartitionDescription": "spark_eos.clients.admin",

@@ -8,17 +8,20 @@ from spark_eos.config.compression import Codec, level_options
 from spark_eos.config.kafka.transport import kafka_options
 from spark_eos.config.option import Option, Origin, Table, Use
 from spark_eos.config.topic import TOPIC
-from spark_eos.config.values import MAX_INT, Boolean, Callable, Choice, Integer, Text, ValueType
+from spark_eos.config.values import MAX_COUNT, MAX_INT, Boolean, Callable, Choice, Integer, Text, ValueType
 
 __all__ = ["SINK", "TOPIC_OPTIONS"]
 
 _STREAM: frozenset[Use] = frozenset({"stream sink"})
-_BOTH: frozenset[Use] = _STREAM | {"batch sink"}
+_JOB: frozenset[Use] = frozenset({"batch sink"})
+_BOTH: frozenset[Use] = _STREAM | _JOB
 
 _SINK = "spark/sink/sink.py"
+_QUERY = "spark/sink/query_batch.py"
 _TARGET = "spark/sink/sink_target.py"
 _TASK = "spark/sink/task.py"
 _NAMES = "spark/option_names.py"
+_BATCH = "spark/batch/writer.py"
 
 
 def _option(
@@ -96,7 +99,7 @@ SINK = Table(
         Text(),
         None,
         "Who writes; a write under this id fences older ones. Set it: the default is lost with the checkpoint.",
-        _SINK,
+        _QUERY,
         default_text="the query's id",
     ),
     _option(
@@ -104,7 +107,7 @@ SINK = Table(
         Text(),
         None,
         "The group whose offsets are committed, for sources that name none of their own.",
-        _SINK,
+        _QUERY,
         uses=_STREAM,
         default_text="`transactional.id`",
     ),
@@ -121,7 +124,7 @@ SINK = Table(
         Boolean(),
         False,
         "Whether a stateful query may go on with a new checkpoint, in which its state is empty.",
-        _SINK,
+        _QUERY,
         uses=_STREAM,
         origin="eoslog",
     ),
@@ -196,4 +199,22 @@ SINK = Table(
     ),
     kafka_options(_NAMES, uses=_BOTH),
     *(_of_topic(TOPIC[name]) for name in TOPIC_OPTIONS),
+    _option(
+        "txnAppId",
+        Text(),
+        None,
+        "The name of a batch job whose writes may be repeated; with `txnVersion`.",
+        _BATCH,
+        uses=_JOB,
+        origin="Delta",
+    ),
+    _option(
+        "txnVersion",
+        Integer(0, MAX_COUNT),
+        None,
+        "The number of the write. One that is not above the last one of `txnAppId` in the topic writes nothing.",
+        _BATCH,
+        uses=_JOB,
+        origin="Delta",
+    ),
 )

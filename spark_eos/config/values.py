@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 __all__ = [
+    "MAX_COUNT",
     "MAX_INT",
     "MAX_LONG",
     "MAX_UINT",
@@ -30,6 +31,8 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
+MAX_COUNT = 2**62
+"""The largest number that an entry of the log may carry (`spark_eos.protocol.types.MAX_NUMBER`)."""
 """The largest numbers of Java's types, which are limits of many of Kafka's options."""
 
 MAX_UINT = 2**32 - 1

@@ -14,9 +14,10 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from spark_eos.spark.batch.writer import EosLogBatchWriter
     from spark_eos.spark.sink.rejected_files import RefusedStreamReader
     from spark_eos.spark.sink.sink import EosLogStreamWriter
-    from spark_eos.spark.source.batch import EosLogBatchReader, EosLogBatchWriter
+    from spark_eos.spark.source.batch import EosLogBatchReader
     from spark_eos.spark.source.source import EosLogStreamReader
 
 __all__ = ["EosLogDataSource"]
@@ -72,8 +73,8 @@ class EosLogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> EosLogBatchWriter:
         """A batch write: all rows in one entry, or none."""
+        from spark_eos.spark.batch.writer import EosLogBatchWriter
         from spark_eos.spark.sink.sink_target import options_for
-        from spark_eos.spark.source.batch import EosLogBatchWriter
 
         options = options_for(self.options, schema, streaming=False, overwrite=overwrite)
         return EosLogBatchWriter(options, schema, overwrite=overwrite)

@@ -105,6 +105,8 @@ class SinkOptions:
     auto_maintenance_enable: bool = True
     errors_deadletterqueue_topic_name: str | None = None
     topic_config: tuple[tuple[str, str], ...] = ()
+    txn_app_id: str | None = None
+    txn_version: int | None = None
     settings: Settings = NO_SETTINGS
     checkpoint_settings: Settings = NO_SETTINGS
 
@@ -247,6 +249,8 @@ def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool
                 f"option {name} is a setting of an object store that neither the path nor the checkpointLocation is "
                 "in; leave it out",
             )
+    with problems.about("txnAppId", "txnVersion"):
+        _check_version(given)
     return SinkOptions(
         path=path,
         topic=given["topic"],
@@ -265,6 +269,8 @@ def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool
         errors_deadletterqueue_topic_name=given["errors.deadletterqueue.topic.name"],
         auto_maintenance_enable=given["auto.maintenance.enable"],
         topic_config=_topic_config(given),
+        txn_app_id=given["txnAppId"],
+        txn_version=given["txnVersion"],
         settings=own,
         checkpoint_settings=others,
     )
@@ -305,6 +311,16 @@ def _check_triggers(given: OptionReader) -> None:
 def _topic_config(given: OptionReader) -> tuple[tuple[str, str], ...]:
     """The settings of a topic among the options of a sink, as text."""
     return tuple((name, given.text(name)) for name in TOPIC_OPTIONS if name in given)
+
+
+def _check_version(given: OptionReader) -> None:
+    """Delta's pair: one without the other has no effect there, and is refused here."""
+    if ("txnAppId" in given) != ("txnVersion" in given):
+        has, lacks = ("txnAppId", "txnVersion") if "txnAppId" in given else ("txnVersion", "txnAppId")
+        raise ConfigError(
+            f"option {has} has no effect without {lacks}: a write is known as a repetition by the name of the job "
+            "(txnAppId) and the number of the write (txnVersion). Give both, or none"
+        )
 
 
 def _compression(given: OptionReader, problems: Problems) -> Compression | None:

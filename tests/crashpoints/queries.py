@@ -6,9 +6,11 @@ at. Every process is a run of the query, with handles of its own.
 
 from __future__ import annotations
 
+import itertools
 import json
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 from uuid import UUID
 
@@ -19,13 +21,15 @@ from spark_eos.errors import ObjectNotFoundError, RetriableError
 from spark_eos.log import log as log_module
 from spark_eos.log.clock import Retry
 from spark_eos.log.data import task_io
+from spark_eos.spark.batch.writer import EosLogBatchWriter
 from spark_eos.spark.host import Host, hosted
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.sink.sink import EosLogStreamWriter
 from spark_eos.spark.sink.task import TaskMessage
-from spark_eos.spark.source.batch import EosLogBatchWriter
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.transactions import micro_batch, running_query
+from spark_eos.spark.transactions.micro_batch import MicroBatchTransaction
 from tests.crashpoints.app import Scenario
 from tests.crashpoints.clients import ENDS, INPUT, fill
 
@@ -160,6 +164,91 @@ def write(app, writer, values, partitions):
     return app.patiently(lambda: writer.write(iter([rows])))
 
 
+class Frame:
+    """A DataFrame, as far as a transaction asks it: rows of values and partitions, in one task."""
+
+    isStreaming = False  # noqa: N815
+    schema = ROWS
+
+    def __init__(self, app, values, partitions, properties):
+        self._app, self._values, self._partitions, self._properties = app, values, partitions, properties
+
+    @property
+    def sparkSession(self):
+        return SimpleNamespace(sparkContext=self)
+
+    def getLocalProperty(self, name):
+        return self._properties[name]
+
+    def mapInArrow(self, function, _schema):
+        rows = pa.record_batch(
+            [
+                pa.array([value.encode() for value in self._values], pa.binary()),
+                pa.array(self._partitions, pa.int32()),
+            ],
+            ["value", "partition"],
+        )
+        batches = self._app.patiently(lambda: [*function(iter([rows]))])
+        return SimpleNamespace(collect=lambda: [row for batch in batches for row in batch.to_pylist()])
+
+
+class ForeachBatch(Query):
+    """One run of a function that writes each micro-batch to two topics."""
+
+    def batch(self, number, start, end):
+        written = [self.rows(task, end) for task in self.reader.partitions(start, end)]
+        values, partitions = [*map(list, map(itertools.chain.from_iterable, zip(*written, strict=True)))] or (
+            [],
+            [],
+        )
+        properties = {
+            "sql.streaming.queryId": QUERY_ID,
+            "spark.jobGroup.id": self.run_id,
+            "streaming.sql.batchId": str(number),
+        }
+        frame = Frame(self.app, values, partitions, properties)
+        options = {"checkpointLocation": LOCATION, "group.id": "g"}
+        with (
+            mock.patch.object(running_query, "_notes", return_value=None),
+            MicroBatchTransaction(frame, number, URL, options) as transaction,
+        ):
+            transaction.write(frame, "out", mode="overwrite" if self.complete else "append")
+            transaction.write(frame, "copy", options={"num.partitions": 2})
+        for value in sorted(set(values)):
+            self.app.store.note(("sent", "out", value))
+            self.app.store.note(("sent", "copy", value))
+        self._add(f"commits/{number}", "v1\n{}")
+
+
+def foreach_batch(app):
+    """Whatever has happened: both topics have the same records, or a transaction was halved."""
+    copies = [[row for rows in app.values(topic).values() for row in rows] for topic in ("out", "copy")]
+    assert sorted(copies[0]) == sorted(copies[1]), "half a transaction"
+    with driver(app), mock.patch.dict(micro_batch._COMMITTED, clear=True):
+        ForeachBatch(app).go_on()
+    app.store.note(("ended",))
+
+
+def batch_job(app):
+    """A job that is repeated until it ends well, under one version: it never looks into the log."""
+    with driver(app):
+        options = parse_sink(
+            {"path": URL, "topic": "out", "txnAppId": "job", "txnVersion": "3"}, streaming=False
+        )
+        for _ in range(20):
+            there = [value for rows in app.values("out").values() for value in rows]
+            assert sorted(there) in ([], ALL_VALUES), "half a job, or twice"
+            writer = app.patiently(lambda: EosLogBatchWriter(options, ROWS, overwrite=False))
+            messages = [write(app, writer, values, n) for n, values in INPUT.items()]
+            try:
+                writer.commit(messages)
+            except RetriableError:
+                continue
+            break
+    for value in ALL_VALUES:
+        app.store.note(("sent", "out", value))
+
+
 def query(**settings):
     def run(app):
         with driver(app):
@@ -183,6 +272,13 @@ def after_commit(app):
     fill(app)
     with driver(app):
         Query(app).go_on()
+    app.store.delete("_checkpoint/commits/1")
+
+
+def after_transaction(app):
+    """A run whose last transaction is in the log, and which died before Spark noted that."""
+    fill(app)
+    foreach_batch(app)
     app.store.delete("_checkpoint/commits/1")
 
 
@@ -243,7 +339,10 @@ QUERIES = {
     "at least once": streaming(
         query(processing_guarantee="at_least_once"), fill, check_all_there, repeats=True, same=False
     ),
+    "foreachBatch": streaming(foreach_batch, fill),
+    "foreachBatch, replay after the commit": streaming(foreach_batch, after_transaction),
     "batch": Scenario(batch_write(), fill),
+    "batch, txnVersion": Scenario(batch_job, fill, check_all_there),
     "batch, transactional.id": Scenario(batch_write(transactional_id="job"), fill),
     "batch, overwrite": Scenario(batch_write(overwrite=True), old_rows),
 }

@@ -63,7 +63,7 @@ SIMULATOR = (
 )
 
 _PYTEST = ("-m", "pytest", "-q", "-x", "--tb=line", "-p", "no:cacheprovider")
-_SEEN = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_SEEN = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 _SEED = re.compile(r"^seed (\d+): ", re.MULTILINE)
 
 

@@ -8,6 +8,16 @@ __all__ = ["MUTANTS"]
 
 _VERSIONS = "spark_eos/protocol/actions/app_versions.py"
 _OF_VERSIONS = ("tests/protocol/test_app_versions.py",)
+_JOB = "spark_eos/spark/batch/job.py"
+_FRAMES = "spark_eos/spark/transactions/transaction.py"
+_MICRO_BATCH = "spark_eos/spark/transactions/micro_batch.py"
+_RUNNING = "spark_eos/spark/transactions/running_query.py"
+_OF_CRASHES = ("tests/crashpoints/test_queries.py", "-k", "foreachBatch or txnVersion")
+
+
+def _of_frames(test: str) -> tuple[str, ...]:
+    return ("tests/spark/test_transactions.py", "-k", test)
+
 
 MUTANTS = (
     Mutant(
@@ -49,5 +59,77 @@ MUTANTS = (
         "    return Fate.APPLIED if is_committed(state, action) else Fate.NOT_APPLIED",
         "a lost request counts as done because another process has written the version",
         _OF_VERSIONS,
+    ),
+    Mutant(
+        "repeated-job-not-looked-for",
+        _JOB,
+        "        if self.version is not None and is_committed(state, self.version):",
+        "        if False:",
+        "a job whose commit was answered by silence is refused when it is repeated",
+        _OF_CRASHES,
+    ),
+    Mutant(
+        "version-not-in-the-entry",
+        _JOB,
+        "        version = () if self.version is None else (self.version,)",
+        "        version = ()",
+        "a job that is repeated writes its rows a second time",
+        _OF_CRASHES,
+    ),
+    Mutant(
+        "files-of-a-repeated-job-stay",
+        _JOB,
+        "        if not committed.results and self.files:",
+        "        if False:",
+        "a job that another one outran leaves its files",
+        ("tests/spark/test_outcomes.py", "-k", "outrun"),
+    ),
+    Mutant(
+        "commit-after-an-error-inside",
+        _FRAMES,
+        "        if kind is None:\n",
+        "        if True:\n",
+        "half a transaction is committed when its block ends in an error",
+        _of_frames("an_error_inside"),
+    ),
+    Mutant(
+        "second-transaction-of-a-batch",
+        _MICRO_BATCH,
+        "        if _COMMITTED.get((log.log_id, query_id)) == (self._query.run_id, self._batch_id):",
+        "        if False:",
+        "a second transaction of a micro-batch is taken for its repetition, and silently lost",
+        _of_frames("second_transaction"),
+    ),
+    Mutant(
+        "another-batch-is-committed",
+        _RUNNING,
+        "    if str(batch_id) != running:",
+        "    if False:",
+        "a function of foreachBatch commits the offsets of another batch",
+        _of_frames("another_batch"),
+    ),
+    Mutant(
+        "notes-of-another-process",
+        _RUNNING,
+        '    return Path(folders[0], "eoslog") if len(folders) else None',
+        "    return None",
+        "a transaction finds no proof of what its sources have planned, and is refused",
+        _of_frames("without_frames"),
+    ),
+    Mutant(
+        "overwritten-after-an-append",
+        _FRAMES,
+        "            if overwrite and topic in self._appended:",
+        "            if False:",
+        "rows of a transaction are lost as it overwrites its own topic",
+        _of_frames("not_overwritten"),
+    ),
+    Mutant(
+        "overwrites-nothing",
+        _MICRO_BATCH,
+        "action for topic in self._overwritten for action in truncation(state, topic)",
+        "action for topic in self._overwritten[1:] for action in truncation(state, topic)",
+        "a frame with mode overwrite is appended",
+        _of_frames("overwritten_together"),
     ),
 )

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _SINK, _TASK = "spark_eos/spark/sink/sink.py", "spark_eos/spark/sink/task.py"
+_COMMIT, _QUERY_BATCH = "spark_eos/spark/sink/commit.py", "spark_eos/spark/sink/query_batch.py"
 _SOURCE = "spark_eos/spark/source/source.py"
 _OFFSETS, _CHECKPOINT = "spark_eos/spark/source/offsets.py", "spark_eos/spark/sink/checkpoint.py"
 _PROOF, _CONTINUITY = "spark_eos/spark/sink/proof.py", "spark_eos/spark/sink/continuity.py"
@@ -35,23 +36,23 @@ MUTANTS = (
     # -- sink -------------------------------------------------------------------------------------------
     Mutant(
         "deletes-after-an-unknown-commit",
-        _SINK,
-        "        except CommitOutcomeUnknownError:\n            raise  # They",
-        "        except KeyboardInterrupt:\n            raise  # They",
+        _COMMIT,
+        "    except CommitOutcomeUnknownError:\n        raise  # They",
+        "    except KeyboardInterrupt:\n        raise  # They",
         "files that may be in the log are deleted",
         _OF_SINK,
     ),
     Mutant(
         "refused-files-stay",
-        _SINK,
-        "            delete_rejected_files(log, topics, files)\n",
+        _COMMIT,
+        "        delete_rejected_files(log, topics, files)\n",
         "",
         "a commit that was refused leaves its files",
         _OF_SINK,
     ),
     Mutant(
         "discards-what-it-has-not-heard-of",
-        _TASK,
+        _COMMIT,
         "        state = log.follow()\n",
         "        state = log.state\n",
         "a commit that was refused deletes files that another process has committed",
@@ -83,17 +84,17 @@ MUTANTS = (
     ),
     Mutant(
         "files-not-looked-for-by-the-sink",
-        _SINK,
-        "            log.check_visible(files)\n",
+        _COMMIT,
+        "        log.check_visible(files)\n",
         "",
         "a file that executors wrote elsewhere is committed",
         _OF_SINK,
     ),
     Mutant(
         "checkpoint-of-another-query",
-        _SINK,
-        "        if told is None or told.run_id is None or told.query_id != query_id:",
-        "        if told is None or told.run_id is None:",
+        _QUERY_BATCH,
+        "        if self.run_id is None or self.query_id != query_id:",
+        "        if self.run_id is None:",
         "offsets are taken from the checkpoint of another query",
         _OF_SINKS_COMMIT,
     ),
@@ -108,7 +109,7 @@ MUTANTS = (
     # -- tasks ------------------------------------------------------------------------------------------
     Mutant(
         "committed-files-deleted",
-        _TASK,
+        _COMMIT,
         "                if staged.file.name not in listed and staged_at(staged.file.name) > boundary",
         "",
         "a refusal deletes files that are in the log",

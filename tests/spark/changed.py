@@ -875,6 +875,31 @@ def _(q):
     assert q.shares == []
 
 
+JOB = {"txnAppId": "job", "txnVersion": "7"}
+
+
+@change(WRITE, "txnAppId", "another job", "the rows are written: each job has versions of its own")
+def _(q):
+    q.write([1], **JOB)
+    q.write([2], **JOB)
+    q.write([3], **{**JOB, "txnAppId": "other"})
+    assert q.bench.values("out") == [1, 3]
+
+
+@change(
+    WRITE,
+    "txnVersion",
+    "higher, the same or lower",
+    "a higher one is written; the same or a lower one writes nothing",
+)
+def _(q):
+    for value, version in enumerate((7, 7, 6, 8)):
+        q.write([value], **{**JOB, "txnVersion": str(version)})
+    assert q.bench.values("out") == [0, 3]
+    q.write([4], **JOB, topic="other")
+    assert q.bench.values("other") == [4], "each topic has versions of its own"
+
+
 __all__ = ["CHANGES", "BackgroundMaintenance"]
 
 

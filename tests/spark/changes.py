@@ -23,11 +23,12 @@ from pyspark.sql.datasource import GreaterThanOrEqual
 
 from spark_eos.errors import EosLogError
 from spark_eos.log.data.arrow_file import compression_of
+from spark_eos.spark.batch.writer import EosLogBatchWriter
 from spark_eos.spark.datasource import EosLogDataSource
 from spark_eos.spark.options import parse_any_source, parse_sink, parse_source
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.sink import EosLogStreamWriter
-from spark_eos.spark.source.batch import EosLogBatchReader, EosLogBatchWriter
+from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import source_schema

@@ -8,7 +8,7 @@ from spark_eos.errors import ConfigError, InvalidRequestError, OffsetOutOfRangeE
 from spark_eos.log.time_travel import iso
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
-from spark_eos.spark.sink.sink_target import truncation
+from spark_eos.spark.sink.commit import truncation
 from spark_eos.spark.source.batch import EosLogBatchReader
 
 

@@ -15,8 +15,8 @@ from spark_eos.errors import (
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import DeleteTopic
 from spark_eos.protocol.index import Kind
+from spark_eos.spark.batch.writer import EosLogBatchWriter
 from spark_eos.spark.options import parse_sink
-from spark_eos.spark.source.batch import EosLogBatchWriter
 from spark_eos.testing import Fault, FaultyStore
 
 from .conftest import ROWS
@@ -282,3 +282,22 @@ def test_a_batch_write_under_a_transactional_id_is_a_transaction_and_fences_the_
     with pytest.raises(ProducerFencedError):
         running.run(1, "c")
     assert bench.values("out") == ["a", "b"]
+
+
+def test_of_two_jobs_with_one_version_the_outrun_one_writes_nothing(bench):
+    options = {"path": bench.url, "topic": "out", "txnAppId": "job", "txnVersion": "1"}
+    batch = pa.record_batch([pa.array([b"a"])] * 2, names=["key", "value"])
+    jobs = []
+    for _ in range(2):
+        writer = EosLogBatchWriter(parse_sink(options, streaming=False), ROWS, overwrite=False)
+        jobs.append((writer, [writer.write(iter([batch]))]))
+    assert len(bench.files("out")) == 2
+    for writer, messages in jobs:
+        writer.commit(messages)
+    assert bench.values("out") == ["a"]
+    assert bench.files("out") == bench.referenced("out")
+    writer, messages = jobs[0]
+    writer.commit(messages)  # As after a lost reply: these files are in the log.
+    assert bench.files("out") == bench.referenced("out") != set()
+    late = EosLogBatchWriter(parse_sink(options, streaming=False), ROWS, overwrite=False)
+    assert late.write(iter([batch])).files == ()

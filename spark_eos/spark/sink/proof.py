@@ -149,12 +149,18 @@ def reads_of_task() -> tuple[Read, ...]:
 
 
 def require_proof(
-    plans: Sequence[Plan], reads: Iterable[Read], *, batch_id: int, may_be_away: Collection[Plan] = ()
+    plans: Sequence[Plan],
+    reads: Iterable[Read],
+    *,
+    batch_id: int,
+    may_be_away: Collection[Plan] = (),
+    notes: Path | None = None,
 ) -> tuple[Plan, ...]:
     """Raise `CheckpointMismatchError` unless ``plans``, from the checkpoint, are what was planned and read.
 
     Of each plan either all tasks have told what they have read, and it is the whole plan, or the source has noted
-    this very plan in this driver, and its process lives. No task may have read for another plan.
+    this very plan in this driver, and its process lives. No task may have read for another plan. ``notes`` is the
+    folder of notes (`Host.notes`) of the driver, where this is a process that Spark has not started.
 
     Returns those of the plans ``may_be_away`` to whose ends nothing was planned: their sources are not in the query.
     """
@@ -175,7 +181,7 @@ def require_proof(
             if not _tile(plan, parts):
                 raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
             continue
-        noted = _noted()
+        noted = _noted(notes)
         if plan.digest in noted:
             continue
         if plan in may_be_away and not found and plan.end_digest not in noted.values():
@@ -190,9 +196,9 @@ def require_proof(
     return tuple(away)
 
 
-def _noted() -> dict[str, str]:
+def _noted(folder: Path | None) -> dict[str, str]:
     """The ends of what sources have planned whose processes live, by the plans' digests."""
-    notes = [path.name.split(".") for path in _names(host().notes() / "plans")]
+    notes = [path.name.split(".") for path in _names((folder or host().notes()) / "plans")]
     return {name: end for name, end, process, _ in notes if _lives(process)}
 
 

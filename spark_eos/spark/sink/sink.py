@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_eos.errors import CheckpointMismatchError, CommitOutcomeUnknownError
-from spark_eos.log.log import Log
-from spark_eos.protocol.actions import Action, AppendBatches
-from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
-from spark_eos.protocol.types import NO_PRODUCER, StagedFile
+from spark_eos.protocol.actions import Action
+from spark_eos.protocol.actions.queries.microbatch import propose
+from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.spark.host import host
-from spark_eos.spark.sink.checkpoint import Checkpoint, SourceRange, sources_of_batch
-from spark_eos.spark.sink.proof import require_proof
-from spark_eos.spark.sink.query_history import is_committed, keeps_state
-from spark_eos.spark.sink.sink_target import METADATA_AGE_S, check_checkpoint, prepare, truncation
-from spark_eos.spark.sink.source_progress import has_a_name, plans, source_progress, unread
-from spark_eos.spark.sink.task import TaskMessage, TaskWriter, appended_rows, collect, delete_rejected_files
+from spark_eos.spark.sink.checkpoint import Checkpoint
+from spark_eos.spark.sink.commit import append, deleting_rejected_files, truncation
+from spark_eos.spark.sink.query_batch import QueryBatch
+from spark_eos.spark.sink.query_history import is_committed
+from spark_eos.spark.sink.sink_target import METADATA_AGE_S, check_checkpoint, prepare
+from spark_eos.spark.sink.task import TaskMessage, TaskWriter, appended_rows, collect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,30 +57,25 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             max_age_s=math.inf,
             maintenance=self._options.auto_maintenance_enable,
         )
-        try:
-            log.check_visible(files)
+        with deleting_rejected_files(log, topics, files):
             if self._options.processing_guarantee == "at_least_once":
                 committed = log.commit(
                     lambda state: (
-                        () if is_committed(state, messages, batchId) else self._append(state, topics, files)
+                        ()
+                        if is_committed(state, messages, batchId)
+                        else (*self._before(state), *append(NO_PRODUCER, topics, files))
                     ),
                     writer="spark",
                 )
             else:
-                batch = self._micro_batch(log, messages, batchId, topics, files)
+                batch = query_batch(messages, batchId).micro_batch(log, self._options, topics, files)
                 finished = Checkpoint(self._location, self._options.checkpoint_settings).finished
                 committed = log.commit(
                     lambda state: propose(
                         state, batch, finished=finished(batchId), before=self._before(state)
                     ),
-                    writer=f"spark query {batch.query_id} batch {batchId}",
+                    writer=f"spark query {batch.query_id} batch {batch.batch_id}",
                 )
-        except CommitOutcomeUnknownError:
-            raise  # They may be in the log, or get there yet.
-        except Exception:
-            # Refused, for certain. Here and not in `abort`: Spark calls that in a process that knows nothing.
-            delete_rejected_files(log, topics, files)
-            raise
         if committed.results and not appended_rows(committed.results):
             # A replay by another run: the batch is in the log with that run's files. (No results: this very
             # run had committed the batch, so these may be the files that are in the log.)
@@ -106,55 +99,9 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
         topic = self._options.topic
         return truncation(state, topic) if self._overwrite and topic is not None else ()
 
-    def _append(
-        self, state: State, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]
-    ) -> tuple[Action, ...]:
-        append = (AppendBatches(NO_PRODUCER, topics, files),) if files else ()
-        return (*self._before(state), *append)
 
-    def _proved(
-        self, sources: Sequence[SourceRange], messages: list[WriterCommitMessage | None], batch_id: int
-    ) -> tuple[list[SourceRange], frozenset[str]]:
-        """What was read of the sources, and the names of those that are away.
-
-        Spark repeats a micro-batch without a source that was taken out of the query meanwhile, though the checkpoint
-        has its offsets. Its rows are not there, so the log leaves it where the batch before ended.
-        """
-        reads = [read for message in messages if isinstance(message, TaskMessage) for read in message.reads]
-        planned = plans(sources)
-        named = [plan for place, plan in planned.items() if has_a_name(sources[place])]
-        away = require_proof([*planned.values()], reads, batch_id=batch_id, may_be_away=named)
-        places = {place for place, plan in planned.items() if plan in away and has_a_name(sources[place])}
-        read = [unread(source) if place in places else source for place, source in enumerate(sources)]
-        return read, frozenset(str(sources[place].name) for place in places)
-
-    def _micro_batch(
-        self,
-        log: Log,
-        messages: list[WriterCommitMessage | None],
-        batch_id: int,
-        topics: tuple[tuple[str, str], ...],
-        files: tuple[StagedFile, ...],
-    ) -> MicroBatch:
-        told = next((message for message in messages if isinstance(message, TaskMessage)), None)
-        checkpoint = Checkpoint(self._location, self._options.checkpoint_settings)
-        query_id = checkpoint.query_id()
-        if told is None or told.run_id is None or told.query_id != query_id:
-            raise CheckpointMismatchError(
-                f"the checkpoint {self._location} belongs to query {query_id}, but batch {batch_id} was run by query "
-                f"{told and told.query_id}: checkpointLocation must be this query's own"
-            )
-        transactional_id = self._options.transactional_id or query_id
-        offsets, away = self._proved(sources_of_batch(checkpoint, batch_id), messages, batch_id)
-        sources = source_progress(
-            offsets,
-            log_id=log.log_id,
-            group=self._options.group_id,
-            default_group=transactional_id,
-        )
-        return MicroBatch(
-            *(transactional_id, query_id, told.run_id, batch_id, sources, topics, files),
-            stateful=keeps_state(log.state, checkpoint, transactional_id, query_id, told.run_id),
-            state_loss=self._options.allow_state_loss,
-            away=away,
-        )
+def query_batch(messages: Sequence[WriterCommitMessage | None], batch_id: int) -> QueryBatch:
+    """The batch by what its tasks say."""
+    told = [message for message in messages if isinstance(message, TaskMessage)]
+    query_id, run_id = (told[0].query_id, told[0].run_id) if told else (None, None)
+    return QueryBatch(query_id, run_id, batch_id, tuple(read for message in told for read in message.reads))

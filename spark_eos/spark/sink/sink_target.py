@@ -21,7 +21,6 @@ from spark_eos.errors import (
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value, new_topic, schema_of, with_registered
-from spark_eos.protocol.actions import TO_THE_END, Action, AdvanceLogStart, PartitionOffset
 from spark_eos.protocol.actions.topics import create
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.host import host
@@ -44,7 +43,6 @@ __all__ = [
     "check_fits",
     "options_for",
     "prepare",
-    "truncation",
 ]
 
 METADATA_AGE_S = 60.0
@@ -192,19 +190,6 @@ def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
     if typed is not None:
         check_types(frame, typed, topic.name)
     _check_settings(options, topic)
-
-
-def truncation(state: State, topic: str) -> tuple[Action, ...]:
-    """Everything the topic holds goes, in the same entry in which the new rows come."""
-    known = state.topics[topic]
-    return (
-        AdvanceLogStart(
-            tuple(
-                PartitionOffset(topic, known.topic_id, number, TO_THE_END)
-                for number in range(known.partitions)
-            )
-        ),
-    )
 
 
 def _check_settings(options: SinkOptions, topic: Topic) -> None:

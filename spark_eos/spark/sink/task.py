@@ -13,13 +13,12 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_eos.errors import EosLogError, IllegalStateError, InvalidRecordError
+from spark_eos.errors import IllegalStateError, InvalidRecordError
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data.writer import SegmentWriter
-from spark_eos.log.log import Log
 from spark_eos.log.topics import key_columns, layout_of
-from spark_eos.protocol.actions.appends import Appended, staged_at
+from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.host import host
@@ -31,7 +30,7 @@ from spark_eos.spark.sink.sink_target import METADATA_AGE_S, check_fits
 from spark_eos.spark.sink.values import RowEncoder, codec_for
 from spark_eos.spark.workers import freeze_imports
 
-__all__ = ["TaskMessage", "TaskWriter", "appended_rows", "collect", "delete_rejected_files"]
+__all__ = ["TaskMessage", "TaskWriter", "appended_rows", "collect"]
 
 
 @dataclass
@@ -59,37 +58,6 @@ def appended_rows(results: tuple[Any, ...]) -> bool:
     return any(
         isinstance(item, Appended) for result in results if isinstance(result, tuple) for item in result
     )
-
-
-def delete_rejected_files(
-    log: Log, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]
-) -> None:
-    """Delete what a commit that was refused for certain had staged.
-
-    Only what no partition refers to: the same messages may have been committed once before. What was staged
-    before the last boundary, and so may be in a sealed piece, is left to `eoslog vacuum`.
-    """
-    try:
-        state = log.follow()
-    except EosLogError:
-        return  # What is in the log is not known. Garbage collection deletes what is not.
-    topic_ids = {topic_id for _, topic_id in topics}
-    listed = {
-        row.file.name
-        for (topic_id, _), partition in state.partitions.items()
-        if topic_id in topic_ids
-        for row in partition.index.tail
-        if row.file is not None
-    }
-    boundary = state.seq - state.seq % state.snapshot_interval
-    with suppress(EosLogError):  # The refusal is what the caller has to hear of.
-        log.discard(
-            tuple(
-                staged
-                for staged in files
-                if staged.file.name not in listed and staged_at(staged.file.name) > boundary
-            )
-        )
 
 
 class TaskWriter:

@@ -3,7 +3,8 @@
 Its arguments are Spark's master and a JSON list of jobs: url, settings, checkpoint, topics, slice
 (maxOffsetsPerTrigger), moment (``task``, ``before`` or ``after`` the sink's commit; or ``fails``: it never holds,
 but every task fails once), batch (the number of the batch to hold in), marks (a folder). There it makes ``held``
-when it holds, goes on when ``go`` is there, and writes ``ended`` with the query's exception.
+when it holds, goes on when ``go`` is there, and writes ``ended`` with the query's exception. With ``frames`` the copy
+of each topic is a DataFrame of its own, in one transaction of ``foreachBatch``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from spark_eos import MicroBatchTransaction
 from spark_eos.spark.datasource import EosLogDataSource
 from spark_eos.spark.start import start_query
 
@@ -77,6 +79,25 @@ def held_source(name, job):
     return Held
 
 
+def routed(job):
+    """A function for ``foreachBatch``: each topic's records are a frame."""
+
+    def route(batch, batch_id):
+        here = batch_id == job["batch"]
+        options = {**job["settings"], "checkpointLocation": job["checkpoint"]}
+        with MicroBatchTransaction(batch, batch_id, job["url"], options) as transaction:
+            rows = batch.mapInArrow(held_tasks(job), batch.schema)
+            for topic in job["topics"].split(","):
+                frame = rows.where(rows.topic == topic).select("key", "value")
+                transaction.write(frame, f"out-{topic}", options={"num.partitions": 2})
+            if here and job["moment"] == "before":
+                hold(job["marks"])
+        if here and job["moment"] == "after":
+            hold(job["marks"])
+
+    return route
+
+
 def start(spark, number, job):
     spark.dataSource.register(held_source(f"held{number}", job))
     rows = (
@@ -86,8 +107,11 @@ def start(spark, number, job):
         .option("maxOffsetsPerTrigger", job["slice"])
         .options(**job["settings"])
         .load(job["url"])
-        .selectExpr("key", "value", "concat('out-', topic) AS topic")
     )
+    if job.get("frames"):
+        function = rows.writeStream.foreachBatch(routed(job)).option("checkpointLocation", job["checkpoint"])
+        return start_query(function.start)
+    rows = rows.selectExpr("key", "value", "concat('out-', topic) AS topic")
     writer = (
         rows.mapInArrow(held_tasks(job), rows.schema)
         .writeStream.format(f"held{number}")

@@ -1,0 +1,1 @@
+"""Transactions of several DataFrames: in ``foreachBatch`` with the source offsets, and in batch jobs."""

@@ -1,0 +1,132 @@
+"""Several DataFrames of a micro-batch in one commit, with the offsets of its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from spark_eos.errors import ConfigError, IllegalStateError
+from spark_eos.protocol.actions.queries.history import record_of
+from spark_eos.protocol.actions.queries.microbatch import propose
+from spark_eos.protocol.types import StagedFile
+from spark_eos.spark.sink.checkpoint import Checkpoint
+from spark_eos.spark.sink.commit import (
+    Topics,
+    delete_rejected_files,
+    deleting_rejected_files,
+    truncation,
+)
+from spark_eos.spark.sink.query_batch import QueryBatch
+from spark_eos.spark.sink.task import appended_rows
+from spark_eos.spark.transactions.running_query import running_query
+from spark_eos.spark.transactions.transaction import FrameTransaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_eos.log.log import Log
+
+__all__ = ["MicroBatchTransaction"]
+
+_COMMITTED: dict[tuple[str, str], tuple[str, int]] = {}
+"""By log and query: the run and the batch that this process has committed last."""
+
+
+class MicroBatchTransaction(FrameTransaction):
+    """Several DataFrames of a micro-batch, in one commit with its source offsets: for ``foreachBatch``.
+
+    The commit is that of the streaming sink: all rows become visible in all topics at once, together with the offsets
+    of the query's sources. A micro-batch that Spark repeats is recognised, and writes nothing a second time. A run of
+    the query that was replaced is fenced. A micro-batch has one transaction in a log; one without a frame commits the
+    offsets alone.
+
+    Parameters
+    ----------
+    batch
+        The DataFrame that the function of ``foreachBatch`` gets.
+    batch_id
+        The batch id that the function gets.
+    path
+        The log: a path or a URL.
+    options
+        Options of ``format("eoslog")`` for streams, by name. ``checkpointLocation`` is required: the same as that of
+        the query. ``topic`` is one of each frame.
+
+    Raises
+    ------
+    ConfigError
+        An option is missing, unknown or wrong.
+    IllegalStateError
+        At the with statement: no micro-batch runs in this thread, or it has a transaction in this log already.
+    CheckpointMismatchError
+        The checkpoint is not that of the query.
+    ProducerFencedError
+        At the end of the context: a newer run of the query has taken over. Nothing was written.
+
+    Examples
+    --------
+    >>> from spark_eos import MicroBatchTransaction
+    >>> def route(batch, batch_id):
+    ...     options = {"checkpointLocation": "/checkpoints/route", "transactional.id": "route"}
+    ...     with MicroBatchTransaction(batch, batch_id, "/data/log", options) as transaction:
+    ...         transaction.write(batch.where("amount > 0"), "orders")
+    ...         transaction.write(batch.where("amount <= 0"), "rejected")
+
+    Notes
+    -----
+    docs/guide/transactions.md. It works with Spark Connect as well.
+    """
+
+    def __init__(
+        self, batch: DataFrame, batch_id: int, path: str, options: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(path, options, streaming=True)
+        if self._options.checkpoint_location is None:
+            raise ConfigError(
+                "the transaction commits the offsets of the query's sources, which are in its checkpoint: give the "
+                "option checkpointLocation here as well, with the value that the query has"
+            )
+        self._batch_id = batch_id
+        self._checkpoint = Checkpoint(self._options.checkpoint_location, self._options.checkpoint_settings)
+        self._query = running_query(batch, batch_id, self._checkpoint)
+
+    def _begin(self) -> bool:
+        query_id = self._checkpoint.query_id()
+        log = self._existing()
+        if log is None:
+            return False
+        if _COMMITTED.get((log.log_id, query_id)) == (self._query.run_id, self._batch_id):
+            raise IllegalStateError(
+                f"batch {self._batch_id} of query {query_id} has committed a transaction to the log {log.url} already: "
+                "a micro-batch has one. Write all frames in one with statement"
+            )
+        last = record_of(log.state, self._options.transactional_id or query_id, query_id)
+        return last is not None and last.batch_id >= self._batch_id
+
+    def _commit(self, topics: Topics, files: tuple[StagedFile, ...]) -> None:
+        log = self._log()
+        if self._overwritten:
+            log.end_overdue()  # An open transaction stays whole: nothing is removed from there on.
+        reads = tuple(read for message in self._messages for read in message.reads)
+        with deleting_rejected_files(log, topics, files):
+            batch = QueryBatch(self._query.query_id, self._query.run_id, self._batch_id, reads).micro_batch(
+                log, self._options, topics, files, self._query.notes
+            )
+            committed = log.commit(
+                lambda state: propose(
+                    state,
+                    batch,
+                    finished=self._checkpoint.finished(self._batch_id),
+                    before=tuple(
+                        action for topic in self._overwritten for action in truncation(state, topic)
+                    ),
+                ),
+                writer=f"spark query {batch.query_id} batch {batch.batch_id}",
+            )
+        if files and not appended_rows(committed.results):
+            # Another run has committed the batch in the meantime, or a lost reply has told of this very commit.
+            delete_rejected_files(log, topics, files)
+        self._note(log)
+
+    def _note(self, log: Log) -> None:
+        _COMMITTED[log.log_id, self._query.query_id] = (self._query.run_id, self._batch_id)

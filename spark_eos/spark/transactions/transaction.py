@@ -1,0 +1,207 @@
+"""Several DataFrames in one commit: each is staged when it is written, and all become visible when the context ends."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from spark_eos.errors import ConfigError, IllegalStateError, NotALogError
+from spark_eos.log.log import Log
+from spark_eos.protocol.types import StagedFile
+from spark_eos.spark.host import host
+from spark_eos.spark.options import parse_sink
+from spark_eos.spark.sink.commit import Topics, delete_rejected_files
+from spark_eos.spark.sink.sink_target import options_for, prepare
+from spark_eos.spark.sink.task import TaskMessage, collect
+from spark_eos.spark.transactions.staging import stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from typing_extensions import Self
+
+__all__ = ["FrameTransaction"]
+
+
+_OF_THE_TRANSACTION = frozenset(
+    {
+        "allowstateloss",
+        "auto.maintenance.enable",
+        "checkpointlocation",
+        "group.id",
+        "path",
+        "transactional.id",
+        "txnappid",
+        "txnversion",
+    }
+)
+_WITHOUT_EFFECT = {
+    "processing.guarantee": "a transaction is exactly_once",
+    "queryname": "the query has its name from writeStream.queryName",
+}
+
+
+class FrameTransaction(ABC):
+    """What `MicroBatchTransaction` and `BatchTransaction` have in common."""
+
+    def __init__(self, path: str, options: Mapping[str, object] | None, *, streaming: bool) -> None:
+        self._streaming = streaming
+        self._given = {"path": path, **_texts(options)}
+        for name in self._given:
+            known = _plain(name)
+            if known == "topic":
+                raise ConfigError("option topic is one of each frame: give it to write(frame, topic)")
+            if known in _WITHOUT_EFFECT:
+                raise ConfigError(f"option {name} has no effect here: {_WITHOUT_EFFECT[known]}. Leave it out")
+        self._options = parse_sink(self._given, streaming=streaming)
+        self._messages: list[TaskMessage] = []
+        self._appended: set[str] = set()
+        self._overwritten: list[str] = []
+        self._lock = threading.Lock()
+        self._is_open = False
+        self._is_over = False
+        self._repeats = False
+
+    @property
+    def is_repetition(self) -> bool:
+        """Whether the log has all of this already, so that nothing is written.
+
+        It is known inside the context. A function of ``foreachBatch`` may use it to leave out what else it does.
+        """
+        return self._repeats
+
+    def write(
+        self,
+        frame: DataFrame,
+        topic: str | None = None,
+        *,
+        mode: Literal["append", "overwrite"] = "append",
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Stage the rows of a DataFrame. They become visible when the context ends.
+
+        May be called from several threads at once. A topic that is missing is created at once, without rows.
+
+        Parameters
+        ----------
+        frame
+            A batch DataFrame, with the columns that the sink takes.
+        topic
+            Where all rows go. None: the column ``topic`` says it.
+        mode
+            ``"overwrite"`` replaces what the topic holds.
+        options
+            Options of the sink for this frame alone, such as ``num.partitions`` or ``compression.type``.
+
+        Raises
+        ------
+        IllegalStateError
+            The call is not inside the context.
+        ConfigError, SchemaMismatchError
+            An option is wrong, or the topic does not take these columns. Nothing of the transaction is written.
+        """
+        if not self._is_open:
+            raise IllegalStateError("write() is only possible inside the with statement of the transaction")
+        if mode not in {"append", "overwrite"}:
+            raise ConfigError(f"mode {mode!r} is not possible: append or overwrite")
+        if frame.isStreaming:
+            raise ConfigError(
+                "a transaction writes batch DataFrames, and this one is a stream: in foreachBatch, write what the "
+                "function is given, or frames that are made from it"
+            )
+        overwrite = mode == "overwrite"
+        given = options_for(
+            self._of_frame(topic, options), frame.schema, streaming=self._streaming, overwrite=overwrite
+        )
+        if self._repeats:
+            return
+        target = prepare(given, frame.schema, overwrite=overwrite)
+        if given.topic is not None:
+            self._note_mode(given.topic, overwrite=overwrite)
+        messages = stage(frame, given, target)
+        with self._lock:
+            self._messages += messages
+
+    def __enter__(self) -> Self:
+        if self._is_open or self._is_over:
+            raise IllegalStateError("a transaction is used once: make a new one for each with statement")
+        self._repeats = self._begin()
+        self._is_open = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_open, self._is_over = False, True
+        topics, files = collect([*self._messages])
+        if kind is None:
+            self._commit(topics, files)
+        elif files:
+            delete_rejected_files(self._log(), topics, files)
+
+    @abstractmethod
+    def _begin(self) -> bool:
+        """Whether the log has the transaction already."""
+
+    @abstractmethod
+    def _commit(self, topics: Topics, files: tuple[StagedFile, ...]) -> None:
+        """Make everything visible."""
+
+    def _log(self) -> Log:
+        """The log, created if it is missing and may be."""
+        options = self._options
+        return host().log(
+            options.path,
+            options.settings,
+            create=options.auto_create_topics_enable,
+            maintenance=options.auto_maintenance_enable,
+        )
+
+    def _existing(self) -> Log | None:
+        try:
+            return host().log(
+                self._options.path, self._options.settings, maintenance=self._options.auto_maintenance_enable
+            )
+        except NotALogError:
+            return None
+
+    def _of_frame(self, topic: str | None, options: Mapping[str, object] | None) -> dict[str, str]:
+        own = _texts(options)
+        for name in own:
+            if _plain(name) == "topic":
+                raise ConfigError("option topic is an argument here: write(frame, topic)")
+            if _plain(name) in _OF_THE_TRANSACTION or _plain(name) in _WITHOUT_EFFECT:
+                raise ConfigError(
+                    f"option {name} is one of the whole transaction: give it to {type(self).__name__}, not to write()"
+                )
+        ours = {
+            name: value for name, value in self._given.items() if _plain(name) not in set(map(_plain, own))
+        }
+        named = {} if topic is None else {"topic": topic}
+        return {**ours, **own, **named}
+
+    def _note_mode(self, topic: str, *, overwrite: bool) -> None:
+        with self._lock:
+            if overwrite and topic in self._appended:
+                raise ConfigError(
+                    f"topic {topic!r} is overwritten after rows were written to it in the same transaction: they would "
+                    "be lost. Overwrite it first, then append"
+                )
+            self._appended.add(topic)
+            if overwrite:
+                self._overwritten.append(topic)
+
+
+def _texts(options: Mapping[str, object] | None) -> dict[str, str]:
+    """Options as Spark hands them over: text, with true and false in lower case."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (options or {}).items()
+        if value is not None
+    }
+
+
+def _plain(name: str) -> str:
+    return name.lower().removeprefix("kafka.")
