@@ -23,6 +23,7 @@ from tests.mutants import (
     of_storage,
     of_store_clock,
     of_topics,
+    of_values,
 )
 from tests.mutants.mutant import Mutant
 
@@ -30,6 +31,7 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *of_protocol.MUTANTS,
+    *of_values.MUTANTS,
     *of_topics.MUTANTS,
     *of_groups.MUTANTS,
     *of_queries.MUTANTS,
