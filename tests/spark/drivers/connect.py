@@ -60,6 +60,12 @@ people.write.format("eoslog").option("topic", "people").mode("append").save(url)
 told["typed"] = [
     [*row] for row in read("people", includeMetadata=True).select("id", "name", "_offset").collect()
 ]
+told["columns of a read"] = read("people", columns="name").columns
+spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+told["filtered"] = [
+    row.id for row in read("people", filterPushdown=True).where("id > 1").select("id").collect()
+]
+spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
 before = Log.shared(url).follow().seq
 people.limit(1).write.format("eoslog").option("topic", "people").mode("overwrite").save(url)
 told["overwritten"] = [read("people", versionAsOf=before).count(), read("people").count()]
