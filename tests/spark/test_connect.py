@@ -38,6 +38,7 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert told["columns of a read"] == ["name"]
     assert told["filtered"] == [2]
     assert told["overwritten"] == [2, 1]
+    assert told["avro"] == ["pears"]
     assert told["sql"] == 2
     assert told["complete"] == ["100"]
     assert "CheckpointMismatchError: " in told["refused"]

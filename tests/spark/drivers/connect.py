@@ -70,6 +70,12 @@ before = Log.shared(url).follow().seq
 people.limit(1).write.format("eoslog").option("topic", "people").mode("overwrite").save(url)
 told["overwritten"] = [read("people", versionAsOf=before).count(), read("people").count()]
 
+avro = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": "string"}]}
+values = {"value.format": "avro-single-object", "value.schema": json.dumps(avro)}
+orders = spark.createDataFrame([("pears",)], "item string")
+orders.write.format("eoslog").options(**values).option("topic", "orders").mode("append").save(url)
+told["avro"] = [row.item for row in read("orders").select("item").collect()]
+
 spark.sql("CREATE TABLE new_rows (value STRING) USING eoslog")
 spark.sql(f"INSERT INTO new_rows WITH (path = '{url}', topic = 'lines') VALUES ('a'), ('b')")
 spark.sql("CREATE TABLE lines (value BINARY) USING eoslog")
