@@ -29,7 +29,6 @@ ROW_OVERHEAD_BYTES = 64
 """What a record takes in memory beyond its key and value."""
 
 _IN_TRANSACTION = ClientState.IN_TRANSACTION
-_STORED = (bytes, type(None))
 
 
 OnDelivery: TypeAlias = Callable[["BaseException | None", "RecordMetadata | None"], object]
@@ -151,7 +150,12 @@ class Producer(ProducerInformation):
         >>> future.result().offset
         0
         """
-        if headers or self._serializes or not (isinstance(value, _STORED) and isinstance(key, _STORED)):
+        if (
+            headers
+            or not (key is None or isinstance(key, bytes))
+            or not (value is None or isinstance(value, bytes))
+            or self._serializes
+        ):
             key, value, headers = self._as_stored(topic, key, value, headers)
         bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
         transactions = self._transactions
