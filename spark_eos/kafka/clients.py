@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.aio.consumer import AIOConsumer
 from spark_eos.clients.aio.producer import AIOProducer
+from spark_eos.clients.background import within
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.producer.producer import Producer
@@ -19,6 +20,8 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "KafkaAdminClient", "KafkaConsumer", "KafkaProducer"]
+
+T = TypeVar("T")
 
 _SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+")
 
@@ -158,6 +161,44 @@ class KafkaConsumer(Consumer):
 
     def subscription(self) -> set[str]:
         return super().subscription() if self._all_of is None else set(self._all_of.topics(self._log.state))
+
+    def commit(self, offsets: Any = None, timeout_ms: float | None = None) -> None:
+        call = super().commit
+        self._bounded(timeout_ms, "commit", lambda: call(offsets))
+
+    def committed(self, partitions: Any, metadata: bool = False, timeout_ms: float | None = None) -> Any:
+        call = super().committed
+        return self._bounded(timeout_ms, "committed", lambda: call(partitions, metadata))
+
+    def position(self, at: TopicPartition, timeout_ms: float | None = None) -> int:
+        call = super().position
+        return self._bounded(timeout_ms, "position", lambda: call(at))
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        call = super().beginning_offsets
+        return self._bounded(timeout_ms, "beginning_offsets", lambda: call(partitions))
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        call = super().end_offsets
+        return self._bounded(timeout_ms, "end_offsets", lambda: call(partitions))
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        call = super().offsets_for_times
+        return self._bounded(timeout_ms, "offsets_for_times", lambda: call(times))
+
+    def _bounded(self, timeout_ms: float | None, name: str, call: Callable[[], T]) -> T:
+        """The result of the call, waited for no longer than asked. A listener's own calls are not bounded."""
+        if timeout_ms is None or self._users:
+            return call()
+        found: list[T] = []
+        within(self._log.environment, timeout_ms / 1000, lambda: found.append(call()), name)
+        return found[0]
 
     def poll(  # type: ignore[override]
         self, timeout_ms: float = 0, max_records: int | None = None

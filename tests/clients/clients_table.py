@@ -116,11 +116,11 @@ kafka-python by their own names: [Coming from kafka-python](../guide/python-clie
 
 What differs under the same name in `spark_eos.Consumer`: `poll` returns a list of records, whose `items()` is what
 kafka-python's dict has (`spark_eos.kafka.KafkaConsumer` returns the dict); `subscribe` needs `group.id`
-(`spark_eos.kafka.KafkaConsumer` without one reads all partitions). Calls of clients have no `timeout_ms` unless it is
-in their signature: how long the store is tried is the log's matter. Calls of the admin client return when the entry
-is durable: there are no futures of confluent-kafka's, and no `timeout_ms`. confluent-kafka counts in seconds and
-hands out one `Message`, whose fields are methods; here times of consumers are milliseconds, and fields are
-attributes.
+(`spark_eos.kafka.KafkaConsumer` without one reads all partitions). `timeout_ms` of `commit`, `committed`, `position`
+and the calls that look up offsets is there in `spark_eos.kafka.KafkaConsumer` alone. Calls of the admin client return
+when the entry is durable: there are no futures of confluent-kafka's, and no `timeout_ms`. confluent-kafka counts in
+seconds and hands out one `Message`, whose fields are methods; here times of consumers are milliseconds, and fields
+are attributes.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from itertools import count
 
 import pytest
@@ -20,6 +21,9 @@ from spark_eos.kafka import (
 )
 from spark_eos.kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from spark_eos.kafka.errors import KafkaError, KafkaTimeoutError, TopicAlreadyExistsError
+from spark_eos.log.log import Log
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import FaultyStore
 
 NUMBERS = count()
 
@@ -303,6 +307,24 @@ def test_list_offsets(servers):
     with pytest.raises(errors.ConfigError, match="isolation_level"):
         admin.list_offsets({at: 0}, "none")
     open_.close()
+
+
+def test_calls_with_a_timeout():
+    store, gate, at = FaultyStore(MemoryStore()), threading.Event(), TopicPartition("t", 0)
+    log = Log.create(store)
+    with KafkaProducer(bootstrap_servers=log) as producer:
+        producer.send("t", b"x", timestamp_ms=1)
+    consumer = KafkaConsumer("t", bootstrap_servers=log, group_id="g", auto_offset_reset="earliest")
+    consumer.poll(timeout_ms=1000)
+    consumer.commit(timeout_ms=10_000)
+    assert consumer.committed(at, timeout_ms=10_000) == consumer.position(at, timeout_ms=10_000) == 1
+    assert consumer.end_offsets([at], timeout_ms=10_000) == {at: 1}
+    assert consumer.beginning_offsets([at], timeout_ms=10_000) == {at: 0}
+    assert consumer.offsets_for_times({at: 0}, timeout_ms=10_000)[at].offset == 0
+    store.before = lambda operation, _: operation != "create" or gate.wait(30)
+    with pytest.raises(KafkaTimeoutError, match=r"commit was not done after 0\.05 s"):
+        consumer.commit({at: OffsetAndMetadata(0)}, timeout_ms=50)
+    gate.set()
 
 
 def test_errors_have_kafkas_root():
