@@ -278,7 +278,8 @@ class Reader:
 
     def batch(self, row, schemas):
         file = row["file"]
-        newest = columns_of(schemas, len(schemas))
+        newest, ids = columns_of(schemas, len(schemas)), [*schema_ids(schemas, len(schemas))]
+        before = [*schema_ids(schemas, file["schema_version"])]
         written = columns_of(schemas, file["schema_version"])
         stored = [field for field in written if field.name not in file["omitted"]]
         if file.get("offsets"):
@@ -294,7 +295,59 @@ class Reader:
                 time = pa.scalar(
                     row.get("batch_max_timestamp_ms", row["max_timestamp_ms"]), TIMESTAMP
                 ).as_py()
-                yield offset, {f.name: values.get(f.name, time if f is newest[-1] else None) for f in newest}
+                row_time = values.get(newest[-1].name, time)
+                own = converted(values, before, ids) if ids else values
+                yield offset, {f.name: row_time if f is newest[-1] else own.get(f.name) for f in newest}
+
+
+def schema_ids(schemas, version):
+    """The topic's own columns with their ids: (id, field, what is inside of it) for each; none if it has no schema."""
+    if not version:
+        return
+    schema, count = pa.ipc.read_schema(pa.py_buffer(schemas[version - 1])), iter(range(1, 10_000))
+
+    def id_of(field):
+        return (
+            int(field.metadata[b"field.id"]) if b"schema.version" in (schema.metadata or {}) else next(count)
+        )
+
+    def inner(type_):
+        if pa.types.is_struct(type_):
+            return [
+                (id_of(field), field, inner(field.type))
+                for field in map(type_.field, range(type_.num_fields))
+            ]
+        if pa.types.is_list(type_):
+            return [(0, type_.value_field, inner(type_.value_type))]
+        if pa.types.is_map(type_):
+            return [(0, one, inner(one.type)) for one in (type_.key_field, type_.item_field)]
+        return []
+
+    for field in schema:
+        yield id_of(field), field, inner(field.type)
+
+
+def converted(row, before, now):
+    """A struct's values by the names of a newer version, each in its type there."""
+    old = {field_id: (field, inner) for field_id, field, inner in before}
+    return {
+        field.name: value_of(row.get(old[field_id][0].name), *old[field_id], field, inner)
+        if field_id in old
+        else None
+        for field_id, field, inner in now
+    }
+
+
+def value_of(value, old, old_inner, new, new_inner):
+    if value is None:
+        return None
+    if pa.types.is_struct(new.type):
+        return converted(value, old_inner, new_inner)
+    if pa.types.is_list(new.type):
+        return [value_of(one, *old_inner[0][1:], *new_inner[0][1:]) for one in value]
+    if pa.types.is_map(new.type):
+        return [(key, value_of(one, *old_inner[1][1:], *new_inner[1][1:])) for key, one in value]
+    return pa.scalar(value, old.type).cast(new.type).as_py()
 
 
 def columns_of(schemas, version):

@@ -34,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
+app.add_typer(topics.named)
 for noun in (topics, entries, transactions, groups, configs, maintain, verify, copy, history):
     app.add_typer(noun.app)
 

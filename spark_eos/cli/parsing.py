@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from spark_eos.config.nearest import suggestion
 
-__all__ = ["Command", "Commands"]
+__all__ = ["Command", "Commands", "ListedCommands"]
 
 _SEVERAL = "..."
 """The metavar of an option that takes several values at once ends with this: ``--alter NAME=VALUE...``."""
@@ -68,3 +68,13 @@ class Commands(TyperGroup):
         if name not in self.commands and not _is_option(name) and not ctx.resilient_parsing:
             ctx.fail(f"No such command {name!r}; {suggestion(name, self.commands)}")
         return super().resolve_command(ctx, args)
+
+
+class ListedCommands(Commands):
+    """Commands of which ``list`` need not be named: ``eoslog topics LOG`` is ``eoslog topics list LOG``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments into ``ctx.params``."""
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)

@@ -23,7 +23,7 @@ from spark_eos.log.data.task_io import reading_ahead
 from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_column, place_names
 from spark_eos.log.time_travel import as_of as log_as_of
-from spark_eos.log.time_travel import entry_at_time, parse_time, plan_as_of
+from spark_eos.log.time_travel import entry_at_time, parse_time, plan_as_of, topic_as_of
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import TopicPartition
@@ -120,6 +120,8 @@ def read_arrow(
     opened.end_overdue() if isolation is Isolation.READ_COMMITTED else opened.follow()
     now = opened.topic(topic)
     past = _past(opened, topic, as_of)
+    if past is not None:
+        now = topic_as_of(now, past.state.topics[topic])
     available = _available(now)
     chosen = _chosen(now, available, columns)
     row_filter = None if filter is None else _row_filter(filter, available, now)

@@ -190,6 +190,14 @@ SINK = Table(
         "spark/sink/dead_letter_topic.py",
     ),
     _option(
+        "mergeSchema",
+        Boolean(),
+        False,
+        "Whether a topic with a schema gets the columns of the rows that it does not have, and wider types.",
+        _TARGET,
+        origin="Delta",
+    ),
+    _option(
         "auto.maintenance.enable",
         Boolean(),
         True,

@@ -23,7 +23,6 @@ _BOTH = _STREAM | _BATCH
 _OFFSETS = "spark/source/offset_resolution.py"
 _TOPICS = "spark/topics.py"
 _SOURCE = "spark/source/source.py"
-_BATCHES = "spark/source/batch.py"
 _DATASOURCE = "spark/datasource.py"
 _VALUES = "spark/source/values.py"
 
@@ -136,7 +135,7 @@ SOURCE = Table(
         Integer(0),
         None,
         "Read the log as it was after this entry, as long as that is retained; also before an overwrite.",
-        _BATCHES,
+        _TOPICS,
         uses=_BATCH,
         origin="Delta",
     ),
@@ -145,7 +144,7 @@ SOURCE = Table(
         Text("a date or a time (ISO 8601, UTC unless it says otherwise), or milliseconds since 1970"),
         None,
         "Read the log as it was at this time, as long as that is retained; also before an overwrite.",
-        _BATCHES,
+        _TOPICS,
         uses=_BATCH,
         origin="Delta",
     ),

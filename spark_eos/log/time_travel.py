@@ -25,8 +25,9 @@ from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
 from spark_eos.protocol.index import Kind
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.apply import apply_entry
-from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import TopicPartition
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "replay",
     "state_at",
     "time_ms",
+    "topic_as_of",
 ]
 
 
@@ -142,6 +144,13 @@ def replay(log: Log, state: State, last: int) -> Iterator[Step]:
 def as_of(log: Log, seq: int) -> Log:
     """A handle that shows the log as it was after entry ``seq``. For reading; do not `Log.follow` it."""
     return Log(log.store, log.clock, state=state_at(log, seq))
+
+
+def topic_as_of(now: Topic, past: Topic) -> Topic:
+    """A topic with the columns that it had once, whose files of all versions can be read: some were rewritten since."""
+    if now.topic_id != past.topic_id or len(now.schemas) == len(past.schemas):
+        return now
+    return replace(now, schemas=(*now.schemas, past.schemas[-1]))
 
 
 def plan_as_of(

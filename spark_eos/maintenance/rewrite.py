@@ -23,6 +23,7 @@ from spark_eos.log.data.layout import SKIPPED
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, read
 from spark_eos.log.log import Log
+from spark_eos.log.schemas.conversion import names_under
 from spark_eos.log.topics import compression_at_level, config_value, layout_of
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.encoding.index_pages import checksum
@@ -101,7 +102,7 @@ def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool)
     had = {
         name
         for version, omitted in {(file.schema_version, file.omitted) for file in files}
-        for name in layout_of(topic, version).stored(omitted).names
+        for name in _names(topic, version, omitted)
     }
     batches = [row.batch for row in taken if row.batch is not None]
     times = {time for batch in batches for time in (batch.min_timestamp_ms, batch.max_timestamp_ms)}
@@ -113,6 +114,12 @@ def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool)
         compression=_compression(log, topic, taken),
         file_bytes=max(int(config_value(topic, "segment.bytes")), 1),
     )
+
+
+def _names(topic: Topic, version: int, omitted: tuple[str, ...]) -> set[str]:
+    """What the columns of a file are called in the newest layout; the dropped ones are not in it."""
+    layout = layout_of(topic, version)
+    return names_under(layout, layout.stored(omitted).names, layout_of(topic))
 
 
 def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> Compression | None:

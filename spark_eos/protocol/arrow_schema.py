@@ -10,7 +10,23 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-__all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "MAX_SCHEMA_FIELDS", "Shape", "shape_of"]
+from spark_eos.protocol.flatbuffer import Table, uint32
+
+__all__ = [
+    "FIELD_CHILDREN",
+    "FIELD_NAME",
+    "FIELD_TYPE",
+    "LIST",
+    "MAP",
+    "MAX_SCHEMA_BYTES",
+    "MAX_SCHEMA_DEPTH",
+    "MAX_SCHEMA_FIELDS",
+    "SCHEMA_FIELDS",
+    "STRUCT",
+    "Shape",
+    "schema_table",
+    "shape_of",
+]
 
 MAX_SCHEMA_DEPTH = 63
 """Levels of a column: 1 for a number, 2 for a struct or a list of numbers, 3 for a map (it is a list of structs).
@@ -24,13 +40,12 @@ MAX_SCHEMA_FIELDS = 10_000
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024
 """Length of the message. Every version of a topic's schema is in each snapshot, for as long as the topic is there."""
 
-_MAX_NAME_BYTES = 32_767
 _SCHEMA_MESSAGE = 1
 _MESSAGE_HEADER_TYPE, _MESSAGE_HEADER = 1, 2
-_SCHEMA_FIELDS = 1
-_FIELD_NAME, _FIELD_TYPE, _FIELD_DICTIONARY, _FIELD_CHILDREN = 0, 2, 4, 5
+SCHEMA_FIELDS = 1
+FIELD_NAME, FIELD_TYPE, _FIELD_DICTIONARY, FIELD_CHILDREN = 0, 2, 4, 5
 
-_LIST, _STRUCT, _MAP = 12, 13, 17
+LIST, STRUCT, MAP = 12, 13, 17
 _LEAVES = frozenset({2, 3, 4, 5, 6, 7, 8, 9, 10, 18})
 """Int, FloatingPoint, Binary, Utf8, Bool, Decimal, Date, Time, Timestamp, Duration: one spelling of each type."""
 
@@ -54,24 +69,29 @@ def shape_of(data: bytes) -> Shape:
         raise ValueError(f"it is damaged: {error}") from None
 
 
-def _shape(data: bytes) -> Shape:
+def schema_table(data: bytes) -> Table:
+    """The table of the schema in an encapsulated message. Raises `ValueError` or ``struct.error`` for anything else."""
     start = 8 if data[:4] == b"\xff\xff\xff\xff" else 4
-    message = _Table(data, start + _uint32(data, start))
+    message = Table(data, start + uint32(data, start))
     if message.byte(_MESSAGE_HEADER_TYPE) != _SCHEMA_MESSAGE:
         raise ValueError("it is no schema message")
     header = message.reference(_MESSAGE_HEADER)
     if header is None:
         raise ValueError("it is a message without a schema")
-    columns = _Table(data, header).vector(_SCHEMA_FIELDS)
+    return Table(data, header)
+
+
+def _shape(data: bytes) -> Shape:
+    columns = schema_table(data).vector(SCHEMA_FIELDS, MAX_SCHEMA_FIELDS)
     names, depths, seen = [], [], 0
     for column in columns:
-        name = _Table(data, column).text(_FIELD_NAME)
+        name = Table(data, column).text(FIELD_NAME)
         deepest, waiting = 0, [(column, 1)]
         seen += 1
         while waiting:
             place, level = waiting.pop()
             deepest = max(deepest, level)
-            children = _children(_Table(data, place), name)
+            children = _children(Table(data, place), name)
             seen += len(children)
             if seen > MAX_SCHEMA_FIELDS:  # Before they wait: many fields can refer to the same ones.
                 raise ValueError(f"it has more than {MAX_SCHEMA_FIELDS} fields")
@@ -81,14 +101,12 @@ def _shape(data: bytes) -> Shape:
     return Shape(tuple(names), tuple(depths), seen)
 
 
-def _children(field: _Table, column: str) -> list[int]:
+def _children(field: Table, column: str) -> list[int]:
     """Where the fields inside of a field are. Raises `ValueError` for a field that no topic has."""
-    kind, children = field.byte(_FIELD_TYPE), field.vector(_FIELD_CHILDREN)
-    field.text(_FIELD_NAME)
+    kind, children = field.byte(FIELD_TYPE), field.vector(FIELD_CHILDREN, MAX_SCHEMA_FIELDS)
+    field.text(FIELD_NAME)
     fits = (
-        (kind in _LEAVES and not children)
-        or (kind in {_LIST, _MAP} and len(children) == 1)
-        or kind == _STRUCT
+        (kind in _LEAVES and not children) or (kind in {LIST, MAP} and len(children) == 1) or kind == STRUCT
     )
     if not fits or field.reference(_FIELD_DICTIONARY) is not None:
         raise ValueError(
@@ -96,76 +114,3 @@ def _children(field: _Table, column: str) -> list[int]:
             f"with {len(children)} fields inside)"
         )
     return children
-
-
-class _Table:
-    """A flatbuffers table at ``place``; every read is checked against the end of the bytes."""
-
-    def __init__(self, data: bytes, place: int) -> None:
-        self._data = data
-        self._place = place
-        self._vtable = place - _int32(data, place)
-        self._size = _uint16(data, self._vtable)
-
-    def byte(self, field: int) -> int:
-        """A field of one byte; 0 if it is left out."""
-        place = self._at(field)
-        if place is None:
-            return 0
-        if place >= len(self._data):
-            raise ValueError("it ends too early")
-        return self._data[place]
-
-    def reference(self, field: int) -> int | None:
-        """Where a field that is elsewhere begins; None if it is left out."""
-        place = self._at(field)
-        return None if place is None else place + _uint32(self._data, place)
-
-    def text(self, field: int) -> str:
-        """A field of text; empty if it is left out."""
-        place = self.reference(field)
-        if place is None:
-            return ""
-        length = _uint32(self._data, place)
-        if length > _MAX_NAME_BYTES:
-            raise ValueError(f"a name in it has {length} bytes; {_MAX_NAME_BYTES} are possible")
-        if place + 4 + length > len(self._data):
-            raise ValueError("it ends too early")
-        return self._data[place + 4 : place + 4 + length].decode()
-
-    def vector(self, field: int) -> list[int]:
-        """Where the tables of a vector begin; none if it is left out."""
-        place = self.reference(field)
-        if place is None:
-            return []
-        count = _uint32(self._data, place)
-        if count > MAX_SCHEMA_FIELDS:
-            raise ValueError(f"it has more than {MAX_SCHEMA_FIELDS} fields")
-        first = place + 4
-        return [at + _uint32(self._data, at) for at in range(first, first + 4 * count, 4)]
-
-    def _at(self, field: int) -> int | None:
-        slot = 4 + 2 * field
-        if slot + 2 > self._size:
-            return None
-        offset = _uint16(self._data, self._vtable + slot)
-        return self._place + offset if offset else None
-
-
-def _uint16(data: bytes, place: int) -> int:
-    return int(_number("<H", data, place))
-
-
-def _int32(data: bytes, place: int) -> int:
-    return int(_number("<i", data, place))
-
-
-def _uint32(data: bytes, place: int) -> int:
-    return int(_number("<I", data, place))
-
-
-def _number(form: str, data: bytes, place: int) -> int:
-    if place < 0:
-        raise ValueError("it refers to what is before it")
-    (number,) = struct.unpack_from(form, data, place)
-    return int(number)

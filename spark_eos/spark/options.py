@@ -102,6 +102,7 @@ class SinkOptions:
     partitioner_class: str | None = None
     max_request_size: int | None = None
     include_headers: bool = True
+    merge_schema: bool = False
     auto_maintenance_enable: bool = True
     errors_deadletterqueue_topic_name: str | None = None
     topic_config: tuple[tuple[str, str], ...] = ()
@@ -267,6 +268,7 @@ def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool
         max_request_size=given["max.request.size"],
         include_headers=given["includeHeaders"],
         errors_deadletterqueue_topic_name=given["errors.deadletterqueue.topic.name"],
+        merge_schema=given["mergeSchema"],
         auto_maintenance_enable=given["auto.maintenance.enable"],
         topic_config=_topic_config(given),
         txn_app_id=given["txnAppId"],

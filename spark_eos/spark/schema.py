@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.data.layout import normalise_schema, normalise_type
+from spark_eos.log.schemas.fitting import fits_into
+from spark_eos.protocol.widening import widens_by_itself
 from spark_eos.spark.types import annotated, restored
 
 if TYPE_CHECKING:
@@ -220,14 +222,17 @@ def _check_typed(frame: pa.Schema, own: pa.Schema, topic: str | None, *, by_colu
         columns, them = ("column", "it") if len(extra) == 1 else ("columns", "them")
         raise SchemaMismatchError(
             f"{the_topic} has no {columns} {', '.join(map(repr, extra))}; {renamed}drop {them}, or add {them} to the "
-            f"topic's schema, which has {', '.join(own.names)}"
+            f"topic's schema, which has {', '.join(own.names)} (option('mergeSchema', 'true') adds {them})"
         )
     for field in frame:
         name = field.name
         if name in known:
-            if normalise_type(field.type, name) != known[name]:
+            given_type = normalise_type(field.type, name)
+            if not fits_into(given_type, known[name]):
+                wider = ", or let option('mergeSchema', 'true') widen the topic's column"
                 raise SchemaMismatchError(
                     f"column {name!r} is {field.type}, {the_topic} has {known[name]}; cast it"
+                    f"{wider if widens_by_itself(str(known[name]), str(given_type)) else ''}"
                 )
         elif name == "topic" and not by_column:
             raise SchemaMismatchError(

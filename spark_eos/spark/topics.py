@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from spark_eos.config.nearest import nearest
 from spark_eos.errors import ConfigError, SchemaMismatchError, UnknownTopicOrPartitionError
 from spark_eos.log.data.layout import deserialise_schema
 from spark_eos.log.topics import missing_topic, schema_of
+from spark_eos.protocol.arrow_fields import fields_of
+from spark_eos.protocol.schema_versions import differences
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.schema import kafka_schema, typed_schema
@@ -21,10 +23,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from spark_eos.log.log import Log
     from spark_eos.protocol.state import State, Topic
     from spark_eos.spark.options import SourceOptions
 
-__all__ = ["ColumnCheck", "check_columns", "selected_partitions", "source_schema"]
+__all__ = ["ColumnCheck", "check_columns", "selected_partitions", "shown_past", "source_schema"]
 
 
 def selected_partitions(
@@ -64,7 +67,9 @@ def selected_partitions(
 
 def source_schema(options: SourceOptions) -> StructType:
     """The columns of the rows; all topics of one source must have the same ones."""
-    state = host().log(options.path, options.settings).state
+    log = host().log(options.path, options.settings)
+    past = shown_past(options, log)
+    state = log.state if past is None else past.state
     # A query that may go on without a deleted topic has to know its columns first.
     gone = () if options.fail_on_data_loss else options.named_topics
     names = sorted({at.topic for at in selected_partitions(options, state, gone)})
@@ -156,6 +161,16 @@ def _check_undecoded(options: SourceOptions, schema: pa.Schema | None) -> None:
             )
 
 
+def shown_past(options: SourceOptions, log: Log) -> Log | None:
+    """The log as of ``versionAsOf`` or ``timestampAsOf``; None: as it is now."""
+    from spark_eos.log.time_travel import as_of, entry_at_time
+
+    seq = options.version_as_of
+    if options.timestamp_as_of_ms is not None:
+        seq = entry_at_time(log, options.timestamp_as_of_ms)
+    return None if seq is None else as_of(log, seq)
+
+
 def check_columns(options: SourceOptions, wanted: StructType) -> None:
     """A schema that the user gave with ``.schema(...)`` may leave columns out, and nothing else.
 
@@ -192,11 +207,12 @@ class ColumnCheck:
     def __init__(self, options: SourceOptions, wanted: StructType) -> None:
         self._options = options
         self._wanted = wanted
-        self._seen: frozenset[object] = frozenset()
+        self._seen: Mapping[str, tuple[int, object]] = {}
+        """The version of the schema, and the settings, with which each topic was last found to fit, by its id."""
 
     def check(self, topics: Collection[Topic]) -> None:
         """Raise `SchemaMismatchError`, naming topic and columns, if a topic does not fit."""
-        now = frozenset((topic.topic_id, len(topic.schemas), topic.config) for topic in topics)
+        now = {topic.topic_id: (len(topic.schemas), topic.config) for topic in topics}
         if now == self._seen:
             return  # Spark asks every few milliseconds.
         if all(check_free(self._options, topic, self._wanted) for topic in topics):
@@ -214,30 +230,53 @@ class ColumnCheck:
         columns = _columns(self._options, topic)
         own = {field.name: field.dataType for field in columns}
         wanted = {field.name: field.dataType for field in self._wanted}
+        changes = self._changes(topic, self._seen.get(topic.topic_id, (None,))[0], whole=whole)
         found = [f"it has no column {name!r}" for name in wanted if name not in own]
         found += [
             f"its column {name!r} is {own[name].simpleString()}, not {type_.simpleString()}"
             for name, type_ in wanted.items()
             if name in own and own[name] != type_
         ]
+        found += [
+            f"its column {field.name!r} may be null now"
+            for field in columns
+            if field.nullable and field.name in wanted and not self._wanted[field.name].nullable
+        ]
         if whole:
             found += [f"its column {name!r} would be dropped" for name in own if name not in wanted]
-        if not found:
+        if not found and not changes:
             return
-        changed = any(
-            _columns(self._options, topic, version) == self._wanted
-            for version in range(1, len(topic.schemas))
+        # The names and the types may be the same again, but of other columns.
+        found = found or ["its columns are not those that the query was planned with"]
+        planned = (
+            version
+            for version in range(len(topic.schemas) - 1, 0, -1)
+            if _columns(self._options, topic, version) == self._wanted
         )
+        changes = changes or self._changes(topic, next(planned, None), whole=True)
         remedy = (
-            "Its schema was changed since the DataFrame was made. Make the DataFrame again and start the query again "
-            "with the same checkpoint: it goes on with the new columns, and records from before have null there"
-            if changed
+            f"Its schema was changed since the DataFrame was made: {'; '.join(changes)}. Make the DataFrame again and "
+            "start the query again with the same checkpoint: it goes on with the new columns, and records from before "
+            "have null in those that were added"
+            if changes
             else "All topics of one source need the same columns: leave this topic out of the source, and read it with "
             "a source of its own"
         )
         raise SchemaMismatchError(
             f"the query cannot read topic {topic.name!r}: {'; '.join(found)}. {remedy}. No record of it was passed over"
         )
+
+    def _changes(self, topic: Topic, since: int | None, *, whole: bool) -> list[str]:
+        """What became of the columns that the query reads since a version of the schema; nothing if it is None."""
+        if since is None or since >= len(topic.schemas):
+            return []
+        before, now = fields_of(topic.schemas[since - 1]).fields, fields_of(topic.schemas[-1]).fields
+        if not whole:
+            names = {*self._wanted.names}
+            before = tuple(field for field in before if field.name in names)
+            ids = {field.field_id for field in before}
+            now = tuple(field for field in now if field.field_id in ids)
+        return differences(before, now)
 
 
 def _columns(options: SourceOptions, topic: Topic, version: int | None = None) -> StructType:

@@ -12,13 +12,14 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD, normalise_type
 
-__all__ = ["annotated", "as_spark", "check_types", "of_arrow", "restored", "same_types"]
+__all__ = ["annotated", "arrow_type", "as_spark", "bare", "of_arrow", "plain_type", "restored", "same_types"]
 
 _INTERNAL = ("__", "spark.")
 """How the keys begin that Spark uses for itself in the metadata of fields: watermarks, aliases, padding."""
@@ -47,7 +48,7 @@ def restored(field: pa.Field) -> t.StructField:
     if text is None:
         return t.StructField(field.name, of_arrow(field.type), field.nullable)
     found = _parsed(field.name, text)
-    if normalise_type(_to_arrow(found.dataType), field.name) != normalise_type(field.type, field.name):
+    if normalise_type(arrow_type(found.dataType), field.name) != normalise_type(field.type, field.name):
         raise SchemaMismatchError(
             f"column {field.name!r} is {field.type}, but the topic's schema says that it is Spark's "
             f"{found.dataType.simpleString()}, which has other values: create the topic again with a schema that fits"
@@ -60,27 +61,10 @@ def same_types(one: pa.Schema | None, other: pa.Schema | None) -> bool:
     if one is None or other is None:
         return one is other
     return bool(one == other) and all(
-        _bare(restored(ours).dataType) == _bare(restored(theirs).dataType)
+        bare(restored(ours).dataType) == bare(restored(theirs).dataType)
         for ours, theirs in zip(one, other, strict=True)
         if (ours.metadata or {}).get(SPARK_FIELD) != (theirs.metadata or {}).get(SPARK_FIELD)
     )
-
-
-def check_types(frame: t.StructType, typed: pa.Schema, topic: str | None) -> None:
-    """Raise `SchemaMismatchError` if a column would come back as another type of Spark than it is written with.
-
-    Arrow's types are the same by then. Nullability and metadata may differ: a new job builds its expressions again.
-    """
-    stored = {field.name: field for field in typed}
-    for field in frame:
-        if field.name in stored:
-            own = restored(stored[field.name]).dataType
-            if _bare(own) != _bare(field.dataType):
-                raise SchemaMismatchError(
-                    f"column {field.name!r} is {field.dataType.simpleString()}, but "
-                    f"{'the topic' if topic is None else f'topic {topic!r}'} has {own.simpleString()}, and it would be "
-                    "read as such; cast it, or write to another topic"
-                )
 
 
 def as_spark(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
@@ -117,7 +101,7 @@ def _kept(type_: Any) -> Any:
     return _rebuilt(type_, _user_metadata)
 
 
-def _bare(type_: Any) -> Any:
+def bare(type_: Any) -> Any:
     """The type without what may differ between two frames that are written to one topic."""
     return _rebuilt(type_, lambda _metadata: {})
 
@@ -143,12 +127,22 @@ def _user_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
     return {key: value for key, value in (metadata or {}).items() if not key.startswith(_INTERNAL)}
 
 
+def plain_type(type_: Any, path: str) -> str | None:
+    """Arrow's name of a type of Spark, if that says all of it; None if not."""
+    try:
+        found = normalise_type(arrow_type(type_), path)
+        return str(found) if of_arrow(found) == type_ else None
+    except (PySparkException, SchemaMismatchError):
+        return None
+
+
 def of_arrow(type_: pa.DataType) -> Any:
     """Spark's type of Arrow's; a timestamp without a time zone stays one."""
     return from_arrow_type(type_, prefer_timestamp_ntz=True)
 
 
-def _to_arrow(type_: Any) -> pa.DataType:
+def arrow_type(type_: Any) -> pa.DataType:
+    """Spark's type in Arrow, in UTC. Raises Spark's error for a type that Arrow does not have."""
     return to_arrow_type(type_, timezone="UTC")
 
 

@@ -42,7 +42,7 @@ def fails(capsys, *arguments):
 
 def test_the_commands():
     assert [" ".join(names) for names in COMMANDS] == [
-        *("topics", "describe", "dump"),
+        *("topics list", "topics alter", "describe", "dump"),
         *("transactions list", "transactions describe", "transactions describe-producers"),
         *("transactions find-hanging", "transactions abort", "transactions force-terminate"),
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),

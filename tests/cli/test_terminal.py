@@ -106,7 +106,7 @@ def test_help_and_wrong_usage(url):
     wrong = _CONTROL.sub("", on_terminal("topics", url, "--jsn", code=2)[0])
     assert "╭─ Error ─" in wrong
     assert "--json" in wrong
-    assert on_pipe("topics", url, "--jsn", code=2).stderr.startswith("Usage: eoslog topics [OPTIONS] ")
+    assert on_pipe("topics", url, "--jsn", code=2).stderr.startswith("Usage: eoslog topics list [OPTIONS] ")
 
 
 def test_an_error_is_one_line_everywhere(url):

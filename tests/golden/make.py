@@ -13,6 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_eos.log.log import Log
+from spark_eos.log.schemas.alteration import alteration
+from spark_eos.log.schemas.edits import Edits
 from spark_eos.log.topics import new_topic
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol import actions as a
@@ -157,12 +159,15 @@ def make(folder: Path) -> None:
     # Two schema versions; a log start; a topic deleted; the staging floor.
     files_5 = _stage(log, people, pa.table({"id": [1, 2], "name": ["Ada", None]}), 0)
     log.commit(lambda _: (append(people, NO_PRODUCER, files_5),))
-    wider = new_topic("people", schema=people_schema.append(pa.field("born", pa.date32()))).schema
-    log.commit(lambda _: (a.AlterTopic("people", people.topic_id, schema=wider),))
+    edits = Edits(add={"born": pa.date32()}, rename={"name": "first"}, widen={"id": pa.decimal128(20, 0)})
+    log.commit(lambda _: (alteration(people, None, None, None, edits),))
     people_2 = log.topic("people")
-    files_6 = _stage(
-        log, people_2, pa.table({"id": [3], "name": ["Bo"], "born": pa.array([1000], pa.date32())}), 0
-    )
+    rows_6 = {
+        "id": pa.array([3], pa.decimal128(20, 0)),
+        "first": ["Bo"],
+        "born": pa.array([1000], pa.date32()),
+    }
+    files_6 = _stage(log, people_2, pa.table(rows_6), 0)
     log.commit(lambda _: (append(people_2, NO_PRODUCER, files_6),))
     log.commit(lambda _: (a.AdvanceLogStart((a.PartitionOffset("events", events.topic_id, 2, 1),)),))
     log.commit(lambda _: (a.DeleteTopic("gone", gone.topic_id),))

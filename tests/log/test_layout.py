@@ -10,11 +10,9 @@ from spark_eos.log.data.layout import (
     Layout,
     check_topic_schema,
     deserialise_schema,
-    evolve_check,
     normalise_schema,
     normalise_type,
     serialise_schema,
-    upgrade,
 )
 
 MS = pa.timestamp("ms", "UTC")
@@ -179,48 +177,3 @@ def test_bytes_that_are_no_schema_are_corrupt(cut):
     data = serialise_schema(pa.schema([("a", pa.int32())]))
     with pytest.raises(CorruptRecordError):
         deserialise_schema(data[:cut])
-
-
-A, B = pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.string())
-
-
-def test_a_schema_may_grow_by_nullable_columns():
-    evolve_check(pa.schema([A]), pa.schema([A]))
-    evolve_check(pa.schema([A]), pa.schema([A, B]))
-    evolve_check(pa.schema([A, B]), pa.schema([A, pa.field("b", pa.large_string()), ("c", pa.int8())]))
-
-
-@pytest.mark.parametrize(
-    ("new", "column"),
-    [
-        ([A], "b"),
-        ([B, A], "a"),
-        ([A, pa.field("b", pa.binary())], "b"),
-        ([A, pa.field("b", pa.string(), nullable=False)], "b"),
-        ([A.with_nullable(True), B], "a"),
-        ([A, pa.field("bb", pa.string())], "b"),
-        ([A, B, pa.field("c", pa.int8(), nullable=False)], "c"),
-    ],
-)
-def test_a_schema_may_not_change_otherwise(new, column):
-    with pytest.raises(SchemaMismatchError, match=f"'{column}'"):
-        evolve_check(pa.schema([A, B]), pa.schema(new))
-
-
-def test_upgrade_fills_new_columns_with_nulls():
-    old, new = typed(A), typed(A, B, version=2)
-    table = pa.table({"a": pa.array([1, 2], pa.int32()), "_timestamp": pa.array([3, 4], MS)}, old.physical)
-    upgraded = upgrade(table, new)
-    assert upgraded.schema.equals(new.physical)
-    assert upgraded.column("a").to_pylist() == [1, 2]
-    assert upgraded.column("b").to_pylist() == [None, None]
-    assert upgraded.column("_timestamp").cast(pa.int64()).to_pylist() == [3, 4]
-    assert upgrade(upgraded, new) is upgraded
-
-
-def test_upgrade_refuses_what_is_no_upgrade():
-    table = typed(A).physical.empty_table()
-    with pytest.raises(SchemaMismatchError, match="'b'"):
-        upgrade(table, typed(A, B.with_nullable(False), version=2))
-    with pytest.raises(SchemaMismatchError, match="'a'"):
-        upgrade(table, typed(pa.field("a", pa.int64()), version=2))

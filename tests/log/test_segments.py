@@ -28,7 +28,7 @@ from spark_eos.errors import (
     StoreFullError,
 )
 from spark_eos.log.data import arrow_file
-from spark_eos.log.data.layout import Layout, upgrade
+from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.reader import decode_batch, read_batch
 from spark_eos.log.data.writer import BATCH_OVERHEAD_BYTES, SegmentWriter
 from spark_eos.storage.memory import MemoryStore
@@ -417,14 +417,6 @@ def test_typed_topic(store):
         0: [{"id": 2, "name": None, "tags": None, "_timestamp": at(NOW)}],
         1: [{"id": 1, "name": "a", "tags": None, "_timestamp": at(NOW)}],
     }
-
-
-def test_an_older_version_is_read_and_upgraded(store):
-    staged = stage(store, ({"id": [1]}, 0), layout=TYPED)
-    newer = Layout.typed(pa.schema([*TYPED.physical][:-1]).append(pa.field("extra", pa.float64())), 4)
-    table = upgrade(read(store, staged, TYPED)[0], newer)
-    assert table.schema.equals(newer.physical)
-    assert table["extra"].to_pylist() == [None]
 
 
 # -- Values and types -------------------------------------------------------------------------------

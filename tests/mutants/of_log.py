@@ -365,7 +365,7 @@ MUTANTS = (
     Mutant(
         "old-rows-not-upgraded",
         _READ,
-        "Records(table if newest.version == layout.version else upgrade(table, newest), fetch.offset)",
+        "Records(convert_table(table, layout, newest, topic.schemas), fetch.offset)",
         "Records(table, fetch.offset)",
         "rows of an older schema lack the new columns",
         _OF_READING,

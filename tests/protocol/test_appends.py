@@ -15,9 +15,10 @@ from spark_eos.errors import (
 from spark_eos.protocol.actions import AlterTopic, AppendBatches, RaiseStagingFloor
 from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
+from tests.protocol.schemas import numbered
 
 SCHEMA = pa.schema([("a", pa.int64())]).serialize().to_pybytes()
-WIDER = pa.schema([("a", pa.int64()), ("b", pa.int64())]).serialize().to_pybytes()
+WIDER = numbered(2, ("a", pa.int64(), 1), ("b", pa.int64(), 2))
 
 
 def landed(appended):

@@ -31,9 +31,10 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.apply import Accepted, apply, apply_entry
 from spark_eos.protocol.state import TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
+from tests.protocol.schemas import numbered
 
 SCHEMA = pa.schema([("a", pa.int64())]).serialize().to_pybytes()
-WIDER = pa.schema([("a", pa.int64()), ("b", pa.int64())]).serialize().to_pybytes()
+WIDER = numbered(2, ("a", pa.int64(), 1), ("b", pa.int64(), 2))
 
 
 def test_a_log_begins_with_its_creation(empty):

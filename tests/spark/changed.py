@@ -458,6 +458,15 @@ def _(q):
     assert q.headers()[-2:] == [[{"key": "h", "value": b"x"}], None]
 
 
+@change(SINK, "mergeSchema", "added", "the topic gets the columns of the rows that it does not have")
+def _(q):
+    Admin(q.bench.log).create_topic("out", schema=pa.schema([("value", pa.binary())]))
+    with q.refuses("no column 'key'"):
+        q.run()
+    q.run(None, {"mergeSchema": "true"})
+    assert len(q.bench.state.topics["out"].schemas) == 2
+
+
 @change(SINK, "auto.maintenance.enable", "true → false", "the query leaves the log's maintenance to others")
 def _(q):
     first_and_more(q)
@@ -865,6 +874,15 @@ def _(q):
     q.write([1])
     q.write([2], includeHeaders="false")
     assert q.headers() == [[{"key": "h", "value": b"x"}], None]
+
+
+@change(WRITE, "mergeSchema", "added", "the topic gets the columns of the rows that it does not have")
+def _(q):
+    Admin(q.bench.log).create_topic("out", schema=pa.schema([("key", pa.binary()), ("value", pa.binary())]))
+    with q.refuses("no column 'headers'"):
+        q.write([1])
+    q.write([1], mergeSchema="true")
+    assert len(q.bench.state.topics["out"].schemas) == 2
 
 
 @change(WRITE, "auto.maintenance.enable", "true → false", "the write leaves the log's maintenance to others")

@@ -16,10 +16,11 @@ from pyspark.sql import types as T  # noqa: N812
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import SchemaMismatchError
-from spark_eos.log.data.layout import SPARK_FIELD, evolve_check, normalise_schema
+from spark_eos.log.data.layout import SPARK_FIELD, normalise_schema
 from spark_eos.log.log import Log
+from spark_eos.spark.merging import check_types
 from spark_eos.spark.schema import topic_schema, typed_schema
-from spark_eos.spark.types import check_types, same_types
+from spark_eos.spark.types import same_types
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
 _POINT = "X'0101000000000000000000F03F0000000000000040'"
@@ -187,13 +188,10 @@ def test_user_defined_types_are_refused_both_ways():
             typed_schema(topic)
 
 
-def test_evolution_does_not_change_a_type_of_spark():
+def test_other_metadata_than_sparks_is_dropped():
     kept = pa.field("x", pa.string(), metadata={SPARK_FIELD: b"{}", b"other": b"gone"})
     old = normalise_schema(pa.schema([kept]))
     assert old.field("x").metadata == {SPARK_FIELD: b"{}"}
-    assert evolve_check(old, pa.schema([("x", pa.string())])).field("x").metadata == {SPARK_FIELD: b"{}"}
-    with pytest.raises(SchemaMismatchError, match="another type or other metadata in Spark"):
-        evolve_check(old, pa.schema([pa.field("x", pa.string(), metadata={SPARK_FIELD: b"1"})]))
     with pytest.raises(SchemaMismatchError, match="cannot be made here"):
         typed_schema(old)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
@@ -10,21 +10,20 @@ from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.descriptions import PartitionDescription, TopicDescription
 from spark_eos.config.reader import check_stored
 from spark_eos.config.topic import TOPIC
-from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from spark_eos.errors import ConfigError, UnknownTopicOrPartitionError
 from spark_eos.log.clock import new_id
-from spark_eos.log.data.layout import evolve_check, serialise_schema
 from spark_eos.log.data.planner import partition_of
-from spark_eos.log.data.schema_limits import check_size
+from spark_eos.log.schemas.alteration import alteration
+from spark_eos.log.schemas.edits import Edits
+from spark_eos.log.schemas.type_names import parse_type
 from spark_eos.log.topics import (
-    check_values,
-    kept_readable,
     new_topic,
     own_schema,
     schema_error,
     schema_of,
     with_registered,
 )
-from spark_eos.protocol.actions import Action, AdvanceLogStart, AlterTopic, DeleteTopic
+from spark_eos.protocol.actions import Action, AdvanceLogStart, DeleteTopic
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
@@ -87,8 +86,17 @@ class TopicAdmin(AdminBase):
         partitions: int | None = None,
         config: Mapping[str, object] | None = None,
         schema: pa.Schema | None = None,
+        *,
+        add_columns: Mapping[str, pa.DataType | str] | None = None,
+        rename_columns: Mapping[str, str] | None = None,
+        drop_columns: Collection[str] = (),
+        widen_columns: Mapping[str, pa.DataType | str] | None = None,
     ) -> None:
-        """Add partitions, change settings, or add nullable columns.
+        """Add partitions, change settings, or change the columns of a topic with a schema: all in one entry, or none.
+
+        All names of columns are those of now. A field of a struct has a path such as ``address.zip``; in a list it
+        is ``points.element.x``, in a map ``prices.value.cents``. A name with a dot in it is put in backticks. Types
+        are Arrow's, or text such as ``"bigint"`` or ``"array<string>"``. See docs/guide/schema-evolution.md.
 
         Parameters
         ----------
@@ -99,45 +107,60 @@ class TopicAdmin(AdminBase):
         config
             Settings to change; others stay. A value of None takes a setting back to its default.
         schema
-            All columns: those of now, in their order, and new ones that allow null. None: as they are.
+            All columns: those of now, which may have wider types, and new ones that allow null. None: as they are.
+        add_columns
+            Columns to add, with their types. They allow null; records from before have null there.
+        rename_columns
+            Columns to rename, with their new names (without a path). Settings that name them follow.
+        drop_columns
+            Columns to drop. Their values are not read any more. The names can be used again for other columns.
+        widen_columns
+            Columns to give a wider type, such as ``int`` to ``bigint``.
 
         Raises
         ------
         UnknownTopicOrPartitionError
             The log has no such topic.
         ConfigError
-            A setting is unknown or malformed.
+            A setting is unknown or malformed, or a text is no type.
         SchemaMismatchError
-            The schema changes in any other way.
+            A column is not there, is there already, or may not be changed so.
         InvalidRequestError
             There would be fewer partitions, or a Kafka-shaped topic would get a schema.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from spark_eos import Admin
+        >>> admin = Admin("memory://alter-topic")
+        >>> admin.create_topic("prices", schema=pa.schema({"item": pa.string(), "cents": pa.int32()}))
+        >>> admin.alter_topic("prices", add_columns={"shop": "string"}, widen_columns={"cents": pa.int64()})
+        >>> admin.alter_topic("prices", rename_columns={"item": "article"})
+        >>> {field.name: str(field.type) for field in admin.describe_topic("prices").schema}
+        {'article': 'string', 'cents': 'int64', 'shop': 'string'}
         """
         log = self._log()
         known = log.topic(name).config
+        edits = Edits(
+            _types(add_columns), dict(rename_columns or {}), tuple(drop_columns), _types(widen_columns)
+        )
+        if schema is not None and edits:
+            raise ConfigError(
+                "schema names all columns of the topic, so it cannot be given with add_columns, rename_columns, "
+                "drop_columns or widen_columns: keep one of them"
+            )
         check_stored(TOPIC, config or {})  # Before a schema registry is asked.
         given = {key: value for key, value in (config or {}).items() if value is not None}
         stays = {key: value for key, value in known.items() if key not in (config or {})}
-        changes = check_stored(TOPIC, with_registered(name, stays, given))
+        registered = check_stored(TOPIC, with_registered(name, stays, given))
+        changes: dict[str, str | None] = {**dict.fromkeys(config or {}), **registered}
         wanted = None if schema is None else own_schema(schema)
 
         def propose(state: State) -> tuple[Action, ...]:
             topic = state.topics.get(name)
             if topic is None:
                 raise UnknownTopicOrPartitionError(f"topic {name!r} was deleted")
-            settings = None
-            if config is not None:
-                stays = {key: value for key, value in topic.config.items() if key not in config}
-                changed = kept_readable(name, topic.config, {**stays, **changes})
-                check_values(name, changed, typed=bool(topic.schemas))
-                settings = tuple(sorted(changed.items()))
-            stored = None
-            if wanted is not None:
-                current = schema_of(topic)
-                if current is None:
-                    raise InvalidRequestError(f"topic {name!r} is Kafka-shaped: it cannot get a schema")
-                evolved = evolve_check(current, wanted)
-                stored = None if current.equals(evolved) else check_size(serialise_schema(evolved))
-            return (AlterTopic(name, topic.topic_id, partitions, settings, stored),)
+            return (alteration(topic, partitions, None if config is None else changes, wanted, edits),)
 
         log.commit(propose, writer=WRITER)
 
@@ -230,3 +253,10 @@ class TopicAdmin(AdminBase):
         log.end_overdue()  # Only stable records can go.
         state = log.commit(lambda _state: (action,), writer=WRITER).state
         return {TopicPartition(*at): partition_of(state, TopicPartition(*at)).start for at in offsets}
+
+
+def _types(columns: Mapping[str, pa.DataType | str] | None) -> dict[str, pa.DataType]:
+    return {
+        name: parse_type(type_) if isinstance(type_, str) else type_
+        for name, type_ in (columns or {}).items()
+    }

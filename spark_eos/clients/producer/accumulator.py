@@ -28,6 +28,7 @@ from spark_eos.log.data.partitioners import Partitioner, Partitions, explicit
 from spark_eos.log.data.timestamps import TimestampBounds
 from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.log import Log
+from spark_eos.log.schemas.fitting import Fitting
 from spark_eos.log.topics import layout_of, max_message_bytes
 from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.state import Topic
@@ -132,6 +133,7 @@ class TopicBuffer:
         self.times = self._bounds()
         """What timestamps the topic allows. Checked before a record is added: it must not spoil those that wait."""
         self._partitioner = partitioner
+        self._fitting = Fitting(layout_of(topic))
         self._compression = compression
         self._buffer_bytes = buffer_bytes
         self._keep = keep
@@ -159,16 +161,18 @@ class TopicBuffer:
         ):
             named = rows.column("partition")
             rows = rows.drop_columns(["partition"])
+        rows = self._fitting(rows)
         self._check_times(rows)
         targets = self._route(rows, named) if partition is None else partition
         outcome = Outcome(self._is_stuck)
         self._take(rows, targets, None, outcome)
         return SendFuture(outcome, 0)
 
-    def grow(self, topic: Topic) -> None:
-        """The topic has more partitions now: a writer for them takes over."""
+    def grow(self, topic: Topic, partitioner: Partitioner) -> None:
+        """The topic has more partitions or other columns now: a writer for them takes over."""
         self._seal()
-        self.topic = topic
+        self.topic, self._partitioner = topic, partitioner
+        self._fitting = Fitting(layout_of(topic))
         self.times = self._bounds()
 
     def finish(self) -> tuple[StagedFile, ...]:
@@ -391,8 +395,6 @@ class Accumulator:
 
 def _counts(chunk: _Chunk, partitions: int) -> _Numbers:
     """How many rows of a chunk go to each partition."""
-    if not isinstance(chunk.targets, int):
-        return np.bincount(chunk.targets, minlength=partitions)
-    counts = np.zeros(partitions, np.int64)
-    counts[chunk.targets] = chunk.size
-    return counts
+    if isinstance(chunk.targets, int):
+        return np.bincount([chunk.targets], [chunk.size], minlength=partitions).astype(np.int64)
+    return np.bincount(chunk.targets, minlength=partitions)

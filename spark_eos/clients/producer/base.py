@@ -150,12 +150,23 @@ class ProducerBase(OfOneProcess):
                     f"{buffer.topic.partitions - 1}"
                 )
             try:
-                buffer.grow(newer)
+                buffer.grow(newer, self._partitioner(name))
             except EosLogError as error:
                 if self._transactions is not None:
                     raise self._transactions.cannot_stage(error) from error
                 raise
         return buffer
+
+    def _learn_columns(self, buffer: TopicBuffer) -> bool:
+        """Whether the topic has got other columns since its buffer was made, which the buffer has now."""
+        name = buffer.topic.name
+        newer = self._log().follow().topics.get(name)
+        if newer is None or newer.topic_id != buffer.topic.topic_id:
+            return False
+        if len(newer.schemas) == len(buffer.topic.schemas):
+            return False
+        buffer.grow(newer, self._partitioner(name))
+        return True
 
     def _topic(self, name: str, columns: set[str] | None) -> Topic:
         create = self._settings["auto.create.topics.enable"]

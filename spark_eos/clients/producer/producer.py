@@ -21,6 +21,7 @@ from spark_eos.errors import (
     InvalidRequestError,
     KafkaTimeoutError,
     RecordTooLargeError,
+    SchemaMismatchError,
 )
 
 __all__ = ["Producer"]
@@ -235,7 +236,12 @@ class Producer(ProducerInformation):
             if self._transactions is None:
                 self._count(gathered, rows.nbytes)
             try:
-                future = buffer.add_arrow(rows, partition)
+                try:
+                    future = buffer.add_arrow(rows, partition)
+                except SchemaMismatchError:
+                    if not self._learn_columns(buffer):
+                        raise
+                    future = buffer.add_arrow(rows, partition)
             except InvalidRequestError:
                 raise  # All rows were refused and the buffer is as it was.
             except EosLogError as error:

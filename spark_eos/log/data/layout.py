@@ -15,6 +15,7 @@ import pyarrow as pa
 from spark_eos.errors import CorruptRecordError, IllegalStateError, SchemaMismatchError
 from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.value_ranges import has_times
+from spark_eos.protocol.arrow_fields import FIELD_ID, SCHEMA_VERSION, SchemaField, fields_of
 
 __all__ = [
     "KAFKA_VERSION",
@@ -25,11 +26,9 @@ __all__ = [
     "Layout",
     "check_topic_schema",
     "deserialise_schema",
-    "evolve_check",
     "normalise_schema",
     "normalise_type",
     "serialise_schema",
-    "upgrade",
 ]
 
 KAFKA_VERSION = 0
@@ -93,6 +92,13 @@ class Layout:
     physical: pa.Schema
     version: int
     timestamp_column: str
+    described: bytes = b""
+    """The schema message of the topic's own columns, with the ids of its fields."""
+
+    @cached_property
+    def fields(self) -> tuple[SchemaField, ...]:
+        """The topic's own columns by their ids, in the order of ``physical``; none if it is Kafka-shaped."""
+        return fields_of(self.described).fields if self.described else ()
 
     @cached_property
     def timed(self) -> tuple[int, ...]:
@@ -114,10 +120,15 @@ class Layout:
             raise IllegalStateError(
                 f"schema version {version}: versions of a topic with a schema start at {KAFKA_VERSION + 1}"
             )
-        own = normalise_schema(schema)
-        columns = pa.schema([field.remove_metadata() for field in own])
+        check_topic_schema(schema)
+        columns = pa.schema(
+            [pa.field(field.name, normalise_type(field.type, field.name), field.nullable) for field in schema]
+        )
         return Layout(
-            columns.append(pa.field("_timestamp", TIMESTAMP_TYPE, nullable=False)), version, "_timestamp"
+            columns.append(pa.field("_timestamp", TIMESTAMP_TYPE, nullable=False)),
+            version,
+            "_timestamp",
+            serialise_schema(normalise_schema(schema, ids=True).with_metadata(schema.metadata)),
         )
 
     @property
@@ -195,8 +206,10 @@ def check_topic_schema(schema: pa.Schema) -> None:
         normalise_type(field.type, name)
 
 
-def normalise_schema(schema: pa.Schema) -> pa.Schema:
+def normalise_schema(schema: pa.Schema, *, ids: bool = False) -> pa.Schema:
     """``schema`` as it is stored: each type in its one spelling, nullability kept, of metadata only `SPARK_FIELD`.
+
+    With ``ids`` those of its fields (`FIELD_ID`) are kept as well, however deep.
 
     Inside of lists, structs and maps every value but a map's key may be null: Spark declares nested
     nullability by how an expression was built, and the same job would not fit its own topic after a
@@ -205,14 +218,19 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
     check_topic_schema(schema)
     return pa.schema(
         [
-            pa.field(field.name, normalise_type(field.type, field.name), field.nullable, _kept(field))
+            pa.field(
+                field.name,
+                normalise_type(field.type, field.name, ids=ids),
+                field.nullable,
+                {**(_kept(field) or {}), **(_id_of(field) if ids else {})} or None,
+            )
             for field in schema
         ]
     )
 
 
-def normalise_type(type_: pa.DataType, path: str) -> pa.DataType:
-    """The one spelling in which ``type_`` is stored.
+def normalise_type(type_: pa.DataType, path: str, *, ids: bool = False) -> pa.DataType:
+    """The one spelling in which ``type_`` is stored; with ``ids`` those of the fields in it are kept.
 
     string, binary and list for their large, view and fixed-size forms; the value type of a dictionary;
     microseconds for timestamps and durations, nanoseconds for times of day, UTC for every time zone (a timestamp
@@ -233,14 +251,16 @@ def normalise_type(type_: pa.DataType, path: str) -> pa.DataType:
     if types.is_duration(type_):
         return pa.duration("us")
     if types.is_dictionary(type_):
-        return normalise_type(type_.value_type, path)
+        return normalise_type(type_.value_type, path, ids=ids)
     if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
-        return pa.list_(pa.field("element", normalise_type(type_.value_type, f"{path}.element")))
+        element = normalise_type(type_.value_type, f"{path}.element", ids=ids)
+        return pa.list_(pa.field("element", element))
     if types.is_map(type_):
-        key = pa.field("key", normalise_type(type_.key_type, f"{path}.key"), nullable=False)
-        return pa.map_(key, pa.field("value", normalise_type(type_.item_type, f"{path}.value")))
+        key = pa.field("key", normalise_type(type_.key_type, f"{path}.key", ids=ids), nullable=False)
+        value = pa.field("value", normalise_type(type_.item_type, f"{path}.value", ids=ids))
+        return pa.map_(key, value)
     if types.is_struct(type_):
-        return pa.struct([_struct_field(type_, position, path) for position in range(type_.num_fields)])
+        return pa.struct([_struct_field(type_, n, path, ids=ids) for n in range(type_.num_fields)])
     raise SchemaMismatchError(
         f"column {path!r} has the type {type_}, which Spark cannot carry over Arrow; cast it to one of bool, "
         "int8 to int64, float, double, decimal128, string, binary, date32, time64, timestamp, duration, "
@@ -249,8 +269,13 @@ def normalise_type(type_: pa.DataType, path: str) -> pa.DataType:
 
 
 def serialise_schema(schema: pa.Schema) -> bytes:
-    """``schema`` as an Arrow IPC schema message; equal schemas give equal bytes."""
-    body: bytes = schema.remove_metadata().serialize().to_pybytes()
+    """``schema`` as an Arrow IPC schema message; equal schemas give equal bytes.
+
+    Of the schema's own metadata only the number of its version (`SCHEMA_VERSION`) is kept.
+    """
+    number = (schema.metadata or {}).get(SCHEMA_VERSION)
+    kept = schema.with_metadata(None if number is None else {SCHEMA_VERSION: number})
+    body: bytes = kept.serialize().to_pybytes()
     return body
 
 
@@ -264,76 +289,22 @@ def deserialise_schema(data: bytes) -> pa.Schema:
     return schema
 
 
-def evolve_check(old: pa.Schema, new: pa.Schema) -> pa.Schema:
-    """``new``, normalised; raise `SchemaMismatchError` unless it is ``old`` with nullable columns added at the end.
-
-    Both are topics' schemas, without the timestamp; spellings of a type do not matter. What ``old`` says of Spark's
-    types (`SPARK_FIELD`) stays: ``new`` may leave it out, and not say something else.
-    """
-    before, after = normalise_schema(old), normalise_schema(new)
-    for position, field in enumerate(before):
-        if position >= len(after):
-            raise SchemaMismatchError(
-                f"column {field.name!r} is missing; a new schema keeps all columns of the old"
-            )
-        found = after.field(position)
-        if found != field:
-            raise SchemaMismatchError(
-                f"column {position} was {_describe(field)} and would become {_describe(found)}; a new schema "
-                "keeps the columns of the old and adds nullable ones at the end"
-            )
-        if _kept(found) not in (None, _kept(field)):
-            raise SchemaMismatchError(
-                f"column {field.name!r} would become another type or other metadata in Spark (it has "
-                f"{_kept(field)}, the new schema says {_kept(found)}); leave the metadata of its field as it is"
-            )
-        after = after.set(position, field)
-    for position in range(len(before), len(after)):
-        field = after.field(position)
-        if not field.nullable:
-            raise SchemaMismatchError(
-                f"column {field.name!r} is new and not nullable, but older rows have no value for it; "
-                "make it nullable"
-            )
-    return after
-
-
-def upgrade(table: pa.Table, layout: Layout) -> pa.Table:
-    """``table``, read with an older version's layout, with the columns of ``layout``: new ones are null.
-
-    Raises `SchemaMismatchError` if a column that is not nullable, or of another type, would be needed.
-    """
-    if table.schema.equals(layout.physical):
-        return table
-    columns = []
-    for field in layout.physical:
-        position = table.schema.get_field_index(field.name)
-        if position >= 0 and table.schema.field(position).type == field.type:
-            columns.append(table.column(position))
-        elif position < 0 and field.nullable:
-            columns.append(pa.nulls(table.num_rows, field.type))
-        else:
-            raise SchemaMismatchError(
-                f"rows with the columns {table.schema.names} cannot be read as version {layout.version} of "
-                f"the topic's schema: column {_describe(field)} is missing or of another type"
-            )
-    return pa.table(columns, schema=layout.physical)
-
-
 def _kept(field: pa.Field) -> dict[bytes, bytes] | None:
     """What is kept of a field's metadata."""
     text = (field.metadata or {}).get(SPARK_FIELD)
     return None if text is None else {SPARK_FIELD: text}
 
 
-def _describe(field: pa.Field) -> str:
-    return f"{field.name!r} {field.type}{'' if field.nullable else ' not null'}"
+def _id_of(field: pa.Field) -> dict[bytes, bytes]:
+    found = (field.metadata or {}).get(FIELD_ID)
+    return {} if found is None else {FIELD_ID: found}
 
 
-def _struct_field(type_: pa.StructType, position: int, path: str) -> pa.Field:
+def _struct_field(type_: pa.StructType, position: int, path: str, *, ids: bool) -> pa.Field:
     field = type_.field(position)
     if not field.name or type_.get_field_index(field.name) != position:
         raise SchemaMismatchError(
             f"column {path!r} is a struct with an empty or repeated field name {field.name!r}; rename it"
         )
-    return pa.field(field.name, normalise_type(field.type, f"{path}.{field.name}"))
+    inner = normalise_type(field.type, f"{path}.{field.name}", ids=ids)
+    return pa.field(field.name, inner, metadata=(_id_of(field) or None) if ids else None)

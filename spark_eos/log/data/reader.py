@@ -36,9 +36,10 @@ def read_batch(
     ``columns`` names those of them that are wanted (None: all). The result has these, or another one where there is
     none of them, so that it has rows. If the file has ``offsets``, their column
     (`spark_eos.log.data.layout.SKIPPED`) is there too, in front.
-    ``layout`` is that of the file's schema version (see `upgrade`); ``context`` says in errors whose rows
-    they are, for instance the partition and offset. Raises `CorruptRecordError` for bytes that are not
-    the ones that were written, `ObjectNotFoundError`, and `IllegalStateError` for another version's layout.
+    ``layout`` is that of the file's schema version (`spark_eos.log.schemas.conversion` brings rows to another one);
+    ``context`` says in errors whose rows they are, for instance the partition and offset. Raises
+    `CorruptRecordError` for bytes that are not the ones that were written, `ObjectNotFoundError`, and
+    `IllegalStateError` for another version's layout.
     """
     data = store.read(file.name, batch.position, batch.length)
     return decode_batch(data, file, batch, layout, context=context, columns=columns)

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CorruptRecordError
-from spark_eos.log.data.layout import Layout, upgrade
+from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.reader import read_batch
+from spark_eos.log.schemas.conversion import convert_table
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.actions.topics import require
 from spark_eos.protocol.index import Load, in_memory
@@ -98,14 +99,16 @@ def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] |
     table = read_batch(store, fetch.file, fetch.batch, layout, context=context, columns=wanted)
     if fetch.file.offsets:
         records = _with_holes(table, fetch)
-        return records if wanted is not None else records.with_table(upgrade(records.table, newest))
+        if wanted is not None:
+            return records
+        return records.with_table(convert_table(records.table, layout, newest, topic.schemas))
     if fetch.skip or fetch.count != table.num_rows:
         table = table.slice(fetch.skip, fetch.count)
     if table.num_rows != fetch.count:
         raise CorruptRecordError(
             f"{fetch.file.name} has {table.num_rows} rows where {fetch.count} were planned ({context})"
         )
-    return Records(table if newest.version == layout.version else upgrade(table, newest), fetch.offset)
+    return Records(convert_table(table, layout, newest, topic.schemas), fetch.offset)
 
 
 def needs_file(topic: Topic, fetch: Fetch, columns: Collection[str] | None) -> bool:

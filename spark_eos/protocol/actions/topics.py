@@ -24,6 +24,7 @@ from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, 
 from spark_eos.protocol.encoding.avro import BYTES, LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
+from spark_eos.protocol.schema_versions import check_follows
 from spark_eos.protocol.state import Partition, State, Topic
 
 __all__ = [
@@ -138,7 +139,7 @@ class AlterTopic(NamedTuple):
 
 
 def alter(state: State, action: AlterTopic) -> tuple[State, None]:
-    """Partitions only grow; settings are replaced as a whole; a schema becomes the next version."""
+    """Partitions only grow; settings are replaced as a whole; a schema becomes the next version (`check_follows`)."""
     topic = require(state, action.name, action.topic_id)
     had = topic.partitions
     if action.partitions is not None:
@@ -156,6 +157,7 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
                 f"topic {action.name!r} is Kafka-shaped: it has no schema that could change"
             )
         _check_schema(state, action.name, action.schema)
+        _check_follows(state, topic, action.schema)
         topic = replace(topic, schemas=(*topic.schemas, action.schema))
     state = _with_partitions(replace(state, topics=state.topics.set(action.name, topic)), topic, had)
     return (groups.topic_changed(state, action.name) if topic.partitions > had else state), None
@@ -280,6 +282,18 @@ def _check_schema(state: State, name: str, schema: bytes | None) -> None:
         raise InvalidRequestError(
             f"topic {name!r}: its schema has no column, or one without a name, or two of the same name"
         )
+
+
+def _check_follows(state: State, topic: Topic, schema: bytes) -> None:
+    """Rows of every version can be read under this one, and no other version came in between."""
+    if state.rules < 3:
+        return
+    try:
+        check_follows(topic.schemas, schema)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"topic {topic.name!r}: its schema cannot become this one: {error}"
+        ) from error
 
 
 def _names(state: State) -> str:

@@ -33,7 +33,7 @@ _BYTES = Bounds(INT32.least, 2**43)
 _TIME = Bounds(EARLIEST_MS, LATEST_MS)
 _TEXT = Bounds(characters=2**28, nul=True)
 _VALUES: dict[str, Bounds] = {
-    "BatchRef.base_sequence": Bounds(INT32.least, 2**32),
+    "BatchRef.base_sequence": Bounds(-MAX_NUMBER, 2**32),
     "BatchRef.count": INT32,
     "BatchRef.crc": CRC,
     "BatchRef.length": _BYTES,
@@ -55,8 +55,14 @@ _VALUES: dict[str, Bounds] = {
 }
 """Of requests, and of the values that actions share; any other field has the default of `Bounds`."""
 
-_NEW_BATCHES = {"BatchRef.max_timestamp_ms": _TIME, "BatchRef.min_timestamp_ms": _TIME}
-"""Of batches that are appended. Rows that are rewritten keep the times that earlier versions took."""
+_NEW_BATCHES = {
+    "BatchRef.base_sequence": Bounds(INT32.least, 2**32),
+    "BatchRef.max_timestamp_ms": _TIME,
+    "BatchRef.min_timestamp_ms": _TIME,
+}
+"""Of batches that are appended. Rows that are rewritten keep the times that earlier versions took, and compacted
+batches have a time in place of a sequence (`spark_eos.maintenance.cleaner.label_of`).
+"""
 
 
 def check(request: a.Request) -> None:

@@ -24,12 +24,12 @@ from spark_eos.log.topics import config_value, new_topic, schema_of, with_regist
 from spark_eos.protocol.actions.topics import create
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.host import host
+from spark_eos.spark.merging import check_types, merge_columns, merged_topic
 from spark_eos.spark.options import read_sink
 from spark_eos.spark.schema import arrow_schema, check_sink_schema, classify, topic_schema
 from spark_eos.spark.sink.dead_letter_topic import check_dead_letters, without_corrupt
 from spark_eos.spark.sink.dead_letters import CORRUPT
 from spark_eos.spark.sink.values import check_value_columns, codec_for
-from spark_eos.spark.types import check_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,6 +113,10 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         config = with_registered(options.topic, {}, dict(options.topic_config))
         topic = log.ensure_topic(options.topic, options.num_partitions, config, new_schema)
         _check_settings(options, topic)  # Another process may have created it with others.
+    if topic is not None and options.merge_schema:
+        columns = without_corrupt(options, schema, topic)
+        topic = merge_columns(log, topic, columns, by_column=False)
+        check_fits(options, columns, topic)
     dead = None
     if options.errors_deadletterqueue_topic_name is not None:
         dead = log.ensure_topic(options.errors_deadletterqueue_topic_name, 1)
@@ -153,7 +157,9 @@ def _check(
                 check_fits(options, own, made)
     else:
         new_schema = None
-        check_fits(options, without_corrupt(options, schema, topic), topic)
+        columns = without_corrupt(options, schema, topic)
+        merged = merged_topic(topic, columns, by_column=False) if options.merge_schema else topic
+        check_fits(options, columns, merged)
         _check_topic(options, topic)
     check_dead_letters(options, schema, log, topic, has_corrupt=has_corrupt)
     return log, topic, new_schema
@@ -161,11 +167,17 @@ def _check(
 
 def _new_schema(options: SinkOptions, schema: StructType) -> pa.Schema | None:
     """The schema of a topic that is created; None: Kafka-shaped, or with values of a format."""
-    if dict(options.topic_config).get("value.format", "bytes") != "bytes":
-        return None
+    encoded = dict(options.topic_config).get("value.format", "bytes") != "bytes"
     # Rows that name their topics are Kafka-shaped unless the user says otherwise.
     default = options.row_format if options.topic is not None else options.row_format or "kafka"
-    typed = classify(schema, default) == "typed"
+    typed = not encoded and classify(schema, default) == "typed"
+    if options.merge_schema and not typed:
+        raise ConfigError(
+            "option mergeSchema: a Kafka-shaped topic has no columns of its own that could be merged. Leave it out, or "
+            "say option('row.format', 'typed')"
+        )
+    if encoded:
+        return None
     found = topic_schema(schema, by_column=options.topic is None) if typed else None
     check_sink_schema(arrow_schema(schema), typed=found, topic_option=options.topic)
     return found

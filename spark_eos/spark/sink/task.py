@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +17,14 @@ from spark_eos.errors import IllegalStateError, InvalidRecordError
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data.writer import SegmentWriter
+from spark_eos.log.log import Log
+from spark_eos.log.schemas.fitting import Fitting
 from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.host import host
+from spark_eos.spark.merging import merge_columns
 from spark_eos.spark.options import SinkOptions
 from spark_eos.spark.schema import topic_schema
 from spark_eos.spark.sink.dead_letters import CORRUPT, DeadLetters, corrupt_rows
@@ -60,6 +63,13 @@ def appended_rows(results: tuple[Any, ...]) -> bool:
     )
 
 
+class _Writer(NamedTuple):
+    topic: Topic
+    writer: SegmentWriter
+    partitioner: Partitioner
+    fitting: Fitting
+
+
 class TaskWriter:
     """Routes the rows of one task to partitions and stages them, one file for each topic."""
 
@@ -79,7 +89,7 @@ class TaskWriter:
         self._dead = None if dead_letters is None else DeadLetters()
         self._encoders: dict[str, RowEncoder | None] = {}
         self._found: dict[str, Topic] = {}
-        self._writers: dict[str, tuple[Topic, SegmentWriter, Partitioner]] = {}
+        self._writers: dict[str, _Writer] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
         """Stage all rows. A task that fails leaves nothing but bytes without a reference."""
@@ -90,13 +100,13 @@ class TaskWriter:
             for batch in batches:
                 if batch.num_rows:
                     self._append(batch, task)
-            files = tuple(file for _, writer, _ in self._writers.values() for file in writer.finish())
+            files = tuple(file for _, writer, *_ in self._writers.values() for file in writer.finish())
         except BaseException:
-            for _, writer, _ in self._writers.values():
+            for _, writer, *_ in self._writers.values():
                 with suppress(IllegalStateError):  # Finished already: its file goes with the staging floor.
                     writer.abandon()
             raise
-        message = TaskMessage({topic.name: topic.topic_id for topic, _, _ in self._writers.values()}, files)
+        message = TaskMessage({topic.name: topic.topic_id for topic, *_ in self._writers.values()}, files)
         if context is not None:
             message.query_id = context.getLocalProperty("sql.streaming.queryId")
             message.run_id = context.getLocalProperty("spark.jobGroup.id")
@@ -149,7 +159,8 @@ class TaskWriter:
         return None if codec is None else RowEncoder(self._options, codec, topic, self._dead, task)
 
     def _stage_rows(self, name: str, rows: pa.RecordBatch, task: int) -> None:
-        topic, writer, partitioner = self._writers.get(name) or self._open(name, task)
+        topic, writer, partitioner, fitting = self._writers.get(name) or self._open(name, task)
+        rows = fitting(rows)
         try:
             targets = partitioner(rows, topic.partitions)
         except InvalidRecordError as error:
@@ -173,7 +184,7 @@ class TaskWriter:
         frame = self._frame if self._frame is not None else from_arrow_schema(columns)
         for name in names:
             if name in log.state.topics:
-                check_fits(options, frame, log.state.topics[name])
+                self._check(log, frame, log.state.topics[name])
         config = dict(options.topic_config)
         has_columns = options.row_format == "typed" and config.get("value.format", "bytes") == "bytes"
         schema = topic_schema(frame, by_column=True) if has_columns else None
@@ -185,17 +196,26 @@ class TaskWriter:
             auto_create=options.auto_create_topics_enable,
         )
         for topic in found:
-            check_fits(options, frame, topic)  # Another process may have created it with other columns.
-            self._found[topic.name] = topic
+            # Another process may have created it with other columns.
+            self._found[topic.name] = self._check(log, frame, topic)
 
-    def _open(self, name: str, task: int) -> tuple[Topic, SegmentWriter, Partitioner]:
+    def _check(self, log: Log, frame: StructType, topic: Topic) -> Topic:
+        """The topic, which takes the rows, with the columns that it gets for them."""
+        if self._options.merge_schema:
+            topic = merge_columns(log, topic, frame, by_column=True)
+        check_fits(self._options, frame, topic)
+        return topic
+
+    def _open(self, name: str, task: int) -> _Writer:
         options = self._options
         topic = self._found.get(name) or self._topic
         assert topic is not None
         writer = self._stage.writer(
             topic, compression=options.compression, request_bytes=options.max_request_size
         )
-        self._writers[name] = (topic, writer, self._partitioner(topic, task))
+        self._writers[name] = _Writer(
+            topic, writer, self._partitioner(topic, task), Fitting(layout_of(topic))
+        )
         return self._writers[name]
 
     def _partitioner(self, topic: Topic, task: int) -> Partitioner:

@@ -12,15 +12,14 @@ from pyspark.sql.datasource import (
 
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.data.task_io import TaskStorage
-from spark_eos.log.log import Log
-from spark_eos.log.time_travel import as_of, entry_at_time, plan_as_of
+from spark_eos.log.time_travel import plan_as_of, topic_as_of
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.source.offset_resolution import ending_positions, starting_positions
 from spark_eos.spark.source.offsets import EARLIEST
 from spark_eos.spark.source.scan import read_task, split
-from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions
+from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions, shown_past
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,14 +44,13 @@ class EosLogBatchReader(DataSourceReader):
         options = self._options
         log = host().log(options.path, options.settings)
         state = log.end_overdue()
-        past = self._past(log)
+        past = shown_past(options, log)
         shown = log if past is None else past
         starts = starting_positions(
             options, shown, selected_partitions(options, shown.state), default=EARLIEST
         )
-        self._shapes.check(
-            [state.topics[name] for name in {at.topic for at in starts} if name in state.topics]
-        )
+        names = sorted({at.topic for at in starts})
+        self._shapes.check([shown.state.topics[name] for name in names if name in shown.state.topics])
         ends = ending_positions(options, shown, starts)
         isolation = options.isolation_level
         fetches: list[Fetch] = []
@@ -63,9 +61,12 @@ class EosLogBatchReader(DataSourceReader):
             else:
                 found = plan_as_of(log, past, at, first, end, isolation)
             fetches += self._kept(found)
+        topics = {name: topic for name in names if (topic := state.topics.get(name)) is not None}
+        if past is not None:
+            topics = {name: topic_as_of(topic, past.state.topics[name]) for name, topic in topics.items()}
         return split(
             TaskStorage(options.path, state.seq + 1, options.settings),
-            dict(state.topics),
+            topics,
             fetches,
             at_least=options.min_partitions,
             records=options.max_records_per_partition,
@@ -78,13 +79,6 @@ class EosLogBatchReader(DataSourceReader):
     def _kept(self, fetches: list[Fetch]) -> list[Fetch]:
         """What has to be read of the fetches of one partition."""
         return fetches
-
-    def _past(self, log: Log) -> Log | None:
-        """The log as of ``versionAsOf`` or ``timestampAsOf``."""
-        seq = self._options.version_as_of
-        if self._options.timestamp_as_of_ms is not None:
-            seq = entry_at_time(log, self._options.timestamp_as_of_ms)
-        return None if seq is None else as_of(log, seq)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

@@ -1,0 +1,77 @@
+"""The action that alters a topic: its partitions, its settings and its columns, in one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from spark_eos.errors import SchemaMismatchError
+from spark_eos.log.data.layout import SPARK_FIELD
+from spark_eos.log.schemas.edits import Edits, check_keys, edited
+from spark_eos.log.schemas.versions import by_name, new_ids, next_version, with_ids
+from spark_eos.log.topics import check_values, kept_readable
+from spark_eos.protocol.actions import AlterTopic
+from spark_eos.protocol.state import Topic
+
+__all__ = ["alteration"]
+
+
+def alteration(
+    topic: Topic,
+    partitions: int | None,
+    config: Mapping[str, str | None] | None,
+    wanted: pa.Schema | None,
+    edits: Edits,
+) -> AlterTopic:
+    """The action, given the topic as it is now.
+
+    ``config`` are the settings that change (None: back to the default). ``wanted`` are all columns, without ids, or
+    None. Raises `SchemaMismatchError`, `ConfigError`, `InvalidRequestError`.
+    """
+    settings = None
+    if config is not None:
+        stays = {key: value for key, value in topic.config.items() if key not in config}
+        settings = {**stays, **{key: value for key, value in config.items() if value is not None}}
+    stored = None
+    if wanted is not None or edits:
+        if wanted is not None:
+            schema, renamed = _all_columns(topic, wanted), dict[str, str]()
+        else:
+            schema, renamed = edited(topic, edits)
+        keys = topic.config.get("key.columns", "")
+        if renamed and keys and "key.columns" not in (config or {}):
+            names = [name.strip() for name in keys.split(",")]
+            following = ",".join(renamed.get(name, name) for name in names)
+            if following != ",".join(names):
+                settings = {**(topic.config if settings is None else settings), "key.columns": following}
+        check_keys(topic, schema, settings=settings)
+        stored = next_version(topic, schema)
+    if settings is not None:
+        settings = kept_readable(topic.name, topic.config, settings)
+        check_values(topic.name, settings, typed=bool(topic.schemas))
+    stored_settings = None if settings is None else tuple(sorted(settings.items()))
+    return AlterTopic(topic.name, topic.topic_id, partitions, stored_settings, stored)
+
+
+def _all_columns(topic: Topic, wanted: pa.Schema) -> pa.Schema:
+    """The columns ``wanted`` with the ids of those that are there; none of them may be missing."""
+    current = with_ids(topic)
+    for column in current:
+        if column.name not in wanted.names:
+            raise SchemaMismatchError(
+                f"topic {topic.name!r}: column {column.name!r} is missing from the new schema. All columns are named "
+                "in it; drop_columns and rename_columns are for those that go or get another name"
+            )
+        ours, theirs = _spark(column), _spark(wanted.field(column.name))
+        if theirs not in (None, ours) and column.type == wanted.field(column.name).type:
+            raise SchemaMismatchError(
+                f"column {column.name!r} would become another type or other metadata in Spark (it has {ours!r}, the "
+                f"new schema says {theirs!r}); leave the metadata of its field as it is"
+            )
+    return by_name(current, wanted, new_ids(topic))
+
+
+def _spark(column: pa.Field) -> bytes | None:
+    found: bytes | None = (column.metadata or {}).get(SPARK_FIELD)
+    return found

@@ -1,0 +1,217 @@
+"""Changes of a topic's columns by their names: add, rename, drop, widen.
+
+A column inside of another one has a path: ``address.zip`` is a field of the struct ``address``; ``points.element.x``
+and ``prices.value.cents`` are fields of the structs in a list and in a map. A name that has a dot in it is put in
+backticks. All names are those before the change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from spark_eos.config.nearest import nearest
+from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.log.data.layout import normalise_type
+from spark_eos.log.schemas.versions import (
+    inner_fields,
+    new_ids,
+    numbered,
+    respelled,
+    with_ids,
+    with_inner,
+)
+from spark_eos.log.topics import config_value, key_columns
+from spark_eos.protocol.arrow_fields import FIELD_ID
+from spark_eos.protocol.state import Topic
+
+__all__ = ["Edits", "check_keys", "edited"]
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Changes of columns: new ones with their types, paths with new names, paths, and paths with wider types."""
+
+    add: Mapping[str, pa.DataType] = field(default_factory=dict)
+    rename: Mapping[str, str] = field(default_factory=dict)
+    drop: Collection[str] = ()
+    widen: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.rename or self.drop or self.widen)
+
+
+Place = tuple[int, ...]
+"""Where a field is: its number among the columns, and in each field that it is in."""
+
+
+def edited(topic: Topic, edits: Edits) -> tuple[pa.Schema, dict[str, str]]:
+    """The topic's columns after the changes, with ids, and the columns that have a new name, by their old names.
+
+    Raises `SchemaMismatchError` for a column that is not there, one that is there already, or a type that no topic has.
+    """
+    schema = with_ids(topic)
+    columns = [*schema]
+    names = {_place(topic, columns, path): _name(path, new) for path, new in edits.rename.items()}
+    dropped = {_place(topic, columns, path) for path in edits.drop}
+    types = {_place(topic, columns, path): normalise_type(type_, path) for path, type_ in edits.widen.items()}
+    for place in {*names, *types} & dropped:
+        raise SchemaMismatchError(
+            f"topic {topic.name!r}: column {_field(columns, place).name!r} is to be dropped and changed; keep one of "
+            "the two"
+        )
+    ids, added = new_ids(topic), dict[Place, list[pa.Field]]()
+    for path, type_ in edits.add.items():
+        *parents, name = _parts(path)
+        parent = _place(topic, columns, path, parents) if parents else ()
+        if parents and not pa.types.is_struct(_field(columns, parent).type):
+            raise SchemaMismatchError(
+                f"topic {topic.name!r}: {path!r} cannot be added: {'.'.join(parents)!r} is no struct. Write a name "
+                "that has a dot in backticks"
+            )
+        beside = inner_fields(_field(columns, parent).type) if parent else columns
+        if any(one.name == name for one in beside) and not dropped and not names:
+            raise SchemaMismatchError(f"topic {topic.name!r} has a column {path!r} already")
+        new = numbered(pa.field(name, normalise_type(type_, path)), ids)
+        added.setdefault(parent, []).append(new)
+    plan = _Plan(names, dropped, types, added)
+    renamed = {columns[place[0]].name: new for place, new in names.items() if len(place) == 1}
+    return pa.schema(plan.rebuilt(columns, ())), renamed
+
+
+def check_keys(topic: Topic, schema: pa.Schema, *, settings: Mapping[str, str] | None = None) -> None:
+    """Raise `SchemaMismatchError` if the columns ``schema``, with ids, would break what rests on keys.
+
+    Those of ``key.columns`` stay, with their types: the bytes of their values say in which partition a key is. In a
+    compacted topic no column goes: a row that has a value nowhere else would be a tombstone from then on.
+    ``settings`` are those that the topic gets with the change; None: those of now.
+    """
+    before = {_id(column): column for column in with_ids(topic)}
+    after = {_id(column): column for column in schema}
+    keys = {_id(column) for column in before.values() if column.name in key_columns(topic)}
+    for field_id, column in before.items():
+        if field_id in keys and field_id not in after:
+            raise SchemaMismatchError(
+                f"topic {topic.name!r}: column {column.name!r} is one of key.columns, and cannot be dropped"
+            )
+        if field_id in keys and after[field_id].type != column.type:
+            raise SchemaMismatchError(
+                f"topic {topic.name!r}: column {column.name!r} is one of key.columns, and cannot become "
+                f"{after[field_id].type}: the same keys would go to other partitions from then on. Add a column of "
+                "that type, or create another topic"
+            )
+        if field_id not in after and keys and "compact" in config_value(topic, "cleanup.policy").split(","):
+            raise SchemaMismatchError(
+                f"topic {topic.name!r} is compacted: column {column.name!r} cannot be dropped, since rows that have a "
+                "value in no other column would become tombstones, and their keys would be deleted. Set "
+                "cleanup.policy=delete first"
+            )
+    if settings is not None and settings.get("key.columns"):
+        names = {column.name for column in schema}
+        missing = [name for name in map(str.strip, settings["key.columns"].split(",")) if name not in names]
+        if missing:
+            raise ConfigError(
+                f"topic {topic.name!r}: key.columns names {missing[0]!r}, which is no column of its schema"
+            )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    names: dict[Place, str]
+    dropped: set[Place]
+    types: dict[Place, pa.DataType]
+    added: dict[Place, list[pa.Field]]
+
+    def rebuilt(self, fields: list[pa.Field], at: Place) -> list[pa.Field]:
+        """The fields that are at this place afterwards."""
+        kept = [self._rebuilt(one, (*at, n)) for n, one in enumerate(fields) if (*at, n) not in self.dropped]
+        left = [*kept, *self.added.get(at, [])]
+        if fields and not left:
+            raise SchemaMismatchError(
+                f"column {fields[0].name!r} is the only one {'of its struct' if at else 'there is'}: it cannot be "
+                "dropped"
+            )
+        return left
+
+    def _rebuilt(self, one: pa.Field, at: Place) -> pa.Field:
+        new = one.with_name(self.names.get(at, one.name))
+        type_ = self.types.get(at)
+        if type_ is not None:
+            if inner_fields(one.type) or inner_fields(type_):
+                raise SchemaMismatchError(
+                    f"column {one.name!r} is {one.type} and cannot become {type_}: widen the fields in it, by their "
+                    "paths"
+                )
+            new = new.with_type(type_)
+        else:
+            new = with_inner(new, self.rebuilt(inner_fields(one.type), at))
+        if new.type != one.type:
+            kept = {FIELD_ID: one.metadata[FIELD_ID]} if one.metadata else {}
+            new = new.with_metadata({**respelled(one, new.type), **kept} or None)
+        return new
+
+
+def _place(topic: Topic, columns: list[pa.Field], path: str, parts: list[str] | None = None) -> Place:
+    """Where the field is that a path names."""
+    at: Place = ()
+    fields = columns
+    special = False
+    for part in _parts(path) if parts is None else parts:
+        names = _names(fields, special=special, at=at)
+        if part not in names:
+            near = nearest(part, names)
+            hint = f"did you mean {near!r}?" if near else f"there is {', '.join(names) or 'nothing'}"
+            raise SchemaMismatchError(
+                f"topic {topic.name!r} has no column {path!r}: there is no {part!r}; {hint}"
+            )
+        n = names.index(part)
+        at = (*at, n)
+        special = not pa.types.is_struct(fields[n].type)
+        fields = inner_fields(fields[n].type)
+    return at
+
+
+def _names(fields: list[pa.Field], *, special: bool, at: Place) -> list[str]:
+    if not at or not special:
+        return [one.name for one in fields]
+    return ["element"] if len(fields) == 1 else ["key", "value"][: len(fields)]
+
+
+def _field(columns: list[pa.Field], place: Place) -> pa.Field:
+    found = columns[place[0]]
+    for n in place[1:]:
+        found = inner_fields(found.type)[n]
+    return found
+
+
+def _parts(path: str) -> list[str]:
+    parts, at = [], 0
+    while True:
+        found = _PART.match(path, at)
+        if found is None:
+            break
+        parts.append(found[1].replace("``", "`") if found[1] else found[2])
+        at = found.end()
+        if at == len(path):
+            return parts
+        if path[at] != ".":
+            break
+        at += 1
+    raise SchemaMismatchError(f"{path!r} is no name of a column, such as 'name', 'struct.field' or '`a.b`'")
+
+
+def _name(path: str, new: str) -> str:
+    """A new name: as `ALTER TABLE ... RENAME COLUMN` has it, without the path."""
+    if not new or "`" in new:
+        raise SchemaMismatchError(f"column {path!r} cannot be renamed to {new!r}: give it a plain name")
+    return new
+
+
+def _id(column: pa.Field) -> bytes:
+    found: bytes = column.metadata[FIELD_ID]
+    return found
