@@ -288,3 +288,15 @@ def test_plain_avro_cannot_change_its_schema(engine):
             "in", config={"value.schema": json.dumps(of("Number", [{"name": "n", "type": "long"}]))}
         )
     admin.alter_topic("in", config={"value.schema": json.dumps({**NUMBER, "doc": "Only words"})})
+
+
+@pytest.mark.parametrize("columns", ["n", "_key", "t,_offset,n", "_headers,_timestamp,_topic,_partition"])
+def test_chosen_columns(engine, columns):
+    Admin(engine.bench.log).create_topic("in", config=avro())
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", {"n": 7, "t": "x"}, key="k", headers=[("h", b"1")], timestamp_ms=1_000)
+    (row,) = engine.read(subscribe="in", columns=columns)[0]
+    assert [*row] == columns.split(",")
+    whole = engine.read(subscribe="in", includeMetadata="true", includeHeaders="true")[0][0]
+    assert row == {name: whole[name] for name in row}
+    assert (whole["n"], whole["_key"], whole["_headers"]) == (7, b"k", [{"key": "h", "value": b"1"}])
