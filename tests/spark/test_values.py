@@ -193,8 +193,8 @@ def test_topics_named_by_rows_have_formats_of_their_own(bench):
 def write_batch(bench, frame, **options):
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    from spark_eos.spark.batch.writer import EosLogBatchWriter
     from spark_eos.spark.options import parse_sink
-    from spark_eos.spark.source.batch import EosLogBatchWriter
 
     writer = EosLogBatchWriter(
         parse_sink({"path": bench.url, **options}, streaming=False),
