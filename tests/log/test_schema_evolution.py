@@ -306,12 +306,6 @@ def test_keys_of_narrower_rows_go_where_the_wide_ones_go():
 # -- Maintenance and time travel ---------------------------------------------------------------------------
 
 
-def seal(log):
-    """So many entries that what was appended is sealed."""
-    while log.state.seq % log.state.snapshot_interval:
-        log.commit(lambda _: ())
-
-
 def shown(evolving, seq):
     """The rows as of an entry, with the columns of then."""
     log = evolving.log
