@@ -29,6 +29,7 @@ GUIDES = (
     "coming-from-kafka",
     "coming-from-delta",
     "duckdb-polars",
+    "transactions",
     "backup",
     "upgrade",
     "sizing",
