@@ -43,4 +43,9 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert told["complete"] == ["100"]
     assert "CheckpointMismatchError: " in told["refused"]
     assert "Nothing was written" in told["refused"]
+    assert "after the commit" in told["frames failed"]
+    assert told["frames again"] == ""
+    assert told["frames"] == [100, 100, "repeated"]
+    assert "IllegalStateError: batch 1 of query" in told["wrong batch"]
+    assert told["job"] == [100, 1]
     assert "has no topic 'number'; did you mean 'numbers'?" in told["error"]

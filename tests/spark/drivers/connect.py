@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_eos import Log, ProgressListener, query_progress, start_query
+from spark_eos import BatchTransaction, Log, ProgressListener, query_progress, start_query
 
 url, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -103,6 +104,58 @@ try:
     counts("another")
 except PySparkException as error:
     told["refused"] = str(error)
+
+FAILS_ONCE = f"{checkpoint}-failed"
+
+
+def route(batch: DataFrame, batch_id: int) -> None:
+    """Two frames in one commit; the first try fails after it."""
+    from pathlib import Path
+
+    from spark_eos import MicroBatchTransaction
+
+    options = {"checkpointLocation": f"{checkpoint}-frames", "transactional.id": "frames"}
+    with MicroBatchTransaction(batch, batch_id, url, options) as transaction:
+        transaction.write(batch.select("value"), "frame-1")
+        transaction.write(batch.selectExpr("length(value) AS bytes"), "frame-2")
+        if transaction.is_repetition:
+            Path(FAILS_ONCE).write_text("repeated")
+    if not Path(FAILS_ONCE).exists():
+        Path(FAILS_ONCE).touch()
+        raise RuntimeError("after the commit")
+
+
+def wrong_batch(batch: DataFrame, batch_id: int) -> None:
+    from spark_eos import MicroBatchTransaction
+
+    options = {"checkpointLocation": f"{checkpoint}-wrong"}
+    with MicroBatchTransaction(batch, batch_id + 1, url, options):
+        pass
+
+
+def each_batch(function: Callable[[DataFrame, int], None], of: str) -> str:
+    """The error with which the query ends; empty if it has read everything."""
+    rows = (
+        spark.readStream.format("eoslog").option("subscribe", "numbers").option("startingOffsets", "earliest")
+    )
+    sink = (
+        rows.load(url).writeStream.foreachBatch(function).option("checkpointLocation", f"{checkpoint}-{of}")
+    )
+    try:
+        start_query(sink.trigger(availableNow=True).start).awaitTermination()
+    except PySparkException as error:
+        return str(error)
+    return ""
+
+
+told["frames failed"] = each_batch(route, "frames")
+told["frames again"] = each_batch(route, "frames")
+told["frames"] = [read("frame-1").count(), read("frame-2").count(), open(FAILS_ONCE).read()]  # noqa: PTH123, SIM115
+told["wrong batch"] = each_batch(wrong_batch, "wrong")
+with BatchTransaction(url, {"txnAppId": "job", "txnVersion": 1}) as transaction:
+    transaction.write(frame, "job-1")
+    transaction.write(frame.limit(1), "job-2")
+told["job"] = [read("job-1").count(), read("job-2").count()]
 
 try:
     spark.read.format("eoslog").option("subscribe", "number").load(url).collect()
