@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 PUBLIC = {"spark_eos", "spark_eos.errors", "spark_eos.cli", "spark_eos.storage", "spark_eos.testing"}
+PUBLIC |= {"spark_eos.kafka", "spark_eos.spark.datasource"}
 PUBLIC |= {"spark_eos.testing.store_contract", "spark_eos.testing.cloud_servers"}
 """Modules from which examples may import; from the package itself what it exports."""
 
