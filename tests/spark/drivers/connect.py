@@ -98,6 +98,15 @@ def counts(checkpoint_of: str) -> None:
     start_query(lambda: sink.trigger(availableNow=True).start(url)).awaitTermination()
 
 
+spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+filtered = read("people", columns="_offset,name,_partition", filterPushdown=True)
+told["filtered"] = [[*row] for row in filtered.where("_offset >= 2 AND _partition = 0").collect()]
+try:
+    filtered.where("_offset = 1").collect()
+except PySparkException as error:
+    told["second filter"] = str(error)
+spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
 counts("first")
 told["complete"] = [row[0] for row in read("counts").selectExpr("CAST(value AS STRING)").collect()]
 try:
