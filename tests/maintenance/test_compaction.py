@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer, Producer
 from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, EosLogError, ObjectNotFoundError
+from spark_eos.log.data import records
 from spark_eos.log.data.planner import plan
 from spark_eos.log.data.records import read
 from spark_eos.maintenance import compaction, rewrite
@@ -111,7 +112,8 @@ def test_from_any_offset(world):
 @pytest.mark.parametrize(
     "columns", [(), ("key",), ("offset", "partition"), ("key", "value", "headers", "timestamp")]
 )
-def test_chosen_columns_of_rows_with_holes(world, columns):
+def test_chosen_columns_of_rows_with_holes(world, columns, monkeypatch):
+    monkeypatch.setattr(records, "SMALL_ROWS", 0)
     for number in range(12):
         world.transaction((b"k%d" % (number % 5), b"%d" % number))
     end = seal(world)

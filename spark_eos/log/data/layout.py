@@ -101,6 +101,11 @@ class Layout:
         return fields_of(self.described).fields if self.described else ()
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the stored columns."""
+        return frozenset(self.physical.names)
+
+    @cached_property
     def timed(self) -> tuple[int, ...]:
         """Which of the stored columns hold dates or timestamps, however deep."""
         return tuple(at for at, field in enumerate(self.physical) if has_times(field.type))

@@ -18,9 +18,6 @@ from spark_eos.storage.store import Readable
 
 __all__ = ["decode_batch", "read_batch"]
 
-_SMALL_BYTES = 64 << 10
-"""Below, to decode all columns takes less time than to tell Arrow which ones."""
-
 
 def read_batch(
     store: Readable,
@@ -112,8 +109,6 @@ def _decoded_columns(
     first = 1 if file.offsets else 0
     own = [at for at, name in enumerate(stored.names) if at >= first and name in columns]
     wanted = [*range(first), *(own or [first])]
-    if data.size < _SMALL_BYTES:
-        return [batch.select(wanted) for batch in _decoded(data, stored)]
     # Arrow takes the choice only with a whole stream, which begins with the schema.
     options = pa.ipc.IpcReadOptions(included_fields=wanted)
     with pa.ipc.open_stream(_Joined(stored.serialize(), data), options=options) as stream:

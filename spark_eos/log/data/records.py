@@ -24,9 +24,12 @@ from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Readable, Store
 
-__all__ = ["Records", "needs_file", "offset_for_time", "read"]
+__all__ = ["SMALL_BYTES", "SMALL_ROWS", "Records", "needs_file", "offset_for_time", "read"]
 
 Offsets = npt.NDArray[np.int64]
+
+SMALL_BYTES, SMALL_ROWS = 64 << 10, 1000
+"""To decode all columns of a smaller batch takes less time than to tell Arrow which ones."""
 
 
 class Records:
@@ -93,9 +96,13 @@ def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] |
     layout = layout_of(topic, fetch.file.schema_version)
     context = f"{fetch.topic}-{fetch.partition}, offset {fetch.base_offset}"
     newest = layout_of(topic)
-    wanted = _wanted(layout, newest, columns)
-    if wanted is not None and not _is_stored(fetch, layout, wanted):
-        return Records(_not_stored(fetch, layout, wanted), fetch.offset)
+    # Rows of an older version are made rows of the newest one as a whole.
+    wanted = columns if newest.version == layout.version else None
+    if wanted is not None:
+        if not _is_stored(fetch, layout, wanted):
+            return Records(_not_stored(fetch, layout, wanted), fetch.offset)
+        if _is_all(fetch, layout, wanted):
+            wanted = None
     table = read_batch(store, fetch.file, fetch.batch, layout, context=context, columns=wanted)
     if fetch.file.offsets:
         records = _with_holes(table, fetch)
@@ -113,24 +120,24 @@ def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] |
 
 def needs_file(topic: Topic, fetch: Fetch, columns: Collection[str] | None) -> bool:
     """Whether `read` reads the file: not if it stores none of the columns that are wanted, and has no holes."""
-    of_file = layout_of(topic, fetch.file.schema_version)
-    wanted = _wanted(of_file, layout_of(topic), columns)
-    return wanted is None or _is_stored(fetch, of_file, wanted)
-
-
-def _wanted(layout: Layout, newest: Layout, columns: Collection[str] | None) -> Collection[str] | None:
-    """The columns to decode; None: all of them, also of an older version, which is made the newest as a whole."""
-    if columns is None or newest.version != layout.version:
-        return None
-    return None if all(name in columns for name in layout.physical.names) else columns
+    if columns is None or fetch.file.schema_version != layout_of(topic).version:
+        return True
+    return _is_stored(fetch, layout_of(topic), columns)
 
 
 def _is_stored(fetch: Fetch, layout: Layout, columns: Collection[str]) -> bool:
     """Whether the file has to be read for these columns, or for the offsets of its rows."""
     file, batch = fetch.file, fetch.batch
-    if file.offsets or any(name in columns and name not in file.omitted for name in layout.physical.names):
+    if file.offsets or not layout.names.difference(file.omitted).isdisjoint(columns):
         return True
     return layout.timestamp_column in columns and batch.min_timestamp_ms != batch.max_timestamp_ms
+
+
+def _is_all(fetch: Fetch, layout: Layout, columns: Collection[str]) -> bool:
+    """Whether all columns of the file are decoded: they are wanted, or it is small."""
+    if fetch.size < SMALL_BYTES and fetch.batch.count < SMALL_ROWS:
+        return True
+    return layout.names.difference(fetch.file.omitted).issubset(columns)
 
 
 def _not_stored(fetch: Fetch, layout: Layout, columns: Collection[str]) -> pa.Table:

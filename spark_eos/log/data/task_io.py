@@ -131,6 +131,8 @@ def reading_ahead(
     columns: Collection[str] | None = None,
 ) -> Iterator[Callable[[Fetch], Records]]:
     """`read` for these fetches, best in this order: a store that takes its time is asked ahead."""
-    ahead = [fetch for fetch in fetches if needs_file(topics[fetch.topic], fetch, columns)]
+    ahead = []
+    if not store.requests_are_free:
+        ahead = [fetch for fetch in fetches if needs_file(topics[fetch.topic], fetch, columns)]
     with prefetch_batches(store, ahead) as source:
         yield lambda fetch: read(source, topics[fetch.topic], fetch, columns)

@@ -23,11 +23,15 @@ def place_names(*, is_typed: bool) -> tuple[str, str, str, str]:
 
 def place_column(field: pa.Field, records: Records, fetch: Fetch, *, is_typed: bool) -> pa.Array | None:
     """The column ``field`` of the records of ``fetch``; None if it is none of these three."""
-    topic, partition, offset, _ = place_names(is_typed=is_typed)
-    if field.name == topic:
+    name = field.name
+    if is_typed:
+        if not name.startswith("_"):
+            return None
+        name = name[1:]
+    if name == "topic":
         return constant_array(fetch.topic, field.type, records.num_rows)
-    if field.name == partition:
+    if name == "partition":
         return constant_array(fetch.partition, field.type, records.num_rows)
-    if field.name == offset:
+    if name == "offset":
         return array_from_numpy(records.offsets, field.type)
     return None
