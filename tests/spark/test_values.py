@@ -300,3 +300,12 @@ def test_chosen_columns(engine, columns):
     whole = engine.read(subscribe="in", includeMetadata="true", includeHeaders="true")[0][0]
     assert row == {name: whole[name] for name in row}
     assert (whole["n"], whole["_key"], whole["_headers"]) == (7, b"k", [{"key": "h", "value": b"1"}])
+
+
+def test_dead_letters_of_a_topic_that_the_write_creates(bench, spark):
+    frame = spark.createDataFrame([(None, "a"), (2, "b")], "n int, t string")
+    for topic in ("made", "made"):
+        writer = frame.write.format("eoslog").option("topic", topic).options(**avro(), **{DEAD: "dead"})
+        writer.mode("append").save(bench.url)
+    assert [row.n for row in read(spark, bench.url, "made").collect()] == [2, 2]
+    assert bench.count("dead") == 2

@@ -140,6 +140,7 @@ def _check(
         )
     log = _existing(options, max_age_s)
     topic = None if log is None or options.topic is None else log.state.topics.get(options.topic)
+    goal = topic
     if topic is None:
         if options.topic is not None and not options.auto_create_topics_enable:
             raise UnknownTopicOrPartitionError(
@@ -151,17 +152,17 @@ def _check(
             # Tried on a log without topics: an illegal name must not leave an empty log behind.
             config = with_registered(options.topic, {}, dict(options.topic_config))
             action = new_topic(options.topic, options.num_partitions, config, new_schema)
-            made = create(State(), action)[0].topics[options.topic]
-            own = without_corrupt(options, schema, made)
-            if codec_for(options, own, made) is not None:
-                check_fits(options, own, made)
+            goal = create(State(), action)[0].topics[options.topic]
+            own = without_corrupt(options, schema, goal)
+            if codec_for(options, own, goal) is not None:
+                check_fits(options, own, goal)
     else:
         new_schema = None
         columns = without_corrupt(options, schema, topic)
         merged = merged_topic(topic, columns, by_column=False) if options.merge_schema else topic
         check_fits(options, columns, merged)
         _check_topic(options, topic)
-    check_dead_letters(options, schema, log, topic, has_corrupt=has_corrupt)
+    check_dead_letters(options, schema, log, goal, has_corrupt=has_corrupt)
     return log, topic, new_schema
 
 
