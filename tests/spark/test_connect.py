@@ -40,7 +40,7 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert told["overwritten"] == [2, 1]
     assert told["avro"] == ["pears"]
     assert told["sql"] == 2
-    assert told["filtered"] == [[2, "Ada", 0]]
+    assert told["filter of columns"] == [[2, "Ada", 0]]
     assert "option filterPushdown: this DataFrame was read with the filter" in told["second filter"]
     assert told["complete"] == ["100"]
     assert "CheckpointMismatchError: " in told["refused"]

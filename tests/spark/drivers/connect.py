@@ -100,7 +100,7 @@ def counts(checkpoint_of: str) -> None:
 
 spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 filtered = read("people", columns="_offset,name,_partition", filterPushdown=True)
-told["filtered"] = [[*row] for row in filtered.where("_offset >= 2 AND _partition = 0").collect()]
+told["filter of columns"] = [[*row] for row in filtered.where("_offset >= 2 AND _partition = 0").collect()]
 try:
     filtered.where("_offset = 1").collect()
 except PySparkException as error:
