@@ -94,6 +94,7 @@ def test_every_sink_option_is_read():
         "partitioner.class": "a:b",
         "max.request.size": "9",
         "includeheaders": "false",
+        "mergeSchema": "true",
         "auto.maintenance.enable": "false",
         "errors.deadletterqueue.topic.name": "dead",
     }
@@ -111,9 +112,10 @@ def test_every_sink_option_is_read():
         Compression("zstd", 8),
         "a:b",
         9,
-        False,
-        False,
-        "dead",
+        include_headers=False,
+        merge_schema=True,
+        auto_maintenance_enable=False,
+        errors_deadletterqueue_topic_name="dead",
     )
     assert sink(compression_type="none").compression is None
 

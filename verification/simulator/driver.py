@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -116,8 +115,11 @@ class _TaskStage(NamedTuple):
         )
 
     @contextmanager
-    def reading(self, _: Sequence[Fetch]) -> Iterator[Callable[[Topic, Fetch], Records]]:
-        yield partial(read, self.stage.store)  # One after the other: no threads are started here.
+    def reading(
+        self, topics: Mapping[str, Topic], _: Sequence[Fetch], columns: Collection[str] | None = None
+    ) -> Iterator[Callable[[Fetch], Records]]:
+        # One after the other: no threads are started here.
+        yield lambda fetch: read(self.stage.store, topics[fetch.topic], fetch, columns)
 
 
 class Run:

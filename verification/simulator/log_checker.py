@@ -177,7 +177,10 @@ class LogChecker:
             end = end_offset(partition, Isolation.READ_COMMITTED)
             at, rows = TopicPartition(topic, number), found.setdefault(number, [])
             for fetch in plan(self.state, at, partition.start, end, Isolation.READ_COMMITTED):
-                rows += _texts(self._store.inner, self.state, fetch)
+                try:
+                    rows += _texts(self._store.inner, self.state, fetch)
+                except ObjectNotFoundError as error:
+                    self._complain(f"records of {at} are in the log, and their file is not there: {error}")
         return found
 
     def compare(self, answers: Sequence[Outcomes]) -> Counter[str]:
