@@ -132,4 +132,12 @@ MUTANTS = (
         "a frame with mode overwrite is appended",
         _of_frames("overwritten_together"),
     ),
+    Mutant(
+        "overwritten-before-it-is-staged",
+        _FRAMES,
+        "            self._appended.add(topic)\n",
+        "            self._appended.add(topic)\n            self._overwritten += [topic] * overwrite\n",
+        "a frame that failed, and whose error was caught, has emptied its topic",
+        _of_frames("overwrites_nothing"),
+    ),
 )

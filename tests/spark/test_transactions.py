@@ -364,6 +364,21 @@ def test_rows_of_the_same_transaction_are_not_overwritten(bench):
     assert bench.values("out") == ["a", "a"]
 
 
+def test_a_frame_that_failed_overwrites_nothing(bench):
+    bench.produce("out", ["kept"])
+
+    def fails(_):
+        raise RuntimeError("a task failed")
+
+    with BatchTransaction(bench.url) as transaction:
+        with pytest.raises(RuntimeError, match="a task failed"):
+            transaction.write(
+                Frame(SimpleNamespace(patiently=fails), ["new"], [0], {}), "out", mode="overwrite"
+            )
+        transaction.write(Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {}), "other")
+    assert (bench.values("out"), bench.values("other")) == (["kept"], ["a"])
+
+
 # -- batch jobs ---------------------------------------------------------------------------------------------
 
 

@@ -100,7 +100,8 @@ class FrameTransaction(ABC):
         IllegalStateError
             The call is not inside the context.
         ConfigError, SchemaMismatchError
-            An option is wrong, or the topic does not take these columns. Nothing of the transaction is written.
+            An option is wrong, or the topic does not take these columns. Nothing of this frame is staged. An error that
+            leaves the with statement ends the transaction; one that is caught inside leaves out this frame alone.
         """
         if not self._is_open:
             raise IllegalStateError("write() is only possible inside the with statement of the transaction")
@@ -119,10 +120,13 @@ class FrameTransaction(ABC):
             return
         target = prepare(given, frame.schema, overwrite=overwrite)
         if given.topic is not None:
-            self._note_mode(given.topic, overwrite=overwrite)
+            self._check_mode(given.topic, overwrite=overwrite)
         messages = stage(frame, given, target)
         with self._lock:
             self._messages += messages
+            if overwrite and given.topic is not None:
+                # Not before the new rows are staged: a caller may catch the error of a frame that failed, and go on.
+                self._overwritten.append(given.topic)
 
     def __enter__(self) -> Self:
         if self._is_open or self._is_over:
@@ -182,7 +186,7 @@ class FrameTransaction(ABC):
         named = {} if topic is None else {"topic": topic}
         return {**ours, **own, **named}
 
-    def _note_mode(self, topic: str, *, overwrite: bool) -> None:
+    def _check_mode(self, topic: str, *, overwrite: bool) -> None:
         with self._lock:
             if overwrite and topic in self._appended:
                 raise ConfigError(
@@ -190,8 +194,6 @@ class FrameTransaction(ABC):
                     "be lost. Overwrite it first, then append"
                 )
             self._appended.add(topic)
-            if overwrite:
-                self._overwritten.append(topic)
 
 
 def _texts(options: Mapping[str, object] | None) -> dict[str, str]:
