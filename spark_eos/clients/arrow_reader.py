@@ -62,7 +62,7 @@ def read_arrow(
         The name of the topic.
     as_of
         Read the log as it was: after this entry (its number), or at this time (a ``datetime``, or text in ISO 8601; in
-        UTC unless it has a time zone). The columns are those that the topic has now. None: as it is now.
+        UTC unless it has a time zone). The columns are those that the topic had then. None: as it is now.
     columns
         The columns of the result, in this order. A topic without a schema has ``key``, ``value``, ``topic``,
         ``partition``, ``offset``, ``timestamp`` and ``headers``; one with a schema has its own columns, and
