@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind
+from spark_eos.protocol.publication import Pin, Publication
 from spark_eos.protocol.rules.apply import Outcome, apply, check_history, judged_by, state_after
 from spark_eos.protocol.state import Group, Partition, PartitionKey, Query, State, TransactionState
 
@@ -78,7 +79,7 @@ def _elsewhere(state: State, query: Query) -> Query | None:
 def check_later(before: State, after: State) -> None:
     """Raise `InvariantError` if ``after`` is impossible, or if no number of entries leads from ``before`` to it."""
     check_state(after)
-    for name in ("seq", "time_resets", "next_producer_id", "staging_floor"):
+    for name in ("seq", "time_resets", "next_producer_id", "staging_floor", "publication_floor"):
         _ensure(getattr(before, name) <= getattr(after, name), f"{name} went back")
     was_reset = before.time_resets < after.time_resets
     _ensure(was_reset or before.timestamp_ms <= after.timestamp_ms, "timestamp_ms went back")
@@ -111,6 +112,7 @@ def check_later(before: State, after: State) -> None:
         there = not topic_id or any(topic.topic_id == topic_id for topic in after.topics.values())
         _ensure(newer is not None or not there, f"the version of job {app_id!r} is gone")
         _ensure(newer is None or known.version <= newer.version, f"the versions of job {app_id!r} went back")
+    _check_later_publications(before, after)
     new_ids = [one for one in after.producers if one not in before.producers]
     _ensure(all(one >= before.next_producer_id for one in new_ids), "a producer id was given out twice")
 
@@ -122,6 +124,8 @@ def check_state(state: State) -> None:
     for key, partition in state.partitions.items():
         _check_partition(key, partition)
     _check_producers(state)
+    for publication in state.publications.values():
+        _check_publication(state, publication)
     for name, group in state.groups.items():
         _check_group(name, group, keys)
     positions = [
@@ -159,6 +163,72 @@ def _check_producers(state: State) -> None:
             named is None or state.transactional_ids.get(named) == producer_id,
             f"{named!r} is not producer {producer_id}",
         )
+
+
+def _check_later_publications(before: State, after: State) -> None:
+    for name, known in before.publications.items():
+        later = after.publications.get(name)
+        floor = after.publication_floor
+        if later is None or later.first > known.first:
+            dropped = floor > known.epoch and floor >= known.sequence
+            _ensure(dropped, f"publication {name!r} is gone, and its epochs may come again")
+            continue
+        _ensure(known.epoch <= later.epoch, f"the epoch of publication {name!r} went back")
+        _ensure(known.sequence <= later.sequence, f"the versions of publication {name!r} went back")
+        done = known.published, later.published
+        _ensure(
+            done[0] is None or (done[1] is not None and done[0].sequence <= done[1].sequence),
+            f"a version of publication {name!r} is not published any more",
+        )
+        again = {one.sequence: one for one in later.versions}
+        for one in known.versions:
+            now = again.get(one.sequence, one)
+            same = all(now.pins[key][:2] == pin[:2] for key, pin in one.pins.items())
+            _ensure(
+                same and (now.entry, now.epoch, now.begun_seq) == (one.entry, one.epoch, one.begun_seq),
+                f"version {one.sequence} of publication {name!r} changed",
+            )
+
+
+def _check_publication(state: State, publication: Publication) -> None:
+    name, last = publication.name, None
+    ids = {topic_id for _, topic_id in publication.topics}
+    _ensure(
+        all(
+            topic in state.topics and state.topics[topic].topic_id == id_ for topic, id_ in publication.topics
+        ),
+        f"publication {name!r} has a topic that is gone",
+    )
+    for version in publication.versions:
+        where = f"version {version.sequence} of publication {name!r}"
+        _ensure(version.epoch <= publication.epoch, f"{where} has a later epoch")
+        _ensure(0 <= version.entry < version.begun_seq <= state.seq + 1, f"{where} is of a later entry")
+        _ensure(
+            last is None or version.sequence == last.sequence + 1, f"{where} does not follow the last one"
+        )
+        for key, pin in version.pins.items():
+            partition = state.partitions.get(key)
+            _ensure(partition is not None and key[0] in ids, f"{where} has a partition {key} that is gone")
+            before = None if last is None else last.pins.get(key)
+            _ensure(
+                before is None or (before.start <= pin.start and before.end <= pin.end), f"{where} went back"
+            )
+            _check_pin(f"{where}, partition {key}", pin, partition)
+        _ensure(last is None or set(last.pins) <= set(version.pins), f"{where} lacks partitions")
+        last = version
+
+
+def _check_pin(where: str, pin: Pin, partition: Partition | None) -> None:
+    stable = -1 if partition is None else partition.last_stable_offset
+    _ensure(0 <= pin.start <= pin.end <= stable, f"{where}: no range of stable offsets")
+    if not pin.pages:
+        return
+    at = pin.pages[0].base_offset
+    _ensure(at <= pin.start, f"{where}: the first offsets are not pinned")
+    for page in pin.pages:
+        _ensure(page.base_offset == at, f"{where}: offset {at} is not pinned")
+        at = page.next_offset
+    _ensure(at >= pin.end, f"{where}: the last offsets are not pinned")
 
 
 def _check_group(name: str, group: Group, keys: set[PartitionKey]) -> None:

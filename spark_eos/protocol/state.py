@@ -6,12 +6,14 @@ Their order of iteration is not defined; code that writes a state down sorts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
 from immutables import Map
 
-from spark_eos.protocol.index import Index
+from spark_eos.protocol.index import Index, IndexPage
+from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.types import RULES, OffsetAndMetadata, ProducerStamp, SourceProgress
 
 __all__ = [
@@ -216,6 +218,7 @@ class State(NamedTuple):
     to the log: two states with the same one have the same history; empty before. ``lineages`` are the first bytes of
     the newest ones (`spark_eos.protocol.rules.apply.is_in_history`). ``time_resets`` is how often the log's
     time was set back (`ResetLogTime`). ``app_versions`` are by the job (``txnAppId``) and the id of the topic, or "".
+    No new publication gets an epoch or a sequence up to ``publication_floor``: a dropped one may have had it.
     """
 
     seq: int = -1
@@ -239,6 +242,8 @@ class State(NamedTuple):
     groups: Map[str, Group] = Map()
     queries: Map[str, Query] = Map()
     app_versions: Map[tuple[str, str], AppVersion] = Map()
+    publications: Map[str, Publication] = Map()
+    publication_floor: int = 0
 
     def producer_of(self, transactional_id: str) -> Producer | None:
         """The producer that holds ``transactional_id``, if there is one."""
@@ -249,6 +254,26 @@ class State(NamedTuple):
         """What ``group`` has committed for a partition, if anything."""
         offsets = self.offsets.get(group)
         return None if offsets is None else offsets.get((topic, partition))
+
+    def sealed_pages(self) -> Iterator[IndexPage]:
+        """The index pages of all partitions, then those that only publications pin; not the pages inside of others."""
+        seen: set[int] = set()
+        for key in sorted(self.partitions):  # No order of a hash map may be seen.
+            yield from self.partitions[key].index.pages
+        for name in sorted(self.publications):
+            for version in self.publications[name].versions:
+                for key in sorted(version.pins):
+                    own = self.partitions[key].index.pages
+                    seen.update(map(id, own))
+                    for page in version.pins[key].pages:
+                        if id(page) not in seen:
+                            seen.add(id(page))
+                            yield page
+
+    def publications_of(self, topic_id: str) -> list[Publication]:
+        """The publications of a topic, by name."""
+        found = [one for one in self.publications.values() if any(topic_id == id_ for _, id_ in one.topics)]
+        return sorted(found, key=lambda one: one.name)
 
 
 EMPTY = State()

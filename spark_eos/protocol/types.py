@@ -17,6 +17,7 @@ __all__ = [
     "Membership",
     "OffsetAndMetadata",
     "PartitionOffset",
+    "PinnedRange",
     "ProducerStamp",
     "SourceProgress",
     "StagedFile",
@@ -93,14 +94,16 @@ NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
 
 class FileRef(NamedTuple):
-    """One staged Arrow IPC file.
+    """One data file: Arrow IPC, or Parquet if maintenance has sealed it.
 
     ``name`` is the object's name in the store; its last part begins with the base seq, the log position at
     which the writer started. ``schema_version`` is the version of the topic's schema the rows have (0 for
     Kafka-shaped topics). ``omitted`` are the stored columns of that schema which this file leaves out: all
     null, or, for the timestamp, the same in every row and given by the batch's ``max_timestamp_ms``.
-    ``offsets``: its first column says how many offsets before each row have none
-    (`spark_eos.log.data.layout.SKIPPED`).
+    ``offsets``: there may be offsets without a row between those of the rows. An Arrow file's first column says then
+    how many before each row (`spark_eos.log.data.layout.SKIPPED`); a Parquet file always has the offsets themselves.
+    ``footer``: of a Parquet file, how many bytes at its end, after the last row group, ``footer_crc`` their CRC32C;
+    0: an Arrow file.
     """
 
     name: str
@@ -108,10 +111,22 @@ class FileRef(NamedTuple):
     schema_version: int
     omitted: tuple[str, ...] = ()
     offsets: bool = False
+    footer: int = 0
+    footer_crc: int = 0
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether it is a Parquet file."""
+        return self.footer > 0
+
+    @property
+    def body(self) -> int:
+        """Of a Parquet file: the bytes of all of its row groups. They lie between 4 bytes of magic and the footer."""
+        return self.size - self.footer - 4
 
 
 class BatchRef(NamedTuple):
-    """Rows of one partition inside one file: whole Arrow record batches, one after the other.
+    """Rows of one partition inside one file: whole Arrow record batches, one after the other, or one row group.
 
     ``position`` and ``length`` are bytes of the file, ``crc`` the CRC32C over them. ``base_sequence`` is
     the producer's sequence number of the first row, or `NO_SEQUENCE`.
@@ -143,6 +158,20 @@ class PartitionOffset(NamedTuple):
     partition: int
     offset: int
     metadata: str = ""
+
+
+class PinnedRange(NamedTuple):
+    """The offsets ``start`` to ``end - 1`` of a partition, of which a version of a table has all records.
+
+    ``pages`` is the checksum (`spark_eos.protocol.encoding.index_pages.checksum`) of the index pages that hold any of
+    them (`spark_eos.protocol.actions.publishing.versions.pages_of`).
+    """
+
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+    pages: int
 
 
 class Membership(NamedTuple):

@@ -23,6 +23,7 @@ from spark_eos.protocol.rules.sealing import PAGE_ROWS
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
 from spark_eos.storage import open_store
+from tests.golden import tables
 
 
 class FixedClock:
@@ -258,6 +259,9 @@ def make(folder: Path) -> None:
     while log.state.seq % 8:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
     log.maintenance.snapshot()
+
+    # Version 9: Parquet files, publications.
+    tables.make(log, clock)
 
 
 def _groups(log: Log) -> None:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_eos.config.isolation import Isolation
@@ -16,6 +17,7 @@ from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.encoding import schema
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.index import Kind
+from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, RULES, TopicPartition
 from tests.golden.make import make
@@ -101,9 +103,27 @@ def _since_version_2(state: State) -> dict[str, object]:
         "config": dict(sorted(state.config.items())),
         "named": named,
         "versions": versions,
+        "publications": {name: _publication(one) for name, one in sorted(state.publications.items())},
+        "publication floor": state.publication_floor,
         "history": [state.rules, state.lineage.hex(), state.time_resets] if state.rules > 1 else None,
     }
     return {name: json.loads(json.dumps(value)) for name, value in found.items() if value}
+
+
+def _publication(one: Publication) -> list[object]:
+    versions = [
+        [
+            [version.sequence, version.entry, version.epoch, version.begun_seq, version.timestamp_ms],
+            [sorted(version.schemas.items()), sorted(version.natives.items())],
+            [
+                [*key, pin.start, pin.end, [list(page.identity) for page in pin.pages]]
+                for key, pin in sorted(version.pins.items())
+            ],
+        ]
+        for version in one.versions
+    ]
+    settings = sorted(one.config.items())
+    return [one.format, settings, one.topics, one.epoch, one.first, one.published is not None, versions]
 
 
 def _plain(value: object) -> object:
@@ -113,7 +133,7 @@ def _plain(value: object) -> object:
 
 
 def test_there_is_a_golden_log() -> None:
-    assert VERSIONS[:8] == ["v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8"]
+    assert VERSIONS[:9] == ["v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -147,9 +167,16 @@ def _time(log: Log) -> str:
 
 
 def test_todays_entries_are_those_of_the_newest_golden_log(tmp_path: Path) -> None:
-    """A change of the entries' bytes is a change of the format: it needs a version and a golden log."""
+    """A change of the entries' bytes is a change of the format: it needs a version and a golden log.
+
+    Another pyarrow writes other bytes into Parquet files: with it the entries before the first such file are compared.
+    """
     make(tmp_path / "log")
     ours, theirs = _written(tmp_path / "log"), _written(GOLDEN / VERSIONS[-1])
+    if _pyarrow_of(tmp_path / "log") != _pyarrow_of(GOLDEN / VERSIONS[-1]):
+        first = min(int(Path(name).stem) for name in theirs if _names_parquet(theirs[name]))
+        ours, theirs = ({n: one[n] for n in one if _is_entry_before(n, first)} for one in (ours, theirs))
+        assert len(theirs) > 100
     assert {*ours} == {*theirs}
     assert [name for name in sorted(ours) if ours[name] != theirs[name]] == []
 
@@ -170,6 +197,18 @@ def test_entries_keep_their_values_and_bytes(version: str) -> None:
         if data[8:16] == newest:
             assert again == data, name
     assert count > 5
+
+
+def _pyarrow_of(log: Path) -> str:
+    return str(pq.read_metadata(next(log.rglob("*.parquet"))).created_by)
+
+
+def _names_parquet(data: bytes) -> bool:
+    return data[:6] == b"EOSLOG" and b".parquet" in data
+
+
+def _is_entry_before(name: str, seq: int) -> bool:
+    return name.startswith("_log/0") and int(Path(name).stem) < seq
 
 
 def _written(log: Path) -> dict[str, bytes]:

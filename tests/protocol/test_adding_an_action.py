@@ -26,7 +26,8 @@ from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 from verification.simulator.reference_model import ReferenceModel
 
-RELEASED = 7
+RELEASED = 8
+"""The newest version without the action."""
 
 
 # -- The action: what a new module in spark_eos/protocol/actions has ----------------------------------------
@@ -56,12 +57,12 @@ def _check(action: ReserveIds) -> None:
 def declare_it() -> Declaration:
     return declare(
         ReserveIds,
-        number=23,
-        since=8,
+        number=99,
+        since=RELEASED + 1,
         fields=(
             Field("first", LONG),
             Field("count", LONG, bounds=INT32),
-            Field("owners", array_of(STRING), since=9),
+            Field("owners", array_of(STRING), since=RELEASED + 2),
         ),
         rule=reserve,
         fate=lambda state, action: (
@@ -127,9 +128,9 @@ def test_it_makes_new_versions_and_leaves_the_released_ones_as_they_are():
 
 @pytest.mark.usefixtures("declared")
 def test_a_field_that_came_later_has_its_default_in_older_entries(monkeypatch):
-    version_8 = list(schema.known_schemas().items())[RELEASED]
+    next_version = list(schema.known_schemas().items())[RELEASED]
     with monkeypatch.context() as patch:
-        patch.setattr(entries, "newest", lambda: version_8)
+        patch.setattr(entries, "newest", lambda: next_version)
         data = encode_entry(a.Entry(1, (request(ACTION),)))
     (read,) = decode_entry(data, 1, "entry 1").requests[0].actions
     assert read == ReserveIds(0, 5, ("none",))

@@ -67,6 +67,13 @@ def test_batches_lie_in_their_file(log, count, position, length):
         log.do(AppendBatches(NO_PRODUCER, (("t", "t-id"),), (staged,)))
 
 
+def test_a_parquet_file_is_not_appended(log):
+    """Its rows would have offsets before they get any."""
+    staged = StagedFile("t", FileRef("0-x.parquet", 100, 0, footer=50), (BatchRef(0, 1, 4, 10, 7, 1, 2),))
+    with pytest.raises(InvalidRecordError, match="rows are appended in Arrow files alone"):
+        log.do(AppendBatches(NO_PRODUCER, (("t", "t-id"),), (staged,)))
+
+
 def test_schema_versions_of_files(log):
     log.topic("typed", schema=SCHEMA).do(AlterTopic("typed", "typed-id", schema=WIDER))
     for topic, version in (("t", 1), ("t", -1), ("typed", 0), ("typed", 3), ("typed", -1)):

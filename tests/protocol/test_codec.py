@@ -76,12 +76,36 @@ ACTIONS = (
                 0, 4, Kind.DATA, STAMP, 5, FileRef("n", 1, 0, ("a",), True), BATCHES[0]._replace(partition=3)
             ),
             IndexRow(4, 1, Kind.HOLE, STAMP, 2**62),
+            IndexRow(
+                *(5, 2, Kind.DATA, STAMP, 5, FileRef("p", 9, 1, (), False, 4, 2**32 - 1)),
+                BATCHES[0]._replace(partition=3),
+            ),
         ),
     ),
     a.AlterLog(()),
     a.ResetLogTime(1234),
     a.SetAppVersion("job", 0),
     a.SetAppVersion("é", 2**62, "i"),
+    a.CreatePublication("p", "delta", (("retention.ms", "5"),), (("t", "i"), ("u", "j"))),
+    a.FencePublisher("é"),
+    a.BeginPublish("p", 2, 3, 4, ()),
+    a.BeginPublish(
+        "p",
+        2**62,
+        3,
+        4,
+        (
+            a.PinnedRange("i", 0, 0, 2**62, 2**32 - 1),
+            a.PinnedRange("i", 1, 5, 5, 0),
+            a.PinnedRange("j", 7, 0, 1, 1),
+        ),
+        1234,
+        (("t", 0), ("u", 3)),
+    ),
+    a.EndPublish("p", 2, 3, (("t", 2**63 - 1), ("u", 0))),
+    a.EndPublish("p", 2, 3, (), ("u",)),
+    a.DropPublication("p"),
+    a.DropPublication("p", 0),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -128,6 +152,7 @@ def test_schemas_that_were_written_never_change():
         "f71b31a2d9927abf",
         "9af850fd4c4185fa",
         "397afa8889ff04c7",
+        "bc4c62c74de7c290",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS

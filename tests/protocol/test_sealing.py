@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import google_crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -223,7 +224,10 @@ ROWS = (
 
 
 def test_schemas_that_were_written_never_change():
-    assert [fingerprint(schema).hex() for schema in index_pages.WRITTEN] == ["d639e769e927bb81"]
+    assert [fingerprint(schema).hex() for schema in index_pages.WRITTEN] == [
+        "d639e769e927bb81",
+        "de2c433d04ed1c3f",
+    ]
     assert [fingerprint(schema).hex() for schema in snapshot_schema.WRITTEN] == [
         "fb888bbbb2e8eef1",
         "38b66d9231cb2085",
@@ -231,8 +235,23 @@ def test_schemas_that_were_written_never_change():
         "7d3a3d53b25367ea",
         "dd48f878892fcaef",
         "486c65098b411c38",
+        "c8de102c8ac6b9df",
     ]
     assert (sealing.PAGE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
+
+
+def test_a_page_without_parquet_files_has_the_bytes_that_it_always_had():
+    """Requests of earlier versions name pages by the checksums of these bytes."""
+    first, second = index_pages.schemas()
+    data = encode_page(ROWS)
+    assert (data[8:16], google_crc32c.value(data[20:])) == (first, 2223683374)
+    parquet = FileRef("tables/t-1/_segments/0/0-p.parquet", 90, 1, (), False, 20, 2**32 - 1)
+    rows = (*ROWS, row(7)._replace(base_offset=13, file=parquet))
+    data = encode_page(rows)
+    assert data[8:16] == second
+    assert decode_page(data, seal_rows(("t-id", 0), rows), "x") == rows
+    above = (seal_rows(("t-id", 0), rows),)
+    assert encode_page(above)[8:16] == first
 
 
 def test_pages_make_the_round_trip():
@@ -319,6 +338,13 @@ def test_what_was_deleted_meanwhile_is_not_replaced(sealed):
         sealed.do(late)
 
 
+_PARQUET = FileRef("tables/t/_segments/0/0-r", 90, 0, footer=80, footer_crc=7)
+
+
+def test_a_parquet_file_is_taken(sealed):
+    sealed.do(replacing(sealed, 0, 1, row(0, 12)._replace(file=_PARQUET)))
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -332,6 +358,10 @@ def test_what_was_deleted_meanwhile_is_not_replaced(sealed):
         ((row(0, 12)._replace(file=None),), "has no file"),
         ((row(0, 12)._replace(batch=BatchRef(0, 12, 85, 10, 7, 1, 2)),), "does not lie in"),
         ((row(0, 12, records=5)._replace(file=FileRef("data/t/0-r", 90, 0)),), "does not fit"),
+        ((row(0, 12)._replace(file=_PARQUET._replace(footer=81)),), "does not lie in"),
+        ((row(0, 12)._replace(file=_PARQUET._replace(omitted=("key",))),), "a Parquet file cannot have it"),
+        ((row(0, 12)._replace(file=_PARQUET, kind=Kind.ABORTED),), "a Parquet file cannot have it"),
+        ((row(0, 12)._replace(file=_PARQUET._replace(footer=0)),), "the checksum of a footer, but no footer"),
     ],
 )
 def test_new_rows_that_do_not_fit(sealed, rows, message):

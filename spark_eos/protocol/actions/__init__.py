@@ -27,11 +27,17 @@ from spark_eos.protocol.actions.log_start import TO_THE_END, AdvanceLogStart
 from spark_eos.protocol.actions.log_time import ResetLogTime
 from spark_eos.protocol.actions.offsets import CommitOffsets, DeleteOffsets
 from spark_eos.protocol.actions.producers import EndTransaction, InitProducer
+from spark_eos.protocol.actions.publishing.publications import (
+    CreatePublication,
+    DropPublication,
+    FencePublisher,
+)
+from spark_eos.protocol.actions.publishing.versions import BeginPublish, EndPublish
 from spark_eos.protocol.actions.queries.microbatch import CommitMicroBatch
 from spark_eos.protocol.actions.segments import ReplaceSegments
 from spark_eos.protocol.actions.staging_floor import RaiseStagingFloor
 from spark_eos.protocol.actions.topics import AlterTopic, CreateTopic, DeleteTopic
-from spark_eos.protocol.types import RULES, Membership, PartitionOffset, SourceProgress
+from spark_eos.protocol.types import RULES, Membership, PartitionOffset, PinnedRange, SourceProgress
 
 __all__ = [
     "DECLARED",
@@ -41,23 +47,29 @@ __all__ = [
     "AlterLog",
     "AlterTopic",
     "AppendBatches",
+    "BeginPublish",
     "CommitMicroBatch",
     "CommitOffsets",
     "CreateLog",
+    "CreatePublication",
     "CreateTopic",
     "DeleteOffsets",
     "DeleteTopic",
+    "DropPublication",
+    "EndPublish",
     "EndTransaction",
     "Entry",
     "ExpireOffsets",
     "ExpireProducers",
     "ExpireTransaction",
     "ExpireTransactionalIds",
+    "FencePublisher",
     "InitProducer",
     "JoinGroup",
     "LeaveGroup",
     "Membership",
     "PartitionOffset",
+    "PinnedRange",
     "RaiseStagingFloor",
     "ReplaceSegments",
     "Request",
@@ -91,6 +103,11 @@ Action = (
     | ReplaceSegments
     | ResetLogTime
     | SetAppVersion
+    | CreatePublication
+    | FencePublisher
+    | BeginPublish
+    | EndPublish
+    | DropPublication
 )
 
 

@@ -218,6 +218,10 @@ def _check_file(known: dict[str, Topic], staged: StagedFile) -> None:
             f"file {staged.file.name} has rows of schema version {staged.file.schema_version}; topic "
             f"{topic.name!r} has versions up to {len(topic.schemas)}"
         )
+    if staged.file.is_parquet:
+        raise InvalidRecordError(
+            f"file {staged.file.name} is a Parquet file: rows are appended in Arrow files alone"
+        )
     if _inside(staged, topic):
         return
     for batch in staged.batches:

@@ -137,8 +137,14 @@ def _check_row(row: IndexRow, where: str) -> None:
         return
     if row.kind not in {Kind.DATA, Kind.ABORTED}:
         raise InvalidRequestError(f"{where}: a new row at offset {row.base_offset} is {row.kind.name}")
+    if row.file.is_parquet and (row.kind is not Kind.DATA or row.file.omitted):
+        raise InvalidRequestError(
+            f"{where}: a new row at offset {row.base_offset} is {row.kind.name}, or its file omits columns: a Parquet "
+            "file cannot have it"
+        )
     batch = row.batch
-    inside = batch.position >= 0 <= batch.length and batch.position + batch.length <= row.file.size
+    end = row.file.size - row.file.footer
+    inside = batch.position >= 0 <= batch.length and batch.position + batch.length <= end
     fits = 1 <= batch.count <= row.count and (row.file.offsets or batch.count == row.count)
     if not (inside and fits):
         raise InvalidRecordError(

@@ -195,6 +195,11 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
     wrote only to a deleted topic ends as well. Batches that are sent to that topic afterwards are rejected.
     """
     topic = require(state, action.name, action.topic_id)
+    for publication in state.publications_of(topic.topic_id):
+        raise InvalidRequestError(
+            f"topic {action.name!r} cannot be deleted: publication {publication.name!r} has a table of it; drop the "
+            "publication first"
+        )
     partitions, offsets = state.partitions, state.offsets
     for number in range(topic.partitions):
         if state.rules < 2 and partitions[topic.topic_id, number].open:

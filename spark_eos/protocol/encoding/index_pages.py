@@ -48,8 +48,11 @@ _MOST_BYTES = 2**63 - 1
 
 PIECES = record("Pieces", **{name: array("long") for name in _PIECE_COLUMNS})
 
-WRITTEN = (record("Piece", content=[rows_of(file_of(3)), PIECES]),)
-"""Every schema of pages that a release ever wrote, oldest first."""
+WRITTEN = tuple(record("Piece", content=[rows_of(file_of(version)), PIECES]) for version in (3, 8))
+"""Every schema of pages, oldest first. The second one is that of pages with rows in Parquet files, and of no others.
+
+So a page without any has the bytes, and the checksum, that earlier versions gave it, whose requests may name it.
+"""
 
 
 @cache
@@ -118,7 +121,7 @@ def checksum(pages: Iterable[IndexPage]) -> int:
 
 def encode_page(content: PageContent) -> bytes:
     """The bytes that are stored for a page with this content."""
-    return _FRAME.wrap(_body(content), next(reversed(schemas())))
+    return _FRAME.wrap(_body(content), [*schemas()][_schema_of(content)])
 
 
 def decode_page(data: Any, page: IndexPage, where: str) -> PageContent:
@@ -138,6 +141,13 @@ def decode_page(data: Any, page: IndexPage, where: str) -> PageContent:
         raise CorruptRecordError(f"{where} is no valid index page: {error!r}") from error
 
 
+def _schema_of(content: PageContent) -> int:
+    """The number of the schema that stores this content: the first one that can."""
+    return int(
+        any(isinstance(row, IndexRow) and row.file is not None and row.file.is_parquet for row in content)
+    )
+
+
 def _body(content: PageContent) -> bytes:
     from fastavro import schemaless_writer
 
@@ -147,7 +157,7 @@ def _body(content: PageContent) -> bytes:
         if isinstance(content[0], IndexPage)
         else ("Rows", rows_columns(content))
     )
-    schemaless_writer(stream, list(schemas().values())[-1], {"content": branch})
+    schemaless_writer(stream, [*schemas().values()][_schema_of(content)], {"content": branch})
     return stream.getvalue()
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from spark_eos.protocol.encoding.avro import array, fingerprint, optional, record
 from spark_eos.protocol.encoding.index_pages import PIECES
+from spark_eos.protocol.encoding.snapshot_publications import PUBLICATIONS
 from spark_eos.protocol.encoding.values import OFFSET_COLUMNS, file_of, rows_of, source_of
 
 __all__ = ["WRITTEN", "schemas"]
 
 
-def _partitions() -> dict[str, Any]:
+def _partitions(version: int) -> dict[str, Any]:
     """All partitions at once: a column of numbers costs a hundredth of a record for each.
 
     ``runs`` are partitions whose numbers follow one another. Of those that have any, ``others`` have transactions and
@@ -32,7 +33,7 @@ def _partitions() -> dict[str, Any]:
         blocks=longs,
         lists=array(longs),
         heads=longs,
-        files=array(file_of(3)),
+        files=array(file_of(3 if version < 7 else 8)),
     )
 
 
@@ -42,6 +43,7 @@ def _schema(version: int) -> dict[str, Any]:
     1: the first. 2: where a transaction began. 3: names of sources, former ones, and whether a query keeps state.
     4: the rules by which requests are judged, the lineages, and how often the time was set back.
     5: offsets, and partitions that a producer or a member has, as columns. 6: versions of batch jobs.
+    7: Parquet files, publications.
     """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
@@ -158,7 +160,7 @@ def _schema(version: int) -> dict[str, Any]:
         entries_per_folder="long",
         topics=array(topic),
         config=array("Pair"),
-        partitions=array(partition) if version < 4 else _partitions(),
+        partitions=array(partition) if version < 4 else _partitions(version),
         producers=array(producer),
         offsets=array(record("Offsets", group="string", offsets=array("CommittedOffset")))
         if version < 5
@@ -176,10 +178,11 @@ def _schema(version: int) -> dict[str, Any]:
             if version >= 6
             else {}
         ),
+        **({"publications": PUBLICATIONS, "publication_floor": "long"} if version >= 7 else {}),
     )
 
 
-WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4), _schema(5), _schema(6))
+WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4), _schema(5), _schema(6), _schema(7))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

@@ -24,6 +24,7 @@ from spark_eos.protocol.encoding.offset_columns import (
     source_columns,
 )
 from spark_eos.protocol.encoding.snapshot_partitions import partition_columns, read_partitions
+from spark_eos.protocol.encoding.snapshot_publications import publication_columns, read_publications
 from spark_eos.protocol.encoding.snapshot_schema import schemas
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import (
@@ -84,6 +85,7 @@ def _state(state: State) -> dict[str, Any]:
         "lineage",
         "lineages",
         "time_resets",
+        "publication_floor",
     )
     return {
         **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},
@@ -117,6 +119,7 @@ def _state(state: State) -> dict[str, Any]:
             {"app_id": app_id, "topic_id": topic_id, **known._asdict()}
             for (app_id, topic_id), known in sorted(state.app_versions.items())
         ],
+        "publications": publication_columns(state.publications, state.partitions),
     }
 
 
@@ -211,7 +214,13 @@ def _group(name: str, group: Group) -> dict[str, Any]:
 
 def _read_state(fields: dict[str, Any]) -> State:
     producers = {one["producer_id"]: _read_producer(one, fields["seq"]) for one in fields.pop("producers")}
-    partitions = fields.pop("partitions")
+    stored = fields.pop("partitions")
+    partitions = (
+        read_partitions(stored)
+        if isinstance(stored, dict)
+        else {_read_key(one["key"]): _read_partition(one) for one in stored}  # Up to schema 3.
+    )
+    published = fields.pop("publications", None)  # Up to schema 6 there were none.
     fields.setdefault("rules", 1)  # Up to schema 3 there were no others.
     topics = [
         Topic(
@@ -226,11 +235,8 @@ def _read_state(fields: dict[str, Any]) -> State:
     return State(
         topics=Map({topic.name: topic for topic in topics}),
         config=_read_pairs(fields.pop("config")),
-        partitions=Map(
-            read_partitions(partitions)
-            if isinstance(partitions, dict)
-            else {_read_key(one["key"]): _read_partition(one) for one in partitions}  # Up to schema 3.
-        ),
+        partitions=Map(partitions),
+        publications=Map(read_publications(published, partitions) if published else {}),
         producers=Map(producers),
         transactional_ids=Map(
             {

@@ -21,7 +21,9 @@ from spark_eos.protocol.encoding.avro import (
 from spark_eos.protocol.encoding.offset_columns import (
     offset_columns,
     read_offsets,
+    read_runs,
     read_source,
+    runs_of,
     source_columns,
 )
 from spark_eos.protocol.types import (
@@ -29,6 +31,7 @@ from spark_eos.protocol.types import (
     FileRef,
     Membership,
     PartitionOffset,
+    PinnedRange,
     ProducerStamp,
     StagedFile,
 )
@@ -40,6 +43,7 @@ __all__ = [
     "OFFSETS",
     "OFFSET_COLUMNS",
     "PAIRS",
+    "PINNED_RANGES",
     "ROW_COLUMNS",
     "SOURCES",
     "STAGED_FILES",
@@ -73,7 +77,8 @@ def file_of(version: int) -> dict[str, Any]:
     """Avro's schema of a `FileRef`, as that version of the entries has it."""
     fields: dict[str, Any] = {"name": "string", "size": "long", "schema_version": "long"}
     since_3 = {"offsets": "boolean"} if version >= 3 else {}
-    return record("FileRef", **fields, omitted=array("string"), **since_3)
+    since_8 = {"footer": "long", "footer_crc": "long"} if version >= 8 else {}
+    return record("FileRef", **fields, omitted=array("string"), **since_3, **since_8)
 
 
 def rows_of(file: Any) -> dict[str, Any]:
@@ -165,6 +170,31 @@ def _source(version: int) -> dict[str, Any]:
 
 SOURCES = array_of(Shape(_source, source_columns, read_source))
 """What the sources of a micro-batch read. Their names came with version 4."""
+
+
+def _write_ranges(ranges: tuple[PinnedRange, ...]) -> dict[str, Any]:
+    columns = zip(*ranges, strict=True) if ranges else ((),) * len(PinnedRange._fields)
+    _, _, starts, ends, pages = map(list, columns)
+    runs = runs_of((one.topic_id, one.partition) for one in ranges)
+    return {"runs": runs, "starts": starts, "ends": ends, "pages": pages}
+
+
+def _read_ranges(stored: dict[str, Any]) -> tuple[PinnedRange, ...]:
+    columns = (stored[name] for name in ("starts", "ends", "pages"))
+    rows = zip(read_runs(stored["runs"]), *columns, strict=True)
+    return tuple([PinnedRange(topic_id, number, *row) for (topic_id, number), *row in rows])
+
+
+PINNED_RANGES = Shape(
+    lambda _: record(
+        "PinnedRanges",
+        runs=array(record("Run", topic_id="string", first="long", count="long")),
+        **{name: array("long") for name in ("starts", "ends", "pages")},
+    ),
+    _write_ranges,
+    _read_ranges,
+)
+"""Ranges of partitions, as columns."""
 
 
 def _staged(version: int) -> dict[str, Any]:

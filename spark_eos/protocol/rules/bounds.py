@@ -41,6 +41,8 @@ _VALUES: dict[str, Bounds] = {
     "BatchRef.min_timestamp_ms": _INT64,
     "BatchRef.partition": INT32,
     "BatchRef.position": _BYTES,
+    "FileRef.footer": Bounds(0, 2**31 - 1),
+    "FileRef.footer_crc": CRC,
     "FileRef.schema_version": INT32,
     "FileRef.size": Bounds(0, 2**43),
     "IndexRow.count": Bounds(1, MAX_NUMBER),
@@ -48,6 +50,8 @@ _VALUES: dict[str, Bounds] = {
     "PartitionOffset.metadata": Bounds(characters=4096, nul=True),
     "PartitionOffset.offset": Bounds(-2, MAX_NUMBER),
     "PartitionOffset.partition": INT32,
+    "PinnedRange.pages": CRC,
+    "PinnedRange.partition": INT32,
     "Request.actions": Bounds(items=10_000),
     "Request.timestamp_ms": Bounds(-LATEST_MS, LATEST_MS),
     "SourceProgress.end": _TEXT,
@@ -294,6 +298,8 @@ def _check_request(request: a.Request) -> None:
 
 def _check_file(file: FileRef) -> None:
     check_file_name(file.name)
+    if file.footer_crc and not file.footer:
+        raise InvalidRequestError(f"file {file.name} has the checksum of a footer, but no footer")
 
 
 def _wrong(place: str, value: object) -> InvalidRequestError:
