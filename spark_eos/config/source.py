@@ -23,6 +23,7 @@ _BOTH = _STREAM | _BATCH
 _OFFSETS = "spark/source/offset_resolution.py"
 _TOPICS = "spark/topics.py"
 _SOURCE = "spark/source/source.py"
+_BATCH_READER = "spark/source/batch.py"
 _DATASOURCE = "spark/datasource.py"
 _VALUES = "spark/source/values.py"
 
@@ -106,6 +107,24 @@ SOURCE = Table(
         default_text="`error`",
     ),
     _option(
+        "startingTable",
+        Text("a table", is_verbatim=True),
+        None,
+        "Reading begins where a version of a published table ends: path or URL of a Delta table, or "
+        "`iceberg:<catalog>.<namespace>.<table>`. No other option says then where reading begins.",
+        _OFFSETS,
+        origin="eoslog",
+    ),
+    _option(
+        "startingTableVersion",
+        Integer(0),
+        None,
+        "The version of `startingTable`; of an Iceberg table, the snapshot id.",
+        _OFFSETS,
+        origin="eoslog",
+        default_text="the newest one that the log has published",
+    ),
+    _option(
         "endingOffsets",
         Text("latest, or offsets as JSON"),
         None,
@@ -129,6 +148,16 @@ SOURCE = Table(
         "The same, with a time for each partition.",
         _OFFSETS,
         uses=_BATCH,
+    ),
+    _option(
+        "offsetRanges",
+        Text("ranges of offsets by partition as JSON"),
+        None,
+        'The offsets to read, and no others, such as `{"flights": {"0": [[0, 100], [200, 300]]}}`: first and end.',
+        "spark/source/selection.py",
+        uses=_BATCH,
+        origin="eoslog",
+        default_text="all",
     ),
     _option(
         "versionAsOf",

@@ -50,7 +50,7 @@ TOPIC = Table(
         Integer(-1, None),
         60_000,
         "How long a file stays that nothing refers to any more.",
-        "maintenance/vacuum.py",
+        "maintenance/end_marks.py",
     ),
     Option(
         "key.columns",
@@ -128,7 +128,23 @@ TOPIC = Table(
         Integer(-1, None),
         1_073_741_824,
         "The largest file that rolling and compaction write.",
-        "maintenance/rewrite.py",
+        "maintenance/segments/form.py",
+    ),
+    Option(
+        "segment.bloom.filter.columns",
+        Text("columns, separated by commas", may_be_empty=True),
+        "",
+        "Columns that have bloom filters in Parquet files, so that a search for a value passes over row groups.",
+        "maintenance/segments/form.py",
+        "eoslog",
+    ),
+    Option(
+        "segment.format",
+        Choice("arrow", "parquet"),
+        "arrow",
+        "What rolling and compaction write: Arrow files, or Parquet files, which tables can share with the log.",
+        "maintenance/segments/form.py",
+        "eoslog",
     ),
     Option(
         "segment.ms",

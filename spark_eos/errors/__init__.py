@@ -81,6 +81,7 @@ from spark_eos.errors.retriable import (
     SchemaRegistryError,
     SegmentsReplacedError,
     StoreUnavailableError,
+    TableChangedError,
     UnstableOffsetCommitError,
     WakeupError,
 )
@@ -90,6 +91,7 @@ from spark_eos.errors.storage import (
     ObjectNotFoundError,
     StoreFullError,
     StorePermissionError,
+    TableDamagedError,
     UnsupportedStoreError,
 )
 
@@ -138,6 +140,8 @@ __all__ = [
     "StoreFullError",
     "StorePermissionError",
     "StoreUnavailableError",
+    "TableChangedError",
+    "TableDamagedError",
     "TopicExistsError",
     "UnknownMemberIdError",
     "UnknownTopicOrPartitionError",

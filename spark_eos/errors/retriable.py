@@ -11,6 +11,7 @@ __all__ = [
     "SchemaRegistryError",
     "SegmentsReplacedError",
     "StoreUnavailableError",
+    "TableChangedError",
     "UnstableOffsetCommitError",
     "WakeupError",
 ]
@@ -74,3 +75,7 @@ class SchemaRegistryError(RetriableError):
 
     Call again, or give the schemas by the topic's setting ``value.writer.schemas``. Code: ``SCHEMA_REGISTRY``.
     """
+
+
+class TableChangedError(RetriableError):
+    """Another process has committed to a published table first. Publish again. Code: ``TABLE_CHANGED``."""

@@ -10,6 +10,7 @@ __all__ = [
     "ObjectNotFoundError",
     "StoreFullError",
     "StorePermissionError",
+    "TableDamagedError",
     "UnsupportedStoreError",
 ]
 
@@ -41,4 +42,11 @@ class UnsupportedStoreError(StorageError):
     """The store cannot carry a log, for instance because it creates a name twice.
 
     Use another one. Code: ``UNSUPPORTED_STORE``.
+    """
+
+
+class TableDamagedError(StorageError):
+    """A published table is there, but cannot be read, or is not what its publication has written.
+
+    Publish it again as a whole, from the log: ``eoslog tables publish --rebuild``. Code: ``TABLE_DAMAGED``.
     """

@@ -11,19 +11,28 @@ __all__ = [
     "DATA",
     "INDEX",
     "LOG",
+    "SEGMENTS",
     "SNAPSHOTS",
+    "TABLES",
     "data_file",
     "data_folder",
     "entry",
+    "is_segment",
     "page",
+    "segment_file",
+    "segment_folder",
     "snapshot",
     "snapshot_seq",
+    "table_folder",
 ]
 
 LOG = "_log/"
 SNAPSHOTS = f"{LOG}snapshots/"
 INDEX = f"{LOG}index/"
 DATA = "data/"
+TABLES = "tables/"
+SEGMENTS = "_segments/"
+"""Below the folder of a topic's table: the Parquet files of the log. Programs that clean up tables pass over it."""
 
 
 def entry(seq: int, per_folder: int = 0) -> str:
@@ -61,8 +70,33 @@ def data_folder(topic: str, topic_id: str) -> str:
     The id tells topics apart, the name is for people: cut off, it names the same topic. No reader depends on it, as
     entries have the whole name of each file.
     """
+    return f"{DATA}{_folder(topic, topic_id)}"
+
+
+def table_folder(topic: str, topic_id: str) -> str:
+    """The root of the topic's table: what such a table says of its files is relative to it."""
+    return f"{TABLES}{_folder(topic, topic_id)}"
+
+
+def segment_folder(topic: str, topic_id: str) -> str:
+    """Where the topic's Parquet files are."""
+    return f"{table_folder(topic, topic_id)}{SEGMENTS}"
+
+
+def segment_file(topic: str, topic_id: str, base_seq: int, unique: str, partition: int) -> str:
+    """The name of a Parquet file with rows of one partition; ``base_seq`` as in `data_file`."""
+    return f"{segment_folder(topic, topic_id)}{partition}/{base_seq:020d}-{unique}.parquet"
+
+
+def is_segment(name: str) -> bool:
+    """Whether it is the name of a Parquet file of the log, and not of one that a table has for itself."""
+    parts = name.split("/", 3)
+    return len(parts) == 4 and parts[0] == TABLES[:-1] and parts[2] == SEGMENTS[:-1]
+
+
+def _folder(topic: str, topic_id: str) -> str:
     room = max(MAX_PART_BYTES - 1 - len(topic_id), 0)
-    return f"{DATA}{topic[:room]}-{topic_id}/"
+    return f"{topic[:room]}-{topic_id}/"
 
 
 def data_file(topic: str, topic_id: str, base_seq: int, unique: str, partition: int | None = None) -> str:

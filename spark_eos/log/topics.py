@@ -26,6 +26,7 @@ from spark_eos.log.data.layout import (
     normalise_schema,
     serialise_schema,
 )
+from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.data.schema_limits import check_limits, check_size
 from spark_eos.protocol.actions import CreateTopic
 from spark_eos.protocol.state import State, Topic
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
 
 __all__ = [
+    "check_segments",
     "check_values",
     "codec_of",
     "compression_at_level",
@@ -42,6 +44,7 @@ __all__ = [
     "kept_readable",
     "key_columns",
     "layout_of",
+    "listed",
     "max_message_bytes",
     "missing_topic",
     "new_topic",
@@ -66,7 +69,7 @@ def new_topic(
     """
     settings = check_stored(TOPIC, config or {})
     check_values(name, settings, typed=schema is not None)
-    stored = None
+    stored = normal = None
     if schema is not None:
         normal = own_schema(schema)
         _check_key_columns(name, settings, normal)
@@ -75,9 +78,39 @@ def new_topic(
         raise ConfigError(
             f"topic {name!r}: key.columns needs a schema; a Kafka-shaped topic has its key column"
         )
+    check_segments(name, settings, normal)
     return CreateTopic(
         name, topic_id or str(uuid.uuid4()), partitions, tuple(sorted(settings.items())), stored
     )
+
+
+def check_segments(topic: str, settings: Mapping[str, str], schema: pa.Schema | None) -> None:
+    """Raise unless files as the settings ``segment...`` say can have ``schema`` (None: key and value).
+
+    `SchemaMismatchError` names a column that Parquet does not have, `ConfigError` one that can have no bloom filter.
+    """
+    columns = {"key": pa.binary(), "value": pa.binary()}
+    if schema is not None:
+        columns = {field.name: field.type for field in schema}
+    for name in listed(settings.get("segment.bloom.filter.columns", "")):
+        where = f"topic {topic!r}, segment.bloom.filter.columns"
+        if name not in columns:
+            raise ConfigError(f"{where}: there is no column {name!r} for it; it has {', '.join(columns)}")
+        if pa.types.is_nested(columns[name]) or pa.types.is_boolean(columns[name]):
+            raise ConfigError(
+                f"{where}: column {name!r} is {columns[name]}, which has no bloom filter in Parquet"
+            )
+    if schema is None or settings.get("segment.format") != "parquet":
+        return
+    try:
+        check_columns(schema)
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(f"topic {topic!r}, segment.format=parquet: {error}") from error
+
+
+def listed(text: str) -> list[str]:
+    """The names in a setting that has some, separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def check_values(topic: str, settings: Mapping[str, str], *, typed: bool) -> None:

@@ -15,6 +15,7 @@ newer ones that are committed, and sealed; so a pass may end anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
@@ -32,7 +33,8 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value, key_columns, layout_of, schema_error
 from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
 from spark_eos.maintenance.dirty_ratio import DirtyRatios, is_clean
-from spark_eos.maintenance.rewrite import SMALL_BYTES, Rewriter, form_of, has_moved, read_row
+from spark_eos.maintenance.rewrite import SMALL_BYTES, Rewriter, has_moved, read_row
+from spark_eos.maintenance.segments.form import fits_parquet, form_of, is_sealed_in_parquet
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
 from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
@@ -257,7 +259,10 @@ class Compactor:
         ]
         before = sum(row.batch.count for row in rows if row.batch is not None)
         after = 0
-        with Rewriter(self._log, topic, number, pages, form_of(self._log, topic, taken, offsets=True)) as new:
+        parquet = is_sealed_in_parquet(topic)
+        moved = _moved(rows, kept, parquet=parquet)
+        form = form_of(self._log, topic, taken, offsets=True, parquet=parquet)
+        with Rewriter(self._log, topic, number, pages, form) as new:
             for row, stays in zip(rows, kept, strict=True):
                 if row.batch is not None and _is_later(under_way, row):
                     new.keep(row)
@@ -265,7 +270,7 @@ class Compactor:
                 elif stays is None or not stays.flags.any():
                     new.skip(row.next_offset)
                 else:
-                    after += self._rewrite(under_way, topic, row, stays, start, new)
+                    after += self._rewrite(under_way, topic, row, stays, start, new, moved)
             written = new.finish()
             new.commit("compact")
         return Compacted(
@@ -296,21 +301,47 @@ class Compactor:
         return _Stays(flags, bool(keys.tombstones[flags].any()))
 
     def _rewrite(
-        self, under_way: _Pass, topic: Topic, row: IndexRow, stays: _Stays, start: int, new: Rewriter
+        self,
+        under_way: _Pass,
+        topic: Topic,
+        row: IndexRow,
+        stays: _Stays,
+        start: int,
+        new: Rewriter,
+        moved: AbstractSet[str],
     ) -> int:
-        """Take over the records of a batch that stay; how many they are."""
+        """Take over the records of a batch that stay; how many they are. Nothing stays in the files ``moved``."""
         assert row.batch is not None
+        assert row.file is not None
         first_ms = since(row.batch.base_sequence)
         if first_ms is None:
             first_ms = under_way.now_ms
         flags, label = stays.flags, label_of(first_ms if stays.tombstones else None)
-        if stays.is_all(row) and row.batch.length >= SMALL_BYTES:
+        if stays.is_all(row) and row.batch.length >= SMALL_BYTES and row.file.name not in moved:
             new.keep(row._replace(batch=row.batch._replace(base_sequence=label)))
         else:
             records = read_row(self._log, topic, under_way.number, row, start)
             table = records.table if flags.all() else records.table.filter(pa.array(flags))
             new.take(row, Records(table, 0, records.offsets[flags]), label)
         return int(flags.sum())
+
+
+def _moved(rows: Sequence[IndexRow], kept: Sequence[_Stays | None], *, parquet: bool) -> set[str]:
+    """The files of which no batch may stay where it is.
+
+    A Parquet file stays as a whole or not at all, as other programs read all of it. In a topic of Parquet files
+    nothing stays in an Arrow file that can leave it.
+    """
+    moved = set()
+    for row, stays in zip(rows, kept, strict=True):
+        if row.file is None or row.batch is None:
+            continue
+        if row.file.is_parquet:
+            if stays is None or not stays.is_all(row):
+                moved.add(row.file.name)
+        elif parquet and fits_parquet(row):
+            moved.add(row.file.name)
+    return moved
 
 
 def _keys(topic: Topic, records: Records) -> Keys:

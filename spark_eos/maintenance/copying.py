@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 
@@ -33,7 +34,7 @@ from spark_eos.log.clock import SYSTEM
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
-from spark_eos.maintenance.reachability import page_names
+from spark_eos.maintenance.reachability import page_names, pins
 from spark_eos.maintenance.verify.verify import Finding, Summary, verify
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
@@ -225,12 +226,11 @@ def _entry(source: Store, state: State) -> pa.Buffer | None:
 
 def _data_sizes(state: State, pages: IndexPageStore) -> dict[str, int]:
     """The data files that readers of the state may be sent to, with their sizes."""
-    return {
-        row.file.name: row.file.size
-        for partition in state.partitions.values()
-        for row in partition.index.scan(partition.start, pages.load)
-        if row.file is not None and row.next_offset > partition.start
-    }
+    rows = chain(
+        *(one.index.scan(one.start, pages.load) for one in state.partitions.values()),
+        *(pin.rows(pages.load) for _, pin in pins(state)),
+    )
+    return {row.file.name: row.file.size for row in rows if row.file is not None}
 
 
 def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -> _Fixed:

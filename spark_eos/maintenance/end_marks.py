@@ -1,16 +1,27 @@
-"""Notes in the store of where the log stood when: what one pass of maintenance tells a later one."""
+"""What one pass of maintenance tells a later one by notes in the store; delays, and times of entries."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
+from spark_eos.config.topic import TOPIC
 from spark_eos.errors import ObjectNotFoundError
+from spark_eos.log import paths
+from spark_eos.log.log import Log
+from spark_eos.log.topics import config_value
+from spark_eos.protocol.actions.appends import staged_at
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["LogEndMarks", "Milestone"]
+__all__ = ["DEFAULT_DELAY_MS", "Delays", "FirstSeen", "LogEndMarks", "Milestone", "floor_by_times"]
 
 _LINE = re.compile(r"^([0-9]{1,18}) ([0-9]{1,18})$", re.MULTILINE | re.ASCII)
+
+_SEEN = re.compile(r"^([0-9]{1,18}) ([^\x00-\x1f]+)$", re.MULTILINE)
+
+DEFAULT_DELAY_MS = int(TOPIC["file.delete.delay.ms"].default)
 
 _KEPT = 50
 """Of them for the time that is waited."""
@@ -47,3 +58,85 @@ class LogEndMarks:
         old = [one for one in milestones if one.time_ms <= limit_ms][-1:]
         kept = [*old, *(one for one in milestones if one.time_ms > limit_ms), new]
         self._store.overwrite(self._name, "".join(f"{one.time_ms} {one.seq}\n" for one in kept).encode())
+
+
+class FirstSeen:
+    """One file of objects that are left over, and since when that is known: a time since 1970 and a name in each line.
+
+    Other lines are passed over, and without the file the times begin again. Of two processes that write it at the same
+    time one loses its names. Then their objects stay for longer, and nothing else happens.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
+        self._written: dict[str, int] = {}
+
+    def read(self, now_ms: int) -> dict[str, int]:
+        """The times by the names; a time after ``now_ms`` is of a clock that was wrong, and counts as now."""
+        try:
+            text = bytes(self._store.read(self._name)).decode("utf-8", "replace")
+        except ObjectNotFoundError:
+            text = ""
+        self._written = {found[2]: int(found[1]) for found in _SEEN.finditer(text)}
+        return {name: min(time_ms, now_ms) for name, time_ms in self._written.items()}
+
+    def write(self, seen: dict[str, int]) -> None:
+        """Replace the file by these, unless it says the same."""
+        if seen != self._written:
+            lines = (f"{time_ms} {name}\n" for name, time_ms in sorted(seen.items()))
+            self._store.overwrite(self._name, "".join(lines).encode())
+            self._written = seen
+
+
+class Delays:
+    """How long files stay once it is known that they have no reference, by the folder of their topic."""
+
+    def __init__(self, state: State) -> None:
+        self._delays: dict[str, int] = {}
+        self._promises: dict[str, tuple[int, int]] = {}
+        """By folder: the entry by which the newest version was begun, and how long readers of older ones have."""
+        for topic in state.topics.values():
+            delay_ms = max(int(config_value(topic, "file.delete.delay.ms")), 0)
+            folder = paths.table_folder(topic.name, topic.topic_id)
+            self._delays[paths.data_folder(topic.name, topic.topic_id)] = self._delays[folder] = delay_ms
+            for publication in state.publications_of(topic.topic_id):
+                if publication.newest is not None and publication.shares(topic.topic_id):
+                    seq, known_ms = self._promises.get(folder, (-1, 0))
+                    self._promises[folder] = (
+                        max(publication.newest.begun_seq, seq),
+                        max(publication.retention_ms, known_ms),
+                    )
+
+    def of(self, name: str) -> tuple[int, int]:
+        """The delay for running readers of the log, and that which tables promise to theirs (ms)."""
+        folder = "/".join(name.split("/", 2)[:2]) + "/"
+        begun_seq, promised_ms = self._promises.get(folder, (-1, 0))
+        # What was written after the newest version was begun was never in one.
+        was_there = begun_seq >= 0 and staged_at(name) <= begun_seq
+        return self._delays.get(folder, DEFAULT_DELAY_MS), promised_ms if was_there else 0
+
+
+def floor_by_times(log: Log, state: State, limit_ms: int) -> int:
+    """After the last entry that is as old by what it says; 0 if that one is retired, and says nothing."""
+    low, high, known = 0, state.seq + 1, True
+    while low < high:
+        middle = (low + high) // 2
+        time_ms = _time_of(log, middle, state)
+        if time_ms is None or time_ms <= limit_ms:
+            low, known = middle + 1, time_ms is not None
+        else:
+            high = middle
+    return low if known else 0
+
+
+def _time_of(log: Log, seq: int, state: State) -> int | None:
+    name = paths.entry(seq, state.entries_per_folder)
+    try:
+        data = log.store.read(name)
+    except ObjectNotFoundError:
+        return None  # Retired, and its name deleted.
+    if not data.size:
+        return None
+    entry = decode_entry(data, seq, f"{log.url}/{name}")
+    return max(request.timestamp_ms for request in entry.requests)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spark_eos.errors import EosLogError, NotALogError
 from spark_eos.log.log import Log
@@ -19,6 +20,9 @@ from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.steps import MIN_AGE_S, STEPS, check_steps
 from spark_eos.maintenance.vacuum import HeartbeatName, Tell, Vacuum, silent
+
+if TYPE_CHECKING:
+    from spark_eos.tables.maintaining import Publications
 
 __all__ = ["Done", "Maintainer", "Step", "size_text"]
 
@@ -76,6 +80,7 @@ class Maintainer:
         self._names = None
         if delete_names_s is not None:
             self._names = RetiredNames(log, after_s=delete_names_s, tell=tell)
+        self._publications: Publications | None = None
         rewriters = {
             "roll": _rewriter(Roller(log, tail_rows=tail_rows)),
             "compact": _rewriter(Compactor(log)),
@@ -85,6 +90,7 @@ class Maintainer:
             "retire": self._retire,
             "names": self._delete_names,
             "retention": self._retain,
+            "publish": self._publish,
             "vacuum": self._delete,
             "expire": self._expire,
         }
@@ -139,20 +145,36 @@ class Maintainer:
         held = self._retention.held_back_ms
         return f"{text} (clock held back by {held / 3_600_000:.1f} h: see --trust-clock)" if held else text
 
+    def _publish(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
+        if not log.state.publications:
+            return NOTHING
+        if self._publications is None:
+            # Tables need libraries that a log does not.
+            from spark_eos.tables.maintaining import Publications
+
+            self._publications = Publications(log)
+        if dry_run:
+            due = self._publications.look(tell=tell)
+            return f"would publish {', '.join(due)}" if due else NOTHING
+        done = self._publications.run(tell=tell)
+        return f"published {', '.join(done)}" if done else NOTHING
+
     def _delete(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
         objects: dict[str, int] = {}
         if dry_run:
             left = self._vacuum.look()
             for one in left:
                 objects[one.kind] = objects.get(one.kind, 0) + 1
-            size, waiting = sum(one.size for one in left), 0
+            size, waiting, promised = sum(one.size for one in left), 0, self._vacuum.promised
         else:
             done = self._vacuum.run(wait=self._wait)
-            objects, size, waiting = done.objects, done.size, done.waiting
+            objects, size, waiting, promised = done.objects, done.size, done.waiting, done.promised
         kinds = ", ".join(_count(number, *_KINDS[kind]) for kind, number in sorted(objects.items()))
         texts = [f"{_did(dry_run, 'delete')} {kinds} ({size_text(size)})"] if objects else []
         if waiting:
             texts.append(f"{_count(waiting, 'object', 'objects')} until readers have finished")
+        if promised:
+            texts.append(f"{_count(promised, 'file', 'files')} for readers of earlier versions of a table")
         return "; ".join(texts) or NOTHING
 
     def _expire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:

@@ -2,7 +2,8 @@
 
 Of topics whose ``cleanup.policy`` contains ``delete``. As in Kafka a stretch goes when its newest record is older than
 ``retention.ms``, or when at least ``retention.bytes`` are left without it; always from the start on, and never past
-the last stable offset. A stretch is one appended batch here, or a whole sealed page of them.
+the last stable offset. A stretch is one appended batch here, or a whole sealed page of them; of what is in Parquet
+files, a whole file. So the log's start does not lie inside of a file, which would have to be written again for tables.
 
 What is old is decided by the clock of this process, as Kafka's brokers do, but a clock that runs ahead must not empty
 a log: it counts no further than a day (`SLACK_MS`) past the newest entry of the log, which the clock of another
@@ -72,6 +73,7 @@ class Retention:
             for number in range(topic.partitions) if _deletes(topic) else ():
                 partition = state.partitions[topic.topic_id, number]
                 offset = _kept_from(topic, partition, now_ms, self._log.load)
+                offset = _file_border(partition, offset, self._log.load)
                 if offset > partition.start:
                     due.append(Due(topic, number, partition.start, offset))
         return due
@@ -164,6 +166,18 @@ def first_kept(partition: Partition, load: Load, goes: _Goes) -> int:
             if row.next_offset > stable or not goes(row):
                 break
             offset = row.next_offset
+    return offset
+
+
+def _file_border(partition: Partition, offset: int, load: Load) -> int:
+    """``offset``, or the start of the Parquet file that goes on there."""
+    border, file = partition.start, None
+    # What lies before is deleted now, so nothing is looked through twice but a part of one file.
+    for row in partition.index.scan(partition.start, load) if offset > partition.start else ():
+        if row.base_offset >= offset:
+            return border if row.file is not None and row.file.is_parquet and row.file == file else offset
+        if row.file is not None and row.file != file:
+            border, file = max(row.base_offset, partition.start), row.file
     return offset
 
 

@@ -15,41 +15,36 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_eos.config.compression import Compression
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log import paths
-from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, compression_of, write_options
-from spark_eos.log.data.layout import SKIPPED
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, read
 from spark_eos.log.log import Log
-from spark_eos.log.schemas.conversion import names_under
-from spark_eos.log.topics import compression_at_level, config_value, layout_of
+from spark_eos.log.topics import layout_of
+from spark_eos.maintenance.segments.form import BATCH_BYTES, GROUP_BYTES, Form, fits_parquet
+from spark_eos.maintenance.segments.output import Output
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind
-from spark_eos.protocol.rules.sealing import sealed_to
+from spark_eos.protocol.rules.sealing import PAGE_ROWS, sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, FileRef, ProducerStamp, StagedFile
 
 __all__ = [
-    "BATCH_BYTES",
     "CLEAN",
+    "ROWS",
     "SMALL_BYTES",
-    "Form",
     "Rewriter",
-    "form_of",
+    "commit_all",
     "has_moved",
     "is_rewritten",
+    "label_of_batch",
     "read_row",
+    "stays",
 ]
 
-BATCH_BYTES = 4 << 20
-"""About the size of a new batch, before compression.
-
-Measured on a folder, records of 100 bytes, CPU: batches of 64 KiB are read at 1.1 GB/s, of 256 KiB at 2.9, of 1 MiB at
-4.7, of 4 MiB at 6.0, of 16 MiB at 4.4; compressed by lz4 at 0.4, 0.7, 1.6, 1.9, 1.8.
-"""
+ROWS = 32 * 1024
+"""Rows of the index that one step takes at most, unless one page has more: what is lost if it is killed."""
 
 SMALL_BYTES = 1 << 20
 """A batch of so many bytes is read nearly as fast as any larger one: to rewrite it does not pay."""
@@ -62,18 +57,6 @@ _JOIN = 512
 
 _LONGEST = 2**16 - 1
 """Offsets without a record in front of one, inside of a batch: what the column of them can say."""
-
-
-class Form(NamedTuple):
-    """What new files look like: with a column of ``offsets`` or not, without the columns ``omitted``.
-
-    A file that has grown to ``file_bytes`` is closed.
-    """
-
-    offsets: bool
-    omitted: tuple[str, ...] = ()
-    compression: Compression | None = None
-    file_bytes: int = 1 << 30
 
 
 def read_row(log: Log, topic: Topic, partition: int, row: IndexRow, start: int) -> Records:
@@ -91,51 +74,20 @@ def is_rewritten(file: FileRef) -> bool:
     return file.name.count("/") > paths.data_file("", "", 0, "").count("/")
 
 
-def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool) -> Form:
-    """What new files look like that get the rows of the batches ``taken``.
-
-    They have no column that none of the old ones has, and are compressed as ``compression.type`` says; for
-    ``producer`` as the newest of the old ones.
-    """
-    layout = layout_of(topic)
-    files = {row.file for row in taken if row.file is not None}
-    had = {
-        name
-        for version, omitted in {(file.schema_version, file.omitted) for file in files}
-        for name in _names(topic, version, omitted)
-    }
-    batches = [row.batch for row in taken if row.batch is not None]
-    times = {time for batch in batches for time in (batch.min_timestamp_ms, batch.max_timestamp_ms)}
-    if len(times) > 1:
-        had.add(layout.timestamp_column)
-    return Form(
-        offsets=offsets,
-        omitted=tuple(name for name in layout.omittable if name not in had),
-        compression=_compression(log, topic, taken),
-        file_bytes=max(int(config_value(topic, "segment.bytes")), 1),
+def stays(row: IndexRow) -> bool:
+    """Whether rolling leaves a batch as it is: it is large, or in Parquet, or was compacted, and is known by that."""
+    return row.batch is not None and (
+        row.batch.length >= SMALL_BYTES
+        or row.batch.base_sequence <= CLEAN
+        or (row.file is not None and row.file.is_parquet)
     )
 
 
-def _names(topic: Topic, version: int, omitted: tuple[str, ...]) -> set[str]:
-    """What the columns of a file are called in the newest layout; the dropped ones are not in it."""
-    layout = layout_of(topic, version)
-    return names_under(layout, layout.stored(omitted).names, layout_of(topic))
-
-
-def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> Compression | None:
-    codec = config_value(topic, "compression.type")
-    if codec == "producer":
-        newest = next(
-            (row for row in reversed(taken) if row.file is not None and row.batch is not None), None
-        )
-        codec = "none" if newest is None else _codec(log, newest)
-    return compression_at_level(topic, codec)
-
-
-def _codec(log: Log, row: IndexRow) -> str:
-    assert row.file is not None
-    assert row.batch is not None
-    return compression_of(log.store.read(row.file.name, row.batch.position, row.batch.length)) or "none"
+def label_of_batch(row: IndexRow) -> int:
+    """What a batch that was compacted is known by; `NO_SEQUENCE` for any other."""
+    if row.batch is None or row.batch.base_sequence > CLEAN:
+        return NO_SEQUENCE
+    return row.batch.base_sequence
 
 
 def has_moved(log: Log, key: PartitionKey, known: Partition) -> bool:
@@ -149,13 +101,14 @@ def has_moved(log: Log, key: PartitionKey, known: Partition) -> bool:
 
 
 class _Written(NamedTuple):
-    """A row of the index whose batch is in a file that is not closed yet: the ``number``-th one there."""
+    """A row of the index whose batch is in a file that is not closed yet: the ``number``-th one of that output."""
 
     base_offset: int
     next_offset: int
     kind: Kind
     producer: ProducerStamp
     label: int
+    output: Output
     number: int
 
 
@@ -176,14 +129,14 @@ class Rewriter:
         self._form = form
         self._layout = layout_of(topic)
         self._base_seq = log.state.seq + 1
-        self._options = write_options(form.compression)
         self._rows: list[IndexRow | _Written] = []
-        self._file: StagedFileWriter | None = None
-        self._in_file = 0
+        self._outputs: dict[bool, Output] = {}
+        """The files that are open: a Parquet one, an Arrow one, or both."""
         self._staged: list[StagedFile] = []
         self._written_to = self._seen_to = pages[0].base_offset
         self._kind = Kind.DATA
         self._label = NO_SEQUENCE
+        self._parquet = False
         self._stamps: set[ProducerStamp] = set()
         self._tables: list[pa.Table] = []
         self._offsets: list[npt.NDArray[np.int64]] = []
@@ -208,18 +161,22 @@ class Rewriter:
             joins = label == self._label or (
                 CLEAN in {label, self._label} and max(label, self._label) == CLEAN
             )
-            if self._tables and (row.kind is not self._kind or not joins):
+            parquet = self._form.parquet is not None and fits_parquet(row)
+            if self._tables and (row.kind is not self._kind or parquet is not self._parquet or not joins):
                 self._flush()
             self._label = min(label, self._label) if self._tables else label
             self._kind = row.kind
-            holes = np.flatnonzero(np.diff(records.offsets) > _LONGEST + 1) + 1
-            for first, end in pairwise([0, *holes.tolist(), records.num_rows]):
+            self._parquet = parquet
+            # An Arrow file says how many offsets are skipped, and has few bits for it; a Parquet file has the offsets.
+            holes = [] if parquet else _long_holes(records.offsets)
+            for first, end in pairwise([0, *holes, records.num_rows]):
                 self._add(row.producer, records.slice(first, end - first))
         self._seen_to = row.next_offset
 
     def _add(self, producer: ProducerStamp, records: Records) -> None:
         first, last = records.offset(0), records.offset(records.num_rows - 1)
-        if first - (int(self._offsets[-1][-1]) + 1 if self._offsets else self._written_to) > _LONGEST:
+        before = int(self._offsets[-1][-1]) + 1 if self._offsets else self._written_to
+        if first - before > _LONGEST and not self._parquet:
             self._seen_to = first
             self._flush()
             self._bridge(first)
@@ -230,19 +187,28 @@ class Rewriter:
         self._seen_to = last + 1
         if len(self._tables) >= _JOIN:
             self._join()
-        if self._bytes >= BATCH_BYTES:
+        if self._bytes >= (GROUP_BYTES if self._parquet else BATCH_BYTES):
             self._flush()
 
     def keep(self, row: IndexRow) -> None:
         """The batch ``row`` stays where it is."""
         self._flush()
         self._bridge(row.base_offset)
+        if row.file is not None and row.file.is_parquet:
+            self._close(parquet=True)  # The offsets of two Parquet files do not mix.
         self._rows.append(row)
         self._written_to = self._seen_to = row.next_offset
 
     def skip(self, next_offset: int) -> None:
         """Nothing is left of the offsets before ``next_offset``."""
-        self._seen_to = next_offset
+        self._seen_to = max(self._seen_to, next_offset)
+
+    def cut(self, offset: int) -> None:
+        """The rows from ``offset`` on go into other batches, and other Parquet files, than those before."""
+        self._flush()
+        self._bridge(offset)
+        self._seen_to = max(self._seen_to, offset)
+        self._close(parquet=True)
 
     def _join(self) -> None:
         self._tables = [pa.concat_tables(self._tables).combine_chunks()]
@@ -253,32 +219,23 @@ class Rewriter:
         if not self._tables:
             return
         offsets = np.concatenate(self._offsets)
-        skipped = np.diff(offsets, prepend=self._written_to - 1) - 1
-        assert self._form.offsets or not skipped.any()
+        assert self._form.offsets or int(offsets[-1]) - self._written_to + 1 == len(offsets)
         table = pa.concat_tables(self._tables).combine_chunks()
         times = table.column(self._layout.timestamp_column).cast(pa.int64())
         lowest, highest = pc.min_max(times).as_py().values()
-        if self._form.omitted:
-            table = table.drop_columns(list(self._form.omitted))
-        if self._form.offsets:
-            table = table.add_column(0, SKIPPED, pa.array(skipped, SKIPPED.type))
-        if self._file is None:
-            self._open()
-        assert self._file is not None
-        batches = [
-            pa.RecordBatch.from_arrays(batch.columns, schema=self._file.schema)
-            for batch in table.to_batches()
-        ]
-        self._file.append(PartitionRun(self._partition, batches, lowest, highest))
+        output = self._output()
+        output.append(table, offsets, self._written_to, (lowest, highest))
         stamp = next(iter(self._stamps)) if len(self._stamps) == 1 else NO_PRODUCER
         self._rows.append(
-            _Written(self._written_to, self._seen_to, self._kind, stamp, self._label, self._in_file)
+            _Written(
+                self._written_to, self._seen_to, self._kind, stamp, self._label, output, output.batches - 1
+            )
         )
-        self._in_file += 1
         self._written_to = self._seen_to
         self._tables, self._offsets, self._stamps, self._bytes = [], [], set(), 0
-        if self._file.size >= self._form.file_bytes:
-            self._close()
+        # A Parquet file is rewritten as a whole, so it does not lie in two pages.
+        if output.is_full or (self._parquet and len(self._rows) % PAGE_ROWS == 0):
+            self._close(parquet=self._parquet)
 
     def _bridge(self, offset: int) -> None:
         """Nothing is left before ``offset``, and no batch there can say so."""
@@ -288,26 +245,25 @@ class Rewriter:
 
     # -- Files ------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        topic = self._topic
-        # The base seq comes last, as in every name: vacuum knows by it what can still be committed.
-        unique = self._log.clock.unique().hex()
-        name = paths.data_file(topic.name, topic.topic_id, self._base_seq, unique, self._partition)
-        form = self._form
-        self._file = StagedFileWriter(
-            self._log.store, name, self._layout, form.omitted, self._options, offsets=form.offsets
-        )
-        self._in_file = 0
+    def _output(self) -> Output:
+        """The file that the next batch goes into."""
+        found = self._outputs.get(self._parquet)
+        if found is None:
+            found = self._outputs[self._parquet] = Output(
+                self._log, self._topic, self._partition, self._base_seq, self._form, parquet=self._parquet
+            )
+        return found
 
-    def _close(self) -> None:
-        file, self._file = self._file, None
-        if file is None:
+    def _close(self, *, parquet: bool) -> None:
+        output = self._outputs.pop(parquet, None)
+        if output is None:
             return
-        ref, batches = file.close()
-        self._staged.append(StagedFile(self._topic.name, ref, batches))
+        staged = output.close()
+        self._staged.append(staged)
+        ref, batches = staged.file, staged.batches
         self._rows = [
             row
-            if isinstance(row, IndexRow)
+            if isinstance(row, IndexRow) or row.output is not output
             else IndexRow(
                 row.base_offset,
                 row.next_offset - row.base_offset,
@@ -323,9 +279,9 @@ class Rewriter:
     def discard(self) -> None:
         """Leave no file. Not for files that may have been committed."""
         self._is_over = True
-        file, self._file = self._file, None
-        if file is not None:
-            file.discard()
+        outputs, self._outputs = self._outputs, {}
+        for output in outputs.values():
+            output.discard()
         staged, self._staged = self._staged, []
         with suppress(EosLogError):  # What cannot be deleted now, vacuum will.
             self._log.discard(tuple(staged))
@@ -342,16 +298,15 @@ class Rewriter:
                 self._rows[-1] = last._replace(next_offset=end)
                 self._written_to = end
             self._bridge(end)
-        self._close()
+        for parquet in [*self._outputs]:
+            self._close(parquet=parquet)
         return tuple(row for row in self._rows if isinstance(row, IndexRow))
 
-    def commit(self, writer: str) -> State:
-        """Put the new rows in place of the old. Raises `SegmentsReplacedError` if these are gone already.
-
-        After an error nothing is left but where it says that the outcome is not known.
-        """
-        rows = self.finish()
-        action = ReplaceSegments(
+    def action(self) -> ReplaceSegments:
+        """What puts the new rows in place of the old, after `finish`."""
+        rows = tuple(row for row in self._rows if isinstance(row, IndexRow))
+        assert len(rows) == len(self._rows)
+        return ReplaceSegments(
             self._topic.name,
             self._topic.topic_id,
             self._partition,
@@ -361,15 +316,45 @@ class Rewriter:
             rows,
             tuple(staged.file.name for staged in self._staged),
         )
-        self._log.check_visible(tuple(self._staged))
-        self._is_over = True  # From here on only a refusal says that the files have no reference.
-        try:
-            return self._log.commit(lambda _: (action,), writer=writer).state
-        except CommitOutcomeUnknownError:
-            raise
-        except EosLogError:
-            self.discard()
-            raise
+
+    def commit(self, writer: str) -> State:
+        """Put the new rows in place of the old. As `commit_all`."""
+        return commit_all(self._log, (self,), writer)
+
+    def staged(self) -> tuple[StagedFile, ...]:
+        """The files that are written, after `finish`."""
+        return tuple(self._staged)
+
+    def hand_over(self) -> None:
+        """From here on the files may have been committed: the end of the context does not remove them."""
+        self._is_over = True
+
+
+def commit_all(log: Log, rewriters: Sequence[Rewriter], writer: str) -> State:
+    """Put the new rows of several rewriters in place of the old by one entry: all, or none of them.
+
+    Each of another partition. Raises `SegmentsReplacedError` if the old rows of one are gone already. After an error
+    no file is left but where it says that the outcome is not known.
+    """
+    for one in rewriters:
+        one.finish()
+    actions = tuple(one.action() for one in rewriters)
+    log.check_visible(tuple(staged for one in rewriters for staged in one.staged()))
+    for one in rewriters:  # From here on only a refusal says that the files have no reference.
+        one.hand_over()
+    try:
+        return log.commit(lambda _: actions, writer=writer).state
+    except CommitOutcomeUnknownError:
+        raise
+    except EosLogError:
+        for one in rewriters:
+            one.discard()
+        raise
+
+
+def _long_holes(offsets: npt.NDArray[np.int64]) -> list[int]:
+    """The rows before which more offsets are skipped than an Arrow file can say."""
+    return [int(row) for row in np.flatnonzero(np.diff(offsets) > _LONGEST + 1) + 1]
 
 
 def _nothing(base_offset: int, next_offset: int) -> IndexRow:

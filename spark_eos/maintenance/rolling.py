@@ -20,15 +20,17 @@ from spark_eos.errors import (
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value, schema_error
 from spark_eos.maintenance.rewrite import (
-    BATCH_BYTES,
-    CLEAN,
+    ROWS,
     SMALL_BYTES,
     Rewriter,
-    form_of,
     has_moved,
     is_rewritten,
+    label_of_batch,
     read_row,
+    stays,
 )
+from spark_eos.maintenance.segments.form import BATCH_BYTES, fits_parquet, form_of, is_sealed_in_parquet
+from spark_eos.maintenance.segments.plan import GROWTH, Facts, is_large, plan_parquet
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
 from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.index import Index, IndexPage, IndexRow
@@ -37,12 +39,6 @@ from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["GROWTH", "ROWS", "TAIL_ROWS", "Rolled", "Roller", "plan_roll", "rows_after"]
-
-GROWTH = 4
-"""What was rolled is rolled again only into something at least so many times as large."""
-
-ROWS = 32 * 1024
-"""Rows of the index that one step takes at most, unless one page has more: what is lost if it is killed."""
 
 TAIL_ROWS = 64
 """Stable rows that are not sealed yet are rolled if there are so many of them, or past ``segment.ms``.
@@ -86,10 +82,10 @@ def rows_after(rows: Iterable[IndexRow], start: int = 0) -> int:
         joins = (
             before is not None
             and row.kind is before.kind
-            and not _stays(before)
+            and not stays(before)
             and not (row.file == before.file and is_rewritten(row.file))
         )
-        count += not joins or _stays(row)
+        count += not joins or stays(row)
         before = row
     return max(count, 1)
 
@@ -160,9 +156,11 @@ def _best(known: Sequence[_Judged], first: int, end: int) -> tuple[int, int] | N
     return _best(known, first, first + worst) or _best(known, first + worst + 1, end)
 
 
-def _stays(row: IndexRow) -> bool:
-    """Whether rolling leaves a batch as it is: it is large, or was compacted, and is known by that."""
-    return row.batch is not None and (row.batch.length >= SMALL_BYTES or row.batch.base_sequence <= CLEAN)
+def _stays_in_parquet(row: IndexRow, file_bytes: int) -> bool:
+    """The same in a topic whose files are Parquet: what can go from Arrow files into them never stays."""
+    if row.file is not None and row.file.is_parquet:
+        return is_large(row, file_bytes)
+    return not fits_parquet(row) and stays(row)
 
 
 # -- Doing it ---------------------------------------------------------------------------------------------
@@ -183,6 +181,7 @@ class Roller:
         self._topics = None if topics is None else frozenset(topics)
         self._tail_rows = tail_rows
         self._after: dict[tuple[IndexPage, int], int] = {}
+        self._facts: dict[tuple[IndexPage, int, int], Facts] = {}
         self._views = SealedViews()
         self._unreadable = Unreadable()
 
@@ -231,14 +230,21 @@ class Roller:
                 yield from self._plan(topics[name])
 
     def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
+        if schema_error(topic) is not None:
+            return
         file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
+        parquet = is_sealed_in_parquet(topic)
         for number in range(topic.partitions):
             if (topic.topic_id, number) in self._unreadable:
                 continue
             partition = self._view(topic, number)
             pages = partition.index.pages
-            span = plan_roll(pages, partial(self._rows_after, partition.start), file_bytes)
-            if span is not None and schema_error(topic) is None:
+            if parquet:
+                facts = [self._facts_of(page, partition.start, file_bytes) for page in pages]
+                span = plan_parquet(facts, ROWS, file_bytes)
+            else:
+                span = plan_roll(pages, partial(self._rows_after, partition.start), file_bytes)
+            if span is not None:
                 yield topic, number, partition, pages[span[0] : span[1]]
 
     def _view(self, topic: Topic, number: int) -> Partition:
@@ -260,21 +266,37 @@ class Roller:
             found = self._after[key] = rows_after(Index((page,)).scan(0, self._log.load), start)
         return found
 
+    def _facts_of(self, page: IndexPage, start: int, file_bytes: int) -> Facts:
+        key = page, max(start, page.base_offset), file_bytes
+        found = self._facts.get(key)
+        if found is None:
+            if len(self._facts) >= _REMEMBERED:
+                self._facts.clear()
+            rows = Index((page,)).scan(0, self._log.load)
+            found = self._facts[key] = Facts.of(rows, start, file_bytes, _is_rolled)
+        return found
+
     def _roll(self, topic: Topic, number: int, partition: Partition, pages: tuple[IndexPage, ...]) -> Rolled:
         rows = [*Index(pages).scan(0, self._log.load)]
-        taken = [row for row in rows if row.next_offset > partition.start and not _stays(row)]
+        parquet = is_sealed_in_parquet(topic)
+        file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
+        is_kept = partial(_stays_in_parquet, file_bytes=file_bytes) if parquet else stays
+        taken = [row for row in rows if row.next_offset > partition.start and not is_kept(row)]
         holes = partition.start > rows[0].base_offset or any(
             row.batch is None or row.batch.count != row.count for row in rows
         )
-        form = form_of(self._log, topic, taken, offsets=holes)
+        form = form_of(self._log, topic, taken, offsets=holes, parquet=parquet)
         with Rewriter(self._log, topic, number, pages, form) as new:
+            if parquet and partition.start > rows[0].base_offset:
+                new.cut(partition.start)  # A table that has the files begins there.
             for row in rows:
                 if row.file is None or row.next_offset <= partition.start:
                     new.skip(row.next_offset)
-                elif _stays(row):
+                elif is_kept(row):
                     new.keep(row)
                 else:
-                    new.take(row, read_row(self._log, topic, number, row, partition.start))
+                    records = read_row(self._log, topic, number, row, partition.start)
+                    new.take(row, records, label_of_batch(row))
             kept = new.finish()
             new.commit("roll")
         return Rolled(
@@ -287,3 +309,7 @@ class Roller:
             sum(page.bytes for page in pages),
             sum(row.batch.length for row in kept if row.batch is not None),
         )
+
+
+def _is_rolled(row: IndexRow) -> bool:
+    return row.file is not None and is_rewritten(row.file)

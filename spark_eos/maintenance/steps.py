@@ -15,7 +15,7 @@ MIN_AGE_S = 86_400.0
 A day, because a Spark batch that takes longer would be refused, run again, and be refused again.
 """
 
-STEPS = ("snapshot", "retire", "names", "retention", "roll", "compact", "vacuum", "expire")
+STEPS = ("snapshot", "retire", "names", "retention", "roll", "compact", "publish", "vacuum", "expire")
 """What a pass does, in this order: what an earlier step lets go is deleted by a later one."""
 
 

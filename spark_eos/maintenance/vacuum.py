@@ -4,6 +4,10 @@
 staging floor; from then on no file below it can be committed. A file below the floor that a state after that
 entry does not refer to is garbage for ever. Readers that planned it before have ``file.delete.delay.ms``.
 
+*Files of tables.* A published table may refer to the log's own Parquet files. Those of its newest version are pinned.
+When the log and the newest version have no use for a file any more, readers of earlier versions have the publication's
+``retention.ms``, from when a vacuum has first seen that; a note in the store says since when.
+
 *Pages of indexes.* They are stored after an entry of the log. So they are listed first, and the log is followed
 to its end after that: what the state does not refer to then, no later one will.
 
@@ -16,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from spark_eos.config.topic import TOPIC
 from spark_eos.errors import (
     CorruptRecordError,
     InvalidRequestError,
@@ -25,13 +28,18 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.log import Log
-from spark_eos.log.topics import config_value
-from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
+from spark_eos.maintenance.end_marks import (
+    DEFAULT_DELAY_MS,
+    Delays,
+    FirstSeen,
+    LogEndMarks,
+    Milestone,
+    floor_by_times,
+)
 from spark_eos.maintenance.reachability import data_files, page_names
 from spark_eos.maintenance.steps import MIN_AGE_S
 from spark_eos.protocol.actions import Action, RaiseStagingFloor
 from spark_eos.protocol.actions.appends import staged_at
-from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
 from spark_eos.protocol.state import State
 from spark_eos.storage import PROBES, ObjectInfo, PosixStore
@@ -42,10 +50,11 @@ CHUNK = 100_000
 """Names that are held at once, some 30 MB: more garbage takes more rounds."""
 
 _TEMPORARY_AGE_S = 3600.0
-_DEFAULT_DELAY_MS = int(TOPIC["file.delete.delay.ms"].default)
 _GROUPS = "_groups/"
 _ENDS = "_maintenance/ends"
 """Where vacuums note when the log's end was where: a line each of milliseconds since 1970 and next free slot."""
+_SEEN = "_maintenance/unreferenced"
+"""Where vacuums note since when they have seen a table's file without a reference."""
 
 _LOOK_AGAIN = 1000
 """After how many deletions it is made sure again that the log is still the one that was looked at."""
@@ -71,16 +80,20 @@ class Leftover:
     """``data``, ``index``, ``heartbeat`` or ``probe``."""
     name: str
     size: int
-    delay_s: float = _DEFAULT_DELAY_MS / 1000
+    delay_s: float = DEFAULT_DELAY_MS / 1000
 
 
 @dataclass(frozen=True)
 class Vacuumed:
-    """What was deleted: objects and bytes by kind. ``waiting`` are those whose delay is not over."""
+    """What was deleted: objects and bytes by kind. ``waiting`` are those whose delay is not over.
+
+    ``promised`` are files that a published table had: readers of its earlier versions may have them for a while yet.
+    """
 
     objects: dict[str, int]
     size: int = 0
     waiting: int = 0
+    promised: int = 0
 
 
 class Vacuum:
@@ -108,6 +121,9 @@ class Vacuum:
         self._since: dict[str, float] = {}
         self._more = False
         self._notes = LogEndMarks(log.store, _ENDS)
+        self._seen = FirstSeen(log.store, _SEEN)
+        self.promised = 0
+        """Files that are left over, and stay for readers of a table's earlier versions; as of the last look."""
 
     def look(self) -> list[Leftover]:
         """What a vacuum would delete, at most `CHUNK` names of each kind; nothing is changed.
@@ -139,7 +155,7 @@ class Vacuum:
         removed = self._discard_temporary()
         if removed:
             objects["temporary"] = removed
-        return Vacuumed(objects, size, len(found) - len(due))
+        return Vacuumed(objects, size, len(found) - len(due), self.promised)
 
     # -- Looking ----------------------------------------------------------------------------------------
 
@@ -156,22 +172,43 @@ class Vacuum:
         state = self._log.follow()
         floor = max(self._polite_floor(state, note=raise_floor), state.staging_floor)
         self._tell("looking for data files without a reference")
-        below = (info for info in self._listed(paths.DATA) if _is_below(info.name, floor))
-        candidates = self._left_over(below, self._take_out_data)
+        now_ms = self._log.time.now_ms(state)
+        delays, seen = Delays(state), self._seen.read(now_ms)
+        promised = {name: ms for name, ms in seen.items() if now_ms < ms + delays.of(name)[1]}
+        kept: dict[str, int] = {}
+        candidates = self._left_over(self._below(floor, promised, kept), self._take_out_data)
         state = self._log.state
         if raise_floor and any(not _is_below(name, state.staging_floor) for name in candidates):
             self._log.commit(lambda newest: _raised(newest, floor), writer=_WRITER)
             # Only now it is certain that none of them was committed since they were looked for.
             state = self._take_out_data(candidates)
             assert state.staging_floor >= floor
-        delays = {
-            paths.data_folder(topic.name, topic.topic_id): int(config_value(topic, "file.delete.delay.ms"))
-            for topic in state.topics.values()
-        }
-        return [
-            Leftover("data", name, size, max(delays.get(_folder(name), _DEFAULT_DELAY_MS), 0) / 1000)
-            for name, size in candidates.items()
-        ]
+        delays = Delays(state)
+        found = []
+        for name, size in candidates.items():
+            delay_ms, promised_ms = delays.of(name)
+            since_ms = seen.get(name, now_ms)
+            if promised_ms:
+                kept[name] = since_ms  # Until it is deleted.
+            if now_ms >= since_ms + promised_ms:
+                found.append(Leftover("data", name, size, delay_ms / 1000))
+        if raise_floor:
+            self._seen.write({**seen, **kept} if self._more else kept)
+        self.promised = sum(now_ms < ms + delays.of(name)[1] for name, ms in kept.items())
+        return found
+
+    def _below(self, floor: int, promised: dict[str, int], kept: dict[str, int]) -> Iterator[ObjectInfo]:
+        """The data files that were staged below the floor. Those that are promised for a while yet go into ``kept``."""
+        for info in self._listed(paths.DATA):
+            if _is_below(info.name, floor):
+                yield info
+        for info in self._listed(paths.TABLES):
+            # All else there belongs to the tables.
+            if paths.is_segment(info.name) and _is_below(info.name, floor):
+                if info.name in promised:
+                    kept[info.name] = promised[info.name]
+                else:
+                    yield info
 
     def _pages(self) -> list[Leftover]:
         self._tell("looking for index pages without a reference")
@@ -278,7 +315,7 @@ class Vacuum:
             self._ends.pop(0)
         limit_ms = int(self._log.time.now_ms(self._log.state) - self._min_age_s * 1000)
         noted = self._noted(state, limit_ms, note=note)
-        return max(own, noted, _floor_by_times(self._log, state, limit_ms) if own <= state.seq else 0)
+        return max(own, noted, floor_by_times(self._log, state, limit_ms) if own <= state.seq else 0)
 
     def _noted(self, state: State, limit_ms: int, *, note: bool) -> int:
         """Where processes before this one have seen the end, by that time; notes where it is now."""
@@ -335,31 +372,6 @@ class Vacuum:
         return store.discard_leftovers(_TEMPORARY_AGE_S) if isinstance(store, PosixStore) else 0
 
 
-def _floor_by_times(log: Log, state: State, limit_ms: int) -> int:
-    """After the last entry that is as old by what it says; 0 if that one is retired, and says nothing."""
-    low, high, known = 0, state.seq + 1, True
-    while low < high:
-        middle = (low + high) // 2
-        time_ms = _time_of(log, middle, state)
-        if time_ms is None or time_ms <= limit_ms:
-            low, known = middle + 1, time_ms is not None
-        else:
-            high = middle
-    return low if known else 0
-
-
-def _time_of(log: Log, seq: int, state: State) -> int | None:
-    name = paths.entry(seq, state.entries_per_folder)
-    try:
-        data = log.store.read(name)
-    except ObjectNotFoundError:
-        return None  # Retired, and its name deleted.
-    if not data.size:
-        return None
-    entry = decode_entry(data, seq, f"{log.url}/{name}")
-    return max(request.timestamp_ms for request in entry.requests)
-
-
 def _raised(state: State, floor: int) -> tuple[Action, ...]:
     return (RaiseStagingFloor(floor),) if state.staging_floor < floor else ()
 
@@ -370,8 +382,3 @@ def _is_below(name: str, floor: int) -> bool:
         return staged_at(name) < floor
     except InvalidRequestError:
         return False
-
-
-def _folder(name: str) -> str:
-    """``data/<topic>-<id>/``, in whatever folder below it the file lies."""
-    return "/".join(name.split("/", 2)[:2]) + "/"

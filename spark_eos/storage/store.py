@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from spark_eos.storage.group_channel import GroupChannel
+from spark_eos.storage.settings import NO_SETTINGS, Settings
 
 __all__ = ["ROUNDED_S", "Data", "ObjectInfo", "Readable", "Store", "Upload"]
 
@@ -90,6 +91,9 @@ class Store(ABC):
 
     url: str
     """How users name it; equal URLs are equal stores."""
+
+    #: The settings of an object store with which it was opened; others have none.
+    settings: Settings = NO_SETTINGS
 
     #: True where a ``size`` call is as cheap as a system call (a folder), False where it is a request.
     requests_are_free: bool = False

@@ -10,6 +10,7 @@ import itertools
 import json
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from unittest import mock
 from uuid import UUID
@@ -41,10 +42,13 @@ ALL_VALUES = sorted(value for rows in INPUT.values() for value in rows)
 
 
 class _Host(Host):
-    """The checkpoint is in the store of the process, so that its operations are counted."""
+    """The checkpoint is in the store of the process, so that its operations are counted. Its notes are its own."""
 
-    def __init__(self, store):
-        self._store = store
+    def __init__(self, store, notes=None):
+        self._store, self._notes = store, notes
+
+    def notes(self):
+        return self._notes
 
     def read_bytes(self, path):
         if path.name.startswith("."):  # It has no sums.
@@ -71,11 +75,12 @@ def driver(app):
 
     retry = Retry(deadline_s=30 if app.patient else 0, first_s=0)
     with (
+        TemporaryDirectory() as notes,
         mock.patch.object(log_module, "shared_store", opens),
         mock.patch.object(task_io, "shared_store", opens),
         mock.patch.object(log_module, "Retry", return_value=retry),
         mock.patch.dict(log_module._SHARED, clear=True),
-        hosted(_Host(app.store)),
+        hosted(_Host(app.store, Path(notes))),
     ):
         yield
 

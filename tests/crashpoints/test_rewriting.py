@@ -7,16 +7,18 @@ import pytest
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, OutcomeUnknownError
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
+from spark_eos.log.data.parquet.plan import plan_sealed
 from spark_eos.log.log import Log
 from spark_eos.maintenance import compaction
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.rolling import Roller
+from spark_eos.maintenance.segments.sealer import Cut, seal
 from spark_eos.protocol.actions import ReplaceSegments
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Trouble, check_log, crash_points
 from tests.crashpoints.app import IN_DOUBT, Clock
-from tests.maintenance.sparse_world import COMMITTED, UNCOMMITTED, World, seen, small_pages
+from tests.maintenance.sparse_world import AT, COMMITTED, UNCOMMITTED, World, seen, small_pages
 
 UNKNOWN = (CommitOutcomeUnknownError, OutcomeUnknownError)
 
@@ -93,7 +95,9 @@ def every_point(objects, worker, patient, troubles, check_while, check_end):
         check_end(
             read(store), [row for row in rows if row.next_offset <= partition.index.pages[-1].next_offset]
         )
-        left = {info.name for info in store.inner.list("data/")} - objects.keys()
+        left = {
+            info.name for folder in (paths.DATA, paths.TABLES) for info in store.inner.list(folder)
+        } - objects.keys()
         orphans = left - committed_files(store.inner, state.seq)
         assert not orphans or "unknown" in store.notes or store.process > 1, "a file that nobody needs"
 
@@ -104,10 +108,31 @@ def every_point(objects, worker, patient, troubles, check_while, check_end):
 runs = pytest.mark.parametrize(("patient", "troubles"), [(False, tuple(Trouble)), (True, IN_DOUBT)])
 
 
-@runs
-def test_rolling(patient, troubles):
+class Sealing:
+    """Seals for a table, up to the middle of a batch."""
+
+    def __init__(self, log):
+        self._log = log
+
+    def run(self):
+        topic = self._log.follow().topics["t"]
+        partition = self._log.state.partitions[topic.topic_id, 0]
+        cut = Cut("t", topic.topic_id, 0, partition.start, partition.index.pages[-1].next_offset - 1)
+        state = seal(self._log, [cut])
+        assert plan_sealed(state, AT, cut.start, cut.end, load=self._log.load).rest == ()
+
+
+@pytest.mark.parametrize(
+    ("worker", "form", "patient", "troubles"),
+    [
+        (Roller, "arrow", False, tuple(Trouble)),
+        (Roller, "parquet", True, IN_DOUBT),
+        (Sealing, "parquet", False, tuple(Trouble)),
+    ],
+)
+def test_rolling(worker, form, patient, troubles):
     with small_pages():
-        objects = prepared()
+        objects = prepared(segment_format=form)
         store = store_with(objects)
         store.process = 0
         expected = read(store)
@@ -117,16 +142,17 @@ def test_rolling(patient, troubles):
 
         def done(found, sealed):
             same(found)
-            assert len(sealed) <= 4
+            assert len(sealed) <= 4 or worker is Sealing
 
-        assert every_point(objects, Roller, patient, troubles, same, done) >= {"upload", "create"}
+        assert every_point(objects, worker, patient, troubles, same, done) >= {"upload", "create"}
 
 
 @runs
 def test_compaction(patient, troubles, monkeypatch):
     monkeypatch.setattr(compaction, "ROWS", 6)
     with small_pages():
-        objects = prepared(cleanup_policy="compact", min_cleanable_dirty_ratio="0")
+        form = "arrow" if patient else "parquet"
+        objects = prepared(cleanup_policy="compact", min_cleanable_dirty_ratio="0", segment_format=form)
         store = store_with(objects)
         store.process = 0
         before = read(store)

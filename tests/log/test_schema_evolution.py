@@ -270,6 +270,50 @@ def test_changes_at_the_same_time(evolving, many):
     assert len({*ids}) == len(ids)
 
 
+# -- Parquet -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [pa.struct([]), pa.decimal128(5, -2), pa.list_(pa.struct([]))])
+def test_columns_that_parquet_does_not_have_are_refused(bad):
+    says = r"topic '\w+', segment.format=parquet: column 'x[.\w]*' is a .* Parquet files cannot have such a column"
+    schema, parquet = pa.schema([("i", pa.int64()), ("x", bad)]), {"segment.format": "parquet"}
+    evolving = Evolving(pa.schema([("i", pa.int64())]), **parquet)
+    other = Evolving(schema)
+    for one, refused in (
+        (evolving, lambda: evolving.admin.create_topic("new", schema=schema, config=parquet)),
+        (evolving, lambda: evolving.alter(schema=schema)),
+        (evolving, lambda: evolving.alter(add_columns={"x": bad})),
+        (other, lambda: other.alter(config=parquet)),
+        (other, lambda: other.alter(config=parquet, add_columns={"y": "int"})),
+    ):
+        before = one.admin.describe_log().entries
+        with pytest.raises(SchemaMismatchError, match=says):
+            refused()
+        assert one.admin.describe_log().entries == before
+    other.alter(config=parquet, drop_columns=["x"])
+    evolving.alter(config={"segment.format": "arrow"}, add_columns={"x": bad})
+    evolving.alter(config={"retention.ms": "1000"}, add_columns={"y": "int"})
+
+
+def test_bloom_filters_are_of_columns_that_can_have_them():
+    setting = "segment.bloom.filter.columns"
+    schema = pa.schema([("k", pa.string()), ("b", pa.bool_()), ("s", pa.struct([("x", pa.int64())]))])
+    evolving = Evolving(schema, **{setting: "k"})
+    before = evolving.admin.describe_log().entries
+    for names, says in (("k,q", "no column 'q'"), ("b", "column 'b' is bool"), ("s", "column 's' is struct")):
+        with pytest.raises(ConfigError, match=f"topic 't', {setting}: .*{says}"):
+            evolving.alter(config={setting: names})
+        with pytest.raises(ConfigError, match=f"topic 'new', {setting}: .*{says}"):
+            evolving.admin.create_topic("new", schema=schema, config={setting: names})
+    with pytest.raises(ConfigError, match="no column 'k'"):
+        evolving.alter(drop_columns=["k"])
+    with pytest.raises(ConfigError, match="no column 'headers' for it; it has key, value"):
+        evolving.admin.create_topic("new", config={setting: "headers"})
+    assert evolving.admin.describe_log().entries == before
+    evolving.alter(rename_columns={"k": "name"})
+    assert evolving.admin.describe_topic("t").config == {setting: "name"}
+
+
 # -- Keys --------------------------------------------------------------------------------------------------
 
 

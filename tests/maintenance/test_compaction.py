@@ -611,8 +611,8 @@ def test_the_last_sequence_of_a_producer_survives(world):
 class History:
     """A log that is written, compacted and rolled by turns, and what was written."""
 
-    def __init__(self, keys, retention_ms):
-        config = {**COMPACT, "delete.retention.ms": retention_ms}
+    def __init__(self, keys, retention_ms, form):
+        config = {**COMPACT, "delete.retention.ms": retention_ms, "segment.format": form}
         self.world = World(MemoryStore(), config=config, interval=3)
         self.compactor = Compactor(self.world.log, keys=keys)
         self.written, self.aborted, self.waiting = {}, set(), []
@@ -700,13 +700,19 @@ histories = st.lists(st.tuples(st.sampled_from(STEPS), content), min_size=10, ma
 
 
 @settings(max_examples=60, deadline=None)
-@given(histories, st.sampled_from([1, 3, 1000]), st.sampled_from([1, 6, 1000]), st.sampled_from([0, 20_000]))
-def test_any_history(steps, keys, rows, retention_ms):
+@given(
+    histories,
+    st.sampled_from([1, 3, 1000]),
+    st.sampled_from([1, 6, 1000]),
+    st.sampled_from([0, 20_000]),
+    st.sampled_from(["arrow", "parquet"]),
+)
+def test_any_history(steps, keys, rows, retention_ms, form):
     """Who reads the compacted log knows in the end what a reader of the whole log knows."""
     with small_pages(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(compaction, "ROWS", rows)
         patch.setattr(rewrite, "BATCH_BYTES", 60)
-        history = History(keys, retention_ms)
+        history = History(keys, retention_ms, form)
         for step, records in steps:
             history.do(step, records)
             history.check()

@@ -13,6 +13,7 @@ from spark_eos.maintenance.retention import SLACK_MS, Retention
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
+from tests.sealing import seal
 
 from .world import another, append, commit, created, listed, partition_of, stage, values
 
@@ -204,6 +205,22 @@ def test_as_much_as_retention_bytes_stays(log, count):
         assert len(sizes(log)) == kept, "one less would be less than what is to be kept"
         assert Retention(log).run() == []
     assert values(log)[-1] == count - 1
+
+
+@pytest.mark.parametrize("setting", ["retention_ms", "retention_bytes"])
+def test_parquet_files_go_as_a_whole(log, setting):
+    for number in range(8):
+        at(log, number, age_ms=(8 - number) * DAY_MS)
+    seal(log, "t", 3, 6, group=1)
+    assert len(sizes(log)) == 8
+    kept = {"retention_ms": 4 * DAY_MS + DAY_MS // 2, "retention_bytes": sum(sizes(log)[4:])}
+    configure(log, **{"retention_ms": -1, setting: kept[setting]})
+    (due,) = Retention(log).run()
+    assert due.offset == 3
+    assert Retention(log).run() == []
+    configure(log, **{setting: {"retention_ms": DAY_MS // 2, "retention_bytes": 0}[setting]})
+    (due,) = Retention(log).run()
+    assert due.offset == 8
 
 
 def test_size_is_for_each_partition(log):

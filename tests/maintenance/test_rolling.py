@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +14,13 @@ from spark_eos import Admin, Consumer
 from spark_eos.config.compression import Compression
 from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, ObjectNotFoundError
 from spark_eos.log.data.arrow_file import compression_of
+from spark_eos.log.data.parquet.plan import plan_sealed
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.maintenance import rewrite, rolling
-from spark_eos.maintenance.rewrite import SMALL_BYTES, Form, Rewriter, read_row
+from spark_eos.maintenance.rewrite import SMALL_BYTES, Rewriter, read_row
 from spark_eos.maintenance.rolling import GROWTH, Roller, plan_roll, rows_after
+from spark_eos.maintenance.segments.form import Form
+from spark_eos.maintenance.segments.sealer import Cut, seal
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, PartitionOffset, RaiseStagingFloor
 from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind, Measures
@@ -163,6 +169,7 @@ def test_control_batches_only(world):
 
 def test_large_batches_stay_where_they_are(world, monkeypatch):
     monkeypatch.setattr(rolling, "SMALL_BYTES", 2000)
+    monkeypatch.setattr(rewrite, "SMALL_BYTES", 2000)
     world.transaction(b"s0")
     world.transaction(b"s1")
     world.transaction(b"L" * 4000)
@@ -179,6 +186,7 @@ def test_large_batches_stay_where_they_are(world, monkeypatch):
 
 def test_two_large_batches_with_a_control_batch_between(monkeypatch):
     monkeypatch.setattr(rolling, "SMALL_BYTES", 2000)
+    monkeypatch.setattr(rewrite, "SMALL_BYTES", 2000)
     with small_pages(16):
         world = World(MemoryStore())
         for text in ("s", "s", "s", "L" * 4000, "L" * 4001, "s", "s", "s"):
@@ -293,9 +301,25 @@ def test_where_nothing_is_left(world):
     assert seen(world.log, end=pages[-1].next_offset) == []
 
 
+def check_sealed(world, end):
+    """Seal up to an offset, inside of a batch or not: the files have the records up to there, and no others."""
+    start = world.partition.start
+    if end <= start:
+        return
+    seal(world.log, [Cut("t", world.topic.topic_id, 0, start, end)])
+    found = plan_sealed(world.log.state, AT, start, end, load=world.log.load)
+    assert found.rest == ()
+    tables = [pq.read_table(io.BytesIO(world.store.read(one.file.name))) for one in found.files]
+    columns = [(one.column("offset").to_pylist(), one.column("value").to_pylist()) for one in tables]
+    assert [pair for one in columns for pair in zip(*one, strict=True)] == seen(
+        world.log, COMMITTED, start, end
+    )
+
+
 values = st.lists(
     st.tuples(
-        st.sampled_from(["append", "commit", "abort", "open", "close", "roll", "delete"]), st.integers(1, 3)
+        st.sampled_from(["append", "commit", "abort", "open", "close", "roll", "delete", "seal"]),
+        st.integers(1, 3),
     ),
     min_size=10,
     max_size=60,
@@ -303,10 +327,10 @@ values = st.lists(
 
 
 @settings(max_examples=40, deadline=None)
-@given(values)
-def test_any_history(steps):
+@given(values, st.sampled_from(["arrow", "parquet"]))
+def test_any_history(steps, form):
     with small_pages():
-        world = World(MemoryStore(), interval=3)
+        world = World(MemoryStore(), interval=3, config={"segment.format": form})
         roller = Roller(world.log)
         opened, number = None, 0
         for step, count in steps:
@@ -329,6 +353,9 @@ def test_any_history(steps):
                 world.log.commit(lambda _, to=to: (start_at(world, to),))
             elif step == "roll":
                 roller.step()
+                assert everything(world.log) == before
+            elif step == "seal":
+                check_sealed(world, world.partition.last_stable_offset - count)
                 assert everything(world.log) == before
             check_state(world.log.state)
         before = everything(world.log)
@@ -797,7 +824,7 @@ def test_no_byte_is_rewritten_often():
         while (span := plan_roll(pages, lambda _: 1, 1 << 30)) is not None:
             part = pages[span[0] : span[1]]
             size = sum(one.bytes - overhead * one.rows for one in part)
-            rows = -(-size // rewrite.BATCH_BYTES)
+            rows = -(-size // rolling.BATCH_BYTES)
             pages[span[0] : span[1]] = [page(rows, size + overhead * rows)]
             rewritten += size
     assert rewritten <= 4 * written

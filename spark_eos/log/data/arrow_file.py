@@ -1,8 +1,9 @@
-"""One Arrow IPC file while it is written: the byte range and CRC32C of every run of rows in it."""
+"""One file while it is written, mostly Arrow IPC: the byte range and CRC32C of every run of rows in it."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ __all__ = [
     "RECORD_BATCH_BYTES",
     "PartitionRun",
     "StagedFileWriter",
+    "UploadedFile",
     "compression_of",
     "slices",
     "write_options",
@@ -46,8 +48,66 @@ class PartitionRun(NamedTuple):
     max_timestamp_ms: int
 
 
-class StagedFileWriter:
-    """A file of the store that is there, and durable, once `close` returns, and not before.
+class UploadedFile:
+    """A file of the store that is there, and durable, once it is closed, and not before."""
+
+    def __init__(self, store: Store, name: str, rows_start: int, *, write_behind: bool = False) -> None:
+        self._store = store
+        self._name = name
+        self._batches: list[BatchRef] = []
+        with ExitStack() as stack:
+            upload = stack.enter_context(store.upload(name, write_behind=write_behind))
+            self._sink = _Sink(upload, rows_start)
+            self._stack = stack.pop_all()
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._sink.position
+
+    def _note(self, start: int, partition: int, rows: int, least_ms: int, most_ms: int) -> None:
+        """What was written since byte ``start``, where the sink was marked, are these rows."""
+        length = self._sink.position - start
+        self._batches.append(BatchRef(partition, rows, start, length, self._sink.crc, least_ms, most_ms))
+
+    def _end(self, write_footer: Callable[[], object]) -> None:
+        """Make the file durable. Raises the errors of `Store.create`."""
+        try:
+            with self._sink, self._stack:
+                write_footer()
+        except ObjectExistsError:
+            # A library below may send a request twice and meet its own object: the bytes say whose it is.
+            if not self._is_there():
+                raise
+
+    def _is_there(self) -> bool:
+        """Whether the object of this name holds these very rows. Raises `StoreUnavailableError` if there is none."""
+        try:
+            if self._store.size(self._name) != self.size:
+                return False
+        except ObjectNotFoundError as error:
+            raise StoreUnavailableError(
+                f"{self._store.url}/{self._name} could not be created, as if it existed, and is not there: write it "
+                "again"
+            ) from error
+        return all(
+            google_crc32c.value(bytes(self._store.read(self._name, position, length))) == crc
+            for position, length, crc in self._ranges()
+        )
+
+    def _ranges(self) -> list[tuple[int, int, int]]:
+        """Position, length and CRC32C of what is the file's own."""
+        return [(batch.position, batch.length, batch.crc) for batch in self._batches]
+
+    def discard(self) -> None:
+        """End the upload so that no file is left. Nothing to do if `close` was called."""
+        reason = _DiscardedError(self._name)
+        with suppress(_DiscardedError, EosLogError), self._sink, self._stack:
+            raise reason
+
+
+class StagedFileWriter(UploadedFile):
+    """An Arrow IPC file while it is written.
 
     ``schema`` are the columns it has: those of ``layout`` without ``omitted``, with the column of offsets in
     front if it shall have ``offsets`` (`FileRef`).
@@ -65,23 +125,15 @@ class StagedFileWriter:
         write_behind: bool = False,
     ) -> None:
         self.schema = layout.stored(omitted, offsets=offsets)
-        self._store = store
-        self._name = name
         self._version = layout.version
         self._omitted = omitted
         self._offsets = offsets
-        self._batches: list[BatchRef] = []
         # Arrow writes the schema in front of the first record batch: its bytes are not part of that one.
-        rows_start = _MAGIC_BYTES + self.schema.serialize().size
+        super().__init__(store, name, _MAGIC_BYTES + self.schema.serialize().size, write_behind=write_behind)
         with ExitStack() as stack:
-            self._sink = _Sink(stack.enter_context(store.upload(name, write_behind=write_behind)), rows_start)
+            stack.callback(self.discard)
             self._writer = pa.ipc.new_file(self._sink, self.schema, options=options)
-            self._stack = stack.pop_all()
-
-    @property
-    def size(self) -> int:
-        """Bytes written so far."""
-        return self._sink.position
+            stack.pop_all()
 
     def append(self, run: PartitionRun) -> None:
         """Write the rows of ``run``, at least one, and note where they are."""
@@ -92,51 +144,13 @@ class StagedFileWriter:
             for piece in slices(batch, RECORD_BATCH_BYTES):
                 self._writer.write_batch(piece)
             count += batch.num_rows
-        self._batches.append(
-            BatchRef(
-                partition=run.partition,
-                count=count,
-                position=start,
-                length=self._sink.position - start,
-                crc=self._sink.crc,
-                min_timestamp_ms=run.min_timestamp_ms,
-                max_timestamp_ms=run.max_timestamp_ms,
-            )
-        )
+        self._note(start, run.partition, count, run.min_timestamp_ms, run.max_timestamp_ms)
 
     def close(self) -> tuple[FileRef, tuple[BatchRef, ...]]:
         """Write the footer and make the file durable. Raises the errors of `Store.create`."""
-        try:
-            with self._stack:
-                self._writer.close()
-        except ObjectExistsError:
-            # A library below may send a request twice and meet its own object: the bytes say whose it is.
-            if not self._is_there():
-                raise
+        self._end(self._writer.close)
         file = FileRef(self._name, self.size, self._version, self._omitted, self._offsets)
         return file, tuple(self._batches)
-
-    def _is_there(self) -> bool:
-        """Whether the object of this name holds these very rows. Raises `StoreUnavailableError` if there is none."""
-        try:
-            if self._store.size(self._name) != self.size:
-                return False
-        except ObjectNotFoundError as error:
-            raise StoreUnavailableError(
-                f"{self._store.url}/{self._name} could not be created, as if it existed, and is not there: write it "
-                "again"
-            ) from error
-        return all(
-            google_crc32c.value(bytes(self._store.read(self._name, batch.position, batch.length)))
-            == batch.crc
-            for batch in self._batches
-        )
-
-    def discard(self) -> None:
-        """End the upload so that no file is left. Nothing to do if `close` was called."""
-        reason = _DiscardedError(self._name)
-        with suppress(_DiscardedError, EosLogError), self._stack:
-            raise reason
 
 
 class _DiscardedError(Exception):
@@ -144,9 +158,9 @@ class _DiscardedError(Exception):
 
 
 class _Sink:
-    """What Arrow writes into: hands bytes on as they come, and keeps the CRC32C of those since `mark`.
+    """What Arrow and Parquet write into: hands bytes on as they come, and keeps the CRC32C of those since `mark`.
 
-    Bytes before ``rows_start`` count for the position alone.
+    Bytes before ``rows_start`` count for the position alone. After its context nothing is handed on.
     """
 
     closed = False
@@ -156,12 +170,21 @@ class _Sink:
         self.rows_start = rows_start
         self.position = 0
         self.crc = 0
+        self._is_over = False
 
     def mark(self) -> None:
         self.crc = 0
 
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+
     def write(self, data: bytes | pa.Buffer) -> int:
         size = len(data)
+        if self._is_over:  # A writer of Parquet that was given up writes its footer when it is collected.
+            return size
         if self.position >= self.rows_start:
             self.crc = google_crc32c.extend(self.crc, data)
         # A write across the boundary would leave its rows out of the CRC.

@@ -5,6 +5,7 @@ Control batches and, under read_committed, aborted data are left out here, at no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_eos.config.isolation import Isolation
@@ -14,7 +15,7 @@ from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.state import Partition, State
 from spark_eos.protocol.types import BatchRef, FileRef, TopicPartition
 
-__all__ = ["Fetch", "end_offset", "partition_of", "plan"]
+__all__ = ["Fetch", "end_offset", "partition_of", "plan", "planned_rows"]
 
 
 class Fetch(NamedTuple):
@@ -94,23 +95,37 @@ def plan(
     ``load`` reads what is sealed (`spark_eos.log.log.Log.load`). Raises `OffsetOutOfRangeError` if the range
     is not wholly inside the partition as this level sees it: what is planned is there, all of it.
     """
+    return [
+        Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
+        for row, first, last in planned_rows(state, at, start, end, isolation, load)
+        if row.file is not None and row.batch is not None
+    ]
+
+
+def planned_rows(
+    state: State,
+    at: TopicPartition,
+    start: int,
+    end: int,
+    isolation: Isolation,
+    load: Load = in_memory,
+) -> Iterator[tuple[IndexRow, int, int]]:
+    """The batches that hold these offsets, each with the first of its offsets that are wanted, and the end of them.
+
+    Raises as `plan`.
+    """
     partition = partition_of(state, at)
     limit = end_offset(partition, isolation)
     if not partition.start <= start <= end <= limit:
         raise OffsetOutOfRangeError(
             f"offsets {start} to {end} of {at} are out of range: it has {partition.start} to {limit}"
         )
-    fetches = []
     for row in partition.index.scan(start, load):
         if row.base_offset >= end:
             break
         if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
             continue
-        first, last = max(start, row.base_offset), min(end, row.next_offset)
-        fetches.append(
-            Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
-        )
-    return fetches
+        yield row, max(start, row.base_offset), min(end, row.next_offset)
 
 
 def _is_hidden(partition: Partition, row: IndexRow, isolation: Isolation) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark_eos.errors import CorruptRecordError, IllegalStateError
 from spark_eos.log.data.layout import Layout
+from spark_eos.log.data.parquet.reader import read_group
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Readable
 
@@ -31,13 +32,15 @@ def read_batch(
     """The rows of ``batch``, with exactly the columns of ``layout.physical``, by one ranged read.
 
     ``columns`` names those of them that are wanted (None: all). The result has these, or another one where there is
-    none of them, so that it has rows. If the file has ``offsets``, their column
-    (`spark_eos.log.data.layout.SKIPPED`) is there too, in front.
+    none of them, so that it has rows. If the file has ``offsets``, their column is there too, in front: `SKIPPED`
+    (`spark_eos.log.data.layout`), or the offsets themselves from a Parquet file.
     ``layout`` is that of the file's schema version (`spark_eos.log.schemas.conversion` brings rows to another one);
     ``context`` says in errors whose rows they are, for instance the partition and offset. Raises
     `CorruptRecordError` for bytes that are not the ones that were written, `ObjectNotFoundError`, and
     `IllegalStateError` for another version's layout.
     """
+    if file.is_parquet:
+        return read_group(store, file, batch, layout, context=context, columns=columns)
     data = store.read(file.name, batch.position, batch.length)
     return decode_batch(data, file, batch, layout, context=context, columns=columns)
 
@@ -51,7 +54,10 @@ def decode_batch(
     context: str = "",
     columns: Collection[str] | None = None,
 ) -> pa.Table:
-    """The rows of ``batch`` from its bytes, ``data``, which the result may go on using. As `read_batch`."""
+    """The rows of ``batch`` of an Arrow file from its bytes, ``data``, which the result may go on using.
+
+    As `read_batch`.
+    """
     if file.schema_version != layout.version:
         raise IllegalStateError(
             f"file {file.name!r} has version {file.schema_version} of the topic's schema; it cannot be read "

@@ -154,13 +154,20 @@ def _not_stored(fetch: Fetch, layout: Layout, columns: Collection[str]) -> pa.Ta
 def _with_holes(table: pa.Table, fetch: Fetch) -> Records:
     """Those rows of a batch with holes that the fetch is about."""
     rows = table.remove_column(0)
+    if fetch.file.is_parquet:
+        found: Offsets = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))  # type: ignore[assignment]
+        return _taken(rows, fetch, found)
     # Not to_numpy: that makes pyarrow import pandas.
     skipped: npt.NDArray[Any] = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))
     last = fetch.base_offset + len(skipped) - 1 + int(skipped.sum(dtype=np.int64))
     count = partial(_count, fetch.base_offset, skipped)
     if fetch.part is None and not fetch.skip and last < fetch.next_offset:
         return Records(rows, fetch.offset, count)
-    offsets = count()
+    return _taken(rows, fetch, count())
+
+
+def _taken(rows: pa.Table, fetch: Fetch, offsets: Offsets) -> Records:
+    """The rows that the fetch is about, of all rows of its batch."""
     first, end = np.searchsorted(offsets, (fetch.offset, fetch.next_offset)).tolist()
     if fetch.part is not None:
         first, end = min(first + fetch.part[0], end), min(first + fetch.part[1], end)

@@ -10,7 +10,7 @@ from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD
 from spark_eos.log.schemas.edits import Edits, check_keys, edited
 from spark_eos.log.schemas.versions import by_name, new_ids, next_version, with_ids
-from spark_eos.log.topics import check_values, kept_readable
+from spark_eos.log.topics import check_segments, check_values, kept_readable, listed, schema_of
 from spark_eos.protocol.actions import AlterTopic
 from spark_eos.protocol.state import Topic
 
@@ -33,23 +33,24 @@ def alteration(
     if config is not None:
         stays = {key: value for key, value in topic.config.items() if key not in config}
         settings = {**stays, **{key: value for key, value in config.items() if value is not None}}
-    stored = None
+    stored, schema = None, schema_of(topic)
     if wanted is not None or edits:
         if wanted is not None:
             schema, renamed = _all_columns(topic, wanted), dict[str, str]()
         else:
             schema, renamed = edited(topic, edits)
-        keys = topic.config.get("key.columns", "")
-        if renamed and keys and "key.columns" not in (config or {}):
-            names = [name.strip() for name in keys.split(",")]
-            following = ",".join(renamed.get(name, name) for name in names)
-            if following != ",".join(names):
-                settings = {**(topic.config if settings is None else settings), "key.columns": following}
+        for setting in ("key.columns", "segment.bloom.filter.columns"):
+            names = listed(topic.config.get(setting, "")) if renamed and setting not in (config or {}) else []
+            following = [renamed.get(name, name) for name in names]
+            if following != names:
+                settings = {**(topic.config if settings is None else settings), setting: ",".join(following)}
         check_keys(topic, schema, settings=settings)
         stored = next_version(topic, schema)
     if settings is not None:
         settings = kept_readable(topic.name, topic.config, settings)
         check_values(topic.name, settings, typed=bool(topic.schemas))
+    if stored is not None or any(name.startswith("segment.") for name in config or {}):
+        check_segments(topic.name, topic.config if settings is None else settings, schema)
     stored_settings = None if settings is None else tuple(sorted(settings.items()))
     return AlterTopic(topic.name, topic.topic_id, partitions, stored_settings, stored)
 

@@ -210,9 +210,4 @@ class Snapshots:
 
 
 def _pages(state: State) -> list[IndexPage]:
-    return [
-        page
-        for key in sorted(state.partitions)  # No order of a hash map may be seen.
-        for page in state.partitions[key].index.pages
-        if page.is_held
-    ]
+    return [page for page in state.sealed_pages() if page.is_held]

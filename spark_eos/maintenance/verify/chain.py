@@ -328,8 +328,7 @@ class Chain:
 
     def _write(self, state: State) -> None:
         self._store.ensure_durable(self._name(state.seq))
-        pages = [page for one in state.partitions.values() for page in one.index.pages]
-        IndexPageStore(self._store).save(pages)
+        IndexPageStore(self._store).save([*state.sealed_pages()])
         create_idempotent(self._store, paths.snapshot(state.seq), encode_snapshot(state))
         self._pages.passed(state)
         self._pages.require(state)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import chain
 
 from spark_eos.errors import CorruptRecordError, InvalidRequestError, ObjectNotFoundError
 from spark_eos.log import paths
+from spark_eos.log.data.layout import Layout
+from spark_eos.log.data.parquet.reader import check_group
 from spark_eos.log.data.reader import read_batch
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.topics import layout_of
+from spark_eos.maintenance.reachability import pins
 from spark_eos.maintenance.verify.index_pages import Mentioned, PieceCheck, newest_of
 from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.storage import Store
 
@@ -48,6 +53,13 @@ class DataCheck:
         for name, topic in sorted(state.topics.items()):
             for number in range(topic.partitions):
                 self._partition(state, topic, (topic.topic_id, number), f"{name}-{number}")
+        pinned: dict[PartitionKey, list[Pin]] = {}
+        for key, pin in pins(state):
+            pinned.setdefault(key, []).append(pin)
+        for key, of in sorted(pinned.items()):
+            pages = tuple(dict.fromkeys(page for pin in of for page in pin.pages))
+            whole = Pin(min(pin.start for pin in of), max(pin.end for pin in of), pages)
+            self._pinned(state, key, whole)
         self._explain()
         self._offsets(state)
         self._unreferenced(state)
@@ -73,6 +85,35 @@ class DataCheck:
                 self._note_missing(row.file.name, problem)
             elif not self._files[row.file.name]:
                 self._note_present(row.file.name)
+
+    def _pinned(self, state: State, key: PartitionKey, pin: Pin) -> None:
+        """What published tables have. Most of it is in the partition's own index, and was checked there."""
+        partition = state.partitions[key]
+        checked = {page for page in partition.index.pages if page.base_offset >= partition.start}
+        topic = next(topic for topic in state.topics.values() if topic.topic_id == key[0])
+        pin = pin._replace(pages=tuple(page for page in pin.pages if page not in checked))
+        for row in self._pages.pinned(state, key, pin):
+            if row.file is None or row.batch is None:
+                continue
+            context = f"{topic.name}-{key[1]}, offset {row.base_offset}, in a published table"
+            self._mentioned.add(row.file.name)
+            problem = self._file(row) or self._batch(row, topic, context)
+            if problem and self._is_pinned(state, key, row):
+                where = "" if context in problem else f" ({context})"
+                self._notes.wrong(row.file.name, f"{problem}{where}", _FROM_A_COPY)
+
+    def _is_pinned(self, state: State, key: PartitionKey, row: IndexRow) -> bool:
+        """Whether a version in the newest state still has the rows there."""
+        load = IndexPageStore(self._store).load
+        try:
+            return any(
+                one.file == row.file
+                for known, pin in pins(newest_of(self._store, state))
+                if known == key
+                for one in pin.rows(load)
+            )
+        except (ObjectNotFoundError, CorruptRecordError):
+            return True
 
     def _note_missing(self, name: str, problem: str) -> None:
         if problem == "is missing":
@@ -136,17 +177,30 @@ class DataCheck:
         try:
             layout = layout_of(topic, row.file.schema_version)
             table = read_batch(self._store, row.file, row.batch, layout, context=context)
+            problem = self._places(row, layout) if row.file.is_parquet else ""
         except ObjectNotFoundError:
             return "is missing"
         except CorruptRecordError as error:
             # What it says before and after that stands in the finding anyway.
             told = str(error).removeprefix(f"file {row.file.name!r}, ")
             return told.partition("; the storage does not hold")[0]
-        if row.file.offsets:
+        if row.file.offsets and row.file.is_parquet:
+            found = table.column(0).to_pylist()
+            if found != sorted({*found}) or found[0] < row.base_offset or found[-1] >= row.next_offset:
+                ends = f"{row.base_offset} to {row.next_offset}"
+                return f"its rows have offsets that are not in order, or not from {ends}"
+        elif row.file.offsets:
             offsets = len(table) + sum(table.column(0).to_pylist())
             if offsets > row.count:
                 return f"its rows take {offsets} offsets, and there are {row.count}"
-        return ""
+        return problem
+
+    def _places(self, row: IndexRow, layout: Layout) -> str:
+        """What a Parquet file tells other programs that the index does not: they do not look there."""
+        assert row.file is not None
+        assert row.batch is not None
+        offsets = range(row.base_offset, row.next_offset)
+        return check_group(self._store, row.file, row.batch, layout, offsets)
 
     def _is_needed(self, state: State, key: PartitionKey, row: IndexRow) -> bool:
         """Whether the newest state still refers to the rows there: files go that were dropped or rewritten."""
@@ -174,7 +228,8 @@ class DataCheck:
     def _unreferenced(self, state: State) -> None:
         summary = self._notes.summary
         after: dict[int, int] = {}
-        for number, info in enumerate(self._store.list(paths.DATA)):
+        segments = (info for info in self._store.list(paths.TABLES) if paths.is_segment(info.name))
+        for number, info in enumerate(chain(self._store.list(paths.DATA), segments)):
             self._notes.at("data files", number, number)
             if info.name in self._mentioned:
                 summary.files += 1

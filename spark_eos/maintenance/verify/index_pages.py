@@ -13,9 +13,11 @@ from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.maintenance.reachability import pins
 from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.encoding.index_pages import decode_page, encode_page
 from spark_eos.protocol.index import IndexPage, IndexRow, PageContent
+from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import Partition, PartitionKey, State
 from spark_eos.storage import Store
 
@@ -63,15 +65,12 @@ class PieceCheck:
 
     def passed(self, state: State) -> None:
         """A boundary: what is stored of what was sealed has to be the same; then it needs no memory."""
-        for partition in state.partitions.values():
-            for page in partition.index.pages:
-                self._settle(page)
+        for page in state.sealed_pages():
+            self._settle(page)
 
     def require(self, state: State) -> None:
         """The snapshot of this state is stored: so all of its pages have to be, also those that are in memory."""
-        self._required = frozenset(
-            page for partition in state.partitions.values() for page in partition.index.pages
-        )
+        self._required = frozenset(state.sealed_pages())
 
     def _settle(self, page: IndexPage) -> None:
         """Drop the content of what is stored as it was replayed, from the lowest level on."""
@@ -116,6 +115,13 @@ class PieceCheck:
         for page in partition.index.pages:
             yield from self._rows(state, key, page, required=page in self._required)
         yield from partition.index.tail
+
+    def pinned(self, state: State, key: PartitionKey, pin: Pin) -> Iterator[IndexRow]:
+        """The rows that a version of a publication pins; what cannot be read is reported and left out."""
+        for page in pin.pages:
+            for row in self._rows(state, key, page, required=page in self._required):
+                if row.next_offset > pin.start and row.base_offset < pin.end:
+                    yield row
 
     def _rows(
         self, state: State, key: PartitionKey, page: IndexPage, *, required: bool
@@ -173,9 +179,15 @@ class PieceCheck:
         """Whether the newest state still refers to the page: it may have been rewritten, and removed, meanwhile."""
         newest = newest_of(self._store, state)
         partition = newest.partitions.get(page.partition)
-        if partition is None or partition.start >= page.next_offset:
+        if partition is None:
             return False
-        found = partition.index.pages
+        pinned = (pin.pages for key, pin in pins(newest) if key == page.partition)
+        if any(self._is_in(page, found) for found in pinned):
+            return True
+        return partition.start < page.next_offset and self._is_in(page, partition.index.pages)
+
+    def _is_in(self, page: IndexPage, found: tuple[IndexPage, ...]) -> bool:
+        """Whether the page is one of these, or inside of one."""
         while True:
             over = [one for one in found if one.base_offset <= page.base_offset < one.next_offset]
             if not over or over[0].level < page.level:

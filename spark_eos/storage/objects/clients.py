@@ -12,7 +12,15 @@ from spark_eos.errors import ConfigError, IllegalStateError, UnsupportedStoreErr
 from spark_eos.storage.object_names import is_legal_name
 from spark_eos.storage.settings import Settings
 
-__all__ = ["SCHEMES", "Location", "check_process", "connect", "parse_location"]
+__all__ = [
+    "SCHEMES",
+    "Location",
+    "check_process",
+    "connect",
+    "endpoint_of",
+    "parse_location",
+    "static_options",
+]
 
 SCHEMES = {
     "s3": "s3",
@@ -133,6 +141,35 @@ def endpoint_of(location: Location, settings: Settings) -> str | None:
     endpoint: str | None = make(library, location, settings)[3]
     return endpoint
 
+
+def static_options(location: Location, settings: Settings) -> dict[str, str]:
+    """What `connect` tells its library of the place and of who asks, as texts, for a client of another library.
+
+    What is not given, that client looks for in the environment and the machine, as the library does.
+    """
+    from obstore import store as library
+
+    make = {"s3": _s3, "adls": _azure, "gcs": _gcs}[location.cloud]
+    _, config, credentials, _ = make(library, location, settings)
+    given = {**config, **({} if credentials is None else credentials())}
+    return {
+        _OTHER_NAMES.get(name, name): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+        if value is not None and name not in _OWN_NAMES
+    }
+
+
+_OTHER_NAMES = {
+    "region": "aws_region",
+    "aws_endpoint_url_s3": "aws_endpoint_url",
+    "virtual_hosted_style_request": "aws_virtual_hosted_style_request",
+    "access_key_id": "aws_access_key_id",
+    "secret_access_key": "aws_secret_access_key",
+    "token": "aws_session_token",
+    "base_url": "google_base_url",
+    "service_account": "google_service_account",
+}
+_OWN_NAMES = frozenset({"disable_bulk_delete", "expires_at", "credential_type"})
 
 _process: list[int] = []
 """The process that has used the library."""

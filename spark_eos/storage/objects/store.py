@@ -64,7 +64,7 @@ class ObjectStore(Store):
         self.url = location.url
         self._location = location
         self._prefix = location.prefix
-        self._settings = settings
+        self.settings = settings
         self._single_bytes = single_bytes
         self._retry_s = retry_s
         self._requests = Requests(location.url, settings, retry_s)
@@ -73,11 +73,11 @@ class ObjectStore(Store):
         self._lock = Lock()
 
     def __repr__(self) -> str:
-        return f"ObjectStore({self.url!r}, {self._settings!r})"
+        return f"ObjectStore({self.url!r}, {self.settings!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
         made = partial(ObjectStore, single_bytes=self._single_bytes, retry_s=self._retry_s)
-        return made, (self._location, self._settings)
+        return made, (self._location, self.settings)
 
     # -- Create -----------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class ObjectStore(Store):
 
     def group_channel(self, name: str) -> GroupChannel | None:
         # A copy of the log has the same name and perhaps the same URL, elsewhere.
-        return local_group_channel(f"{endpoint_of(self._location, self._settings)} {self.url}", name)
+        return local_group_channel(f"{endpoint_of(self._location, self.settings)} {self.url}", name)
 
     def delete(self, name: str) -> None:
         key = self._key(name)
@@ -247,5 +247,5 @@ class ObjectStore(Store):
         """A client that tries again by itself: for what is many requests, each of which may be repeated."""
         with self._lock:
             if self._patient is None:
-                self._patient = connect(self._location, self._settings, patient=True)
+                self._patient = connect(self._location, self.settings, patient=True)
             return self._patient
