@@ -8,7 +8,17 @@ from typing import Any
 
 import typer
 
-from spark_eos.cli import configs, copy, entries, groups, history, maintain, topics, transactions, verify
+from spark_eos.cli import (
+    configs,
+    copy,
+    groups,
+    history,
+    maintain,
+    tables,
+    topics,
+    transactions,
+    verify,
+)
 from spark_eos.cli.parsing import Commands
 from spark_eos.errors import EosLogError
 
@@ -35,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(topics.named)
-for noun in (topics, entries, transactions, groups, configs, maintain, verify, copy, history):
+for noun in (topics, transactions, groups, configs, maintain, tables, verify, copy, history):
     app.add_typer(noun.app)
 
 

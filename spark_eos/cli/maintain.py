@@ -26,12 +26,13 @@ from spark_eos.protocol.types import TopicPartition
 if TYPE_CHECKING:
     from spark_eos.maintenance.maintain import Maintainer
 
-__all__ = ["app"]
+__all__ = ["app", "seconds_of", "sleep", "stoppable", "teller"]
 
 app = typer.Typer()
 
 
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
+    """A number of seconds as an option has it."""
     try:
         seconds = float(text)
     except ValueError:
@@ -50,7 +51,7 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done
 _MinAge = Annotated[
     float,
     typer.Option(
-        parser=_seconds,
+        parser=seconds_of,
         metavar="SECONDS",
         help="Refuse writers that started earlier than this and have not committed (default: a day).",
         show_default=False,
@@ -64,7 +65,9 @@ def maintain(
     watch: Annotated[
         float | None,
         typer.Option(
-            parser=_seconds, metavar="SECONDS", help="Run a pass every so many seconds, until it is stopped."
+            parser=seconds_of,
+            metavar="SECONDS",
+            help="Run a pass every so many seconds, until it is stopped.",
         ),
     ] = None,
     only: Annotated[
@@ -82,7 +85,7 @@ def maintain(
     delete_names: Annotated[
         float | None,
         typer.Option(
-            parser=_seconds,
+            parser=seconds_of,
             metavar="SECONDS",
             help="Delete the names of retired entries after so long, at least a day (default: never).",
         ),
@@ -102,7 +105,7 @@ def maintain(
     from spark_eos.protocol.rules.sealing import PAGE_ROWS
 
     chosen = check_steps(commas(only) or STEPS)
-    with _stoppable() as stop, Progress() as progress:
+    with stoppable() as stop, Progress() as progress:
         maintainer = Maintainer(
             open_log(url, command_config),
             only=chosen,
@@ -113,7 +116,7 @@ def maintain(
             # What is rolled all the time waits for a boundary of the log, which seals as many rows.
             delete_names_s=delete_names,
             tail_rows=TAIL_ROWS if watch is None else PAGE_ROWS,
-            tell=_teller(stop, progress),
+            tell=teller(stop, progress),
         )
         while True:
             failed = _pass(maintainer, progress, wait=watch is None, as_json=as_json)
@@ -121,7 +124,7 @@ def maintain(
                 if failed is not None:
                     raise failed
                 return
-            _sleep(watch, stop, progress)
+            sleep(watch, stop, progress)
 
 
 def _pass(maintainer: Maintainer, progress: Progress, *, wait: bool, as_json: bool) -> EosLogError | None:
@@ -158,12 +161,12 @@ def vacuum(
     from spark_eos.maintenance.maintain import size_text
     from spark_eos.maintenance.vacuum import Vacuum
 
-    with _stoppable() as stop, Progress() as progress:
+    with stoppable() as stop, Progress() as progress:
         cleaner = Vacuum(
             open_log(url, command_config),
             min_age_s=min_age,
             heartbeat_name=heartbeat_name,
-            tell=_teller(stop, progress),
+            tell=teller(stop, progress),
         )
         if dry_run:
             left = cleaner.look()
@@ -255,7 +258,8 @@ class _Stopped(BaseException):
 
 
 @contextmanager
-def _stoppable() -> Iterator[_Stop]:
+def stoppable() -> Iterator[_Stop]:
+    """Within it, Ctrl-C and SIGTERM end the command between two steps."""
     stop = _Stop()
     try:
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -273,7 +277,7 @@ def _stoppable() -> Iterator[_Stop]:
             signal.signal(number, handler)
 
 
-def _teller(stop: _Stop, progress: Progress) -> Callable[[str], None]:
+def teller(stop: _Stop, progress: Progress) -> Callable[[str], None]:
     """Shows what is done now, unless the command has to end."""
 
     def tell(text: str) -> None:
@@ -284,7 +288,8 @@ def _teller(stop: _Stop, progress: Progress) -> Callable[[str], None]:
     return tell
 
 
-def _sleep(seconds: float, stop: _Stop, progress: Progress) -> None:
+def sleep(seconds: float, stop: _Stop, progress: Progress) -> None:
+    """Wait for the next pass, unless the command has to end."""
     end = time.monotonic() + seconds
     while True:
         rest = end - time.monotonic()

@@ -290,7 +290,7 @@ def check_log(store: Store) -> State:
             state, _ = apply_checked(state, decode_entry(data, seq, name))
         except InvariantError as error:
             raise AssertionError(f"{name}: {error}") from error
-    sizes = {info.name: info.size for info in store.list(paths.DATA)}
+    sizes = {info.name: info.size for folder in (paths.DATA, paths.TABLES) for info in store.list(folder)}
     for key, partition in state.partitions.items():
         for row in partition.index.scan(0):
             if row.file is not None and sizes.get(row.file.name) != row.file.size:

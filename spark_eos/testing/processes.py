@@ -44,6 +44,11 @@ _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A short life: what the better compiler gains it would not earn back."""
 
 
+def _java(variable: str) -> str:
+    """The same, with what the environment has for a JVM: scripts/setup names an archive of Spark's classes there."""
+    return f"{os.environ.get(variable, '')} {_JAVA}".strip()
+
+
 def environment(**more: str) -> dict[str, str]:
     """For all programs: this Python, this package, the loopback address, and no other Spark's settings."""
     return {
@@ -63,7 +68,7 @@ def spark_submit(script: Path, *arguments: object, conf: Mapping[str, str] | Non
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": _JAVA,
-        "spark.executor.extraJavaOptions": _JAVA,
+        "spark.executor.extraJavaOptions": _java("SPARK_SUBMIT_OPTS"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -80,7 +85,7 @@ class Process:
     def __init__(self, command: Sequence[str], output: Path, run: str = "", **environ: str) -> None:
         self.output = output
         self._mark = f"{os.getpid()}-{time.monotonic_ns()}"
-        marks = {MARK: self._mark, RUN: run, "SPARK_DAEMON_JAVA_OPTS": _JAVA}
+        marks = {MARK: self._mark, RUN: run, "SPARK_DAEMON_JAVA_OPTS": _java("SPARK_DAEMON_JAVA_OPTS")}
         with output.open("wb") as file:
             self._popen = subprocess.Popen(  # noqa: S603  (our own programs)
                 [*command],

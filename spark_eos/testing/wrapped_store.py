@@ -29,6 +29,7 @@ class WrappedStore(Store):
     def __init__(self, inner: Store) -> None:
         self.inner = inner
         self.url = inner.url
+        self.settings = inner.settings
         self.requests_are_free = inner.requests_are_free
         self.has_exact_conflicts = False  # Who knows what happens on the way.
 

@@ -42,12 +42,13 @@ def fails(capsys, *arguments):
 
 def test_the_commands():
     assert [" ".join(names) for names in COMMANDS] == [
-        *("topics list", "topics alter", "describe", "dump"),
+        *("topics list", "topics alter", "describe"),
         *("transactions list", "transactions describe", "transactions describe-producers"),
         *("transactions find-hanging", "transactions abort", "transactions force-terminate"),
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
         *("groups remove-members", "configs", "clock", "expire", "maintain", "vacuum", "delete-records"),
-        *("verify", "copy", "history", "diff"),
+        *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
+        *("verify", "copy", "dump", "history", "diff"),
     ]
     assert all(isinstance(command, Command) for command in COMMANDS.values())
 
@@ -85,7 +86,7 @@ def test_a_command_without_its_log(names, capsys):
         ((), "Missing command"),
         (("groups",), "Missing command"),
         (("topcs", "LOG"), "did you mean topics"),
-        (("nonsense",), "known are topics, describe, dump, transactions, groups"),
+        (("nonsense",), "known are topics, describe, transactions, groups"),
         (("groups", "lst"), "did you mean list"),
         (("topics", "LOG", "--jsn"), "--json"),
         (("topics", "LOG", "MORE"), "MORE"),

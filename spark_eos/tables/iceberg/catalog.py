@@ -1,0 +1,85 @@
+"""The catalog of Iceberg tables, by the name that pyiceberg knows it by, and the addresses of files.
+
+The log stores the name of a catalog and nothing else: its address and its secrets are pyiceberg's own settings
+(``~/.pyiceberg.yaml``, or environment variables such as ``PYICEBERG_CATALOG__PROD__URI``) of each process that
+publishes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from spark_eos.errors import ConfigError
+from spark_eos.storage import NO_SETTINGS, Settings, is_object_store
+from spark_eos.tables.delta import needs_tables
+
+__all__ = ["address", "check_identifier", "open_catalog"]
+
+_SCHEMES = frozenset({"s3", "s3a", "gs", "abfs", "abfss"})
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+
+
+def open_catalog(name: str, settings: Settings = NO_SETTINGS) -> Any:
+    """The catalog that pyiceberg's own settings call ``name``.
+
+    ``settings`` are those of the log's object store, under the names that pyiceberg has for them, too. What the
+    catalog itself says of a store is taken first. Raises `ConfigError` if there is no such catalog.
+    """
+    try:
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.utils.config import Config
+    except ImportError as error:
+        raise needs_tables("Iceberg tables need the package pyiceberg") from error
+    if not re.fullmatch(r"[A-Za-z0-9-]+", name):
+        raise ConfigError(f"catalog {name!r}: a catalog's name has letters, digits and hyphens")
+    found = Config().get_catalog_config(name)
+    if not found:
+        variable = f"PYICEBERG_CATALOG__{name.upper().replace('-', '_')}__URI"
+        raise ConfigError(
+            f"pyiceberg knows no catalog {name!r}: describe it in ~/.pyiceberg.yaml, or set {variable} (for a SQL "
+            "catalog the address of its database, for a REST catalog its URL)"
+        )
+    try:
+        return load_catalog(name, **{**settings, **found})  # type: ignore[arg-type]  # pyiceberg takes what it has read
+    except ImportError as error:
+        raise ConfigError(
+            f"catalog {name!r}: a package that pyiceberg needs for it is missing: {error}"
+        ) from error
+    except ValueError as error:
+        # Not the message: it may have all of the catalog's settings.
+        raise ConfigError(f"catalog {name!r}: pyiceberg cannot open it with its settings") from error
+
+
+def check_identifier(identifier: str) -> str:
+    """The name of a table with its namespaces in front. Raises `ConfigError` for one that is none."""
+    parts = identifier.split(".")
+    if len(parts) < 2 or not all(_NAME.fullmatch(part) for part in parts):
+        raise ConfigError(
+            f"Iceberg table {identifier!r}: name a table as namespace.table, with letters, digits, '_' and '-'"
+        )
+    return identifier
+
+
+def address(root: str) -> str:
+    """What Iceberg's readers call the folder ``root``. Raises `ConfigError` for one that they do not reach."""
+    if is_object_store(root):
+        scheme = root.partition(":")[0].lower()
+        if scheme not in _SCHEMES:
+            raise ConfigError(
+                f"{root}: Iceberg tables cannot be at {scheme}://; they can at s3, gs, abfs and abfss"
+            )
+        found = root
+    elif "://" in root:
+        raise ConfigError(
+            f"{root}: Iceberg tables are in folders and buckets alone; publish a copy into one of these"
+        )
+    else:
+        found = f"file://{Path(root).absolute().as_posix()}"
+    refused = next((one for one in "#?%" if one in found), None)
+    if refused is not None:
+        raise ConfigError(
+            f"{root}: Iceberg's readers do not agree on a {refused} in the name of a file; use another folder"
+        )
+    return found.rstrip("/")

@@ -1,0 +1,1 @@
+"""Topics with Avro or JSON values as tables: their columns."""

@@ -1,0 +1,116 @@
+"""The statistics of a file are bounds: no value lies outside, whatever its type, and readers skip by them rightly."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_eos.tables.delta_stats import statistics
+
+US = pa.timestamp("us", "UTC")
+
+
+def of(table, **options):
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return json.loads(statistics(pq.read_metadata(sink)), parse_float=Decimal)
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "low", "high"),
+    [
+        (pa.int64(), [2**63 - 1, None, -(2**63)], -(2**63), 2**63 - 1),
+        (pa.int8(), [3, -1], -1, 3),
+        (pa.date32(), [date(1, 1, 1), date(2020, 2, 29)], "0001-01-01", "2020-02-29"),
+        (US, [1, 1_700_000_000_123_456], "1970-01-01T00:00:00.000Z", "2023-11-14T22:13:20.124Z"),
+        (US, [-1, 0], "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z"),
+        (pa.timestamp("us"), [1000, 2000], "1970-01-01T00:00:00.001", "1970-01-01T00:00:00.002"),
+        (pa.decimal128(30, 2), [Decimal("1.10"), Decimal("-7.00")], Decimal("-7.00"), Decimal("1.10")),
+        (pa.string(), ["b", "a" * 32], "a" * 32, "b"),
+        (pa.string(), ["a" * 33], "a" * 32, "a" * 31 + "b"),
+        (pa.string(), ["ü" * 40], "ü" * 32, "ü" * 31 + "ý"),
+        (pa.string(), ["a" + "\U0010ffff" * 40], "a" + "\U0010ffff" * 31, "b"),
+        (pa.string(), ["\ud7ff" * 33], "\ud7ff" * 32, "\ud7ff" * 31 + "\ue000"),
+    ],
+)
+def test_bounds(type_, values, low, high):
+    array = (
+        pa.array(values, pa.int64()).cast(type_) if pa.types.is_timestamp(type_) else pa.array(values, type_)
+    )
+    found = of(pa.table({"c": array}), row_group_size=1)
+    assert (found["minValues"], found["maxValues"]) == ({"c": low}, {"c": high})
+    assert found["nullCount"] == {"c": values.count(None)}
+    assert found["numRecords"] == len(values)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([1.0, float("nan")]),
+        pa.array([True, False]),
+        pa.array([b"a"]),
+        pa.array([Decimal("1234567890123456.00")], pa.decimal128(30, 2)),
+        pa.array([-(10**18)], pa.int64()).cast(pa.timestamp("us")),
+        pa.array([None, None], pa.string()),
+        pa.array(["x" * 5000]),  # Parquet has none of so long a text.
+    ],
+)
+def test_no_bounds(array):
+    found = of(pa.table({"c": array}))
+    assert (found["minValues"], found["maxValues"]) == ({}, {})
+    assert found["nullCount"] == {"c": array.null_count}
+
+
+def test_an_upper_bound_that_no_text_reaches_is_left_out():
+    found = of(pa.table({"c": ["\U0010ffff" * 33]}))
+    assert (found["minValues"], found["maxValues"]) == ({"c": "\U0010ffff" * 32}, {})
+
+
+def test_one_row_group_without_bounds_leaves_none_for_the_file():
+    found = of(pa.table({"c": ["x" * 5000, "a"]}), row_group_size=1)
+    assert (found["minValues"], found["maxValues"]) == ({}, {})
+
+
+def test_fields_of_structs_have_bounds_and_those_of_lists_none():
+    struct = pa.struct(
+        [("x.y", pa.int32()), ("in", pa.struct([("z", pa.string())])), ("l", pa.list_(pa.int8()))]
+    )
+    table = pa.table(
+        {
+            "s": pa.array([{"x.y": 1, "in": {"z": "q"}, "l": [1]}, None], struct),
+            "l": pa.array([[1], None], pa.list_(pa.int32())),
+            "m": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int32())),
+            "after": [5, 6],
+        }
+    )
+    found = of(table)
+    assert found["minValues"] == {"s": {"x.y": 1, "in": {"z": "q"}}, "after": 5}
+    assert found["maxValues"] == {"s": {"x.y": 1, "in": {"z": "q"}}, "after": 6}
+    assert found["nullCount"] == {"s": {"x.y": 1, "in": {"z": 1}}, "after": 0}
+
+
+def test_of_many_columns_the_first_and_the_places_have_bounds():
+    names = [f"c{number}" for number in range(40)]
+    found = of(pa.table({name: [1] for name in [*names, "_offset"]}))
+    assert [*found["minValues"]] == [*names[:32], "_offset"]
+
+
+def test_columns_that_the_table_does_not_have_are_left_out():
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"a": [1], "_value": ["x"]}), sink)
+    assert json.loads(statistics(pq.read_metadata(sink), frozenset("a")))["nullCount"] == {"a": 0}
+
+
+def test_moments_lie_inside_of_their_bounds():
+    moment = datetime(2023, 11, 14, 22, 13, 20, 123_456, timezone.utc)
+    found = of(pa.table({"c": pa.array([moment], US)}))
+    low, high = (
+        datetime.fromisoformat(found[name]["c"].replace("Z", "+00:00")) for name in ("minValues", "maxValues")
+    )
+    assert low <= moment <= high
