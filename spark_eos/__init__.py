@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         RecordMetadata,
     )
+    from spark_eos.clients.table_reader import read_duckdb, read_polars
     from spark_eos.clients.value_serializers import (
         AvroDeserializer,
         AvroSerializer,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from spark_eos.spark.progress import query_progress
     from spark_eos.spark.sink.query_history import require_own_log
     from spark_eos.spark.start import start_query
+    from spark_eos.spark.table import read_table
     from spark_eos.spark.transactions.batch import BatchTransaction
     from spark_eos.spark.transactions.micro_batch import MicroBatchTransaction
     from spark_eos.storage import Store, register_store
@@ -91,6 +93,9 @@ __all__ = [
     "errors",
     "query_progress",
     "read_arrow",
+    "read_duckdb",
+    "read_polars",
+    "read_table",
     "register_store",
     "require_own_log",
     "start_query",
@@ -133,6 +138,9 @@ _HOMES = {
     "TransactionDescription": "spark_eos.clients.admin",
     "query_progress": "spark_eos.spark.progress",
     "read_arrow": "spark_eos.clients.arrow_reader",
+    "read_duckdb": "spark_eos.clients.table_reader",
+    "read_polars": "spark_eos.clients.table_reader",
+    "read_table": "spark_eos.spark.table",
     "register_store": "spark_eos.storage",
     "require_own_log": "spark_eos.spark.sink.query_history",
     "start_query": "spark_eos.spark.start",

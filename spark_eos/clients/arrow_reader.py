@@ -31,7 +31,7 @@ from spark_eos.protocol.types import TopicPartition
 if TYPE_CHECKING:
     from spark_eos.log.selection.row_filter import RowFilter
 
-__all__ = ["read_arrow"]
+__all__ = ["ArrowWork", "available_columns", "chosen_columns", "opened_log", "past_log", "read_arrow"]
 
 Bound = Mapping[int, int] | datetime | None
 _PLACES = (pa.string(), pa.int32(), pa.int64())
@@ -114,16 +114,16 @@ def read_arrow(
     >>> [batch.num_rows for batch in late]
     [1]
     """
-    opened = _opened(log, config)
+    opened = opened_log(log, config)
     isolation = _isolation(isolation_level)
     # A reader of committed records waits for no transaction whose time is over.
     opened.end_overdue() if isolation is Isolation.READ_COMMITTED else opened.follow()
     now = opened.topic(topic)
-    past = _past(opened, topic, as_of)
+    past = past_log(opened, topic, as_of)
     if past is not None:
         now = topic_as_of(now, past.state.topics[topic])
-    available = _available(now)
-    chosen = _chosen(now, available, columns)
+    available = available_columns(now)
+    chosen = chosen_columns(now, available, columns)
     row_filter = None if filter is None else _row_filter(filter, available, now)
     ranges = _ranges(opened if past is None else past, topic, (start, end), isolation)
     fetches: list[Fetch] = []
@@ -138,11 +138,11 @@ def read_arrow(
     needed = {*chosen, *(() if row_filter is None else row_filter.columns)}
     read = pa.schema([field for field in available if field.name in needed])
     schema = pa.schema([available.field(name) for name in chosen])
-    work = _Work(opened, now, tuple(fetches), read, schema, row_filter)
+    work = ArrowWork(opened, now, tuple(fetches), read, schema, row_filter)
     return pa.RecordBatchReader.from_batches(schema, work.batches())
 
 
-class _Work(NamedTuple):
+class ArrowWork(NamedTuple):
     """What the reader does when it is iterated: the columns ``read`` are needed, those of ``schema`` are handed on."""
 
     log: Log
@@ -175,7 +175,8 @@ class _Work(NamedTuple):
                 yield from table.select(self.schema.names).to_batches()
 
 
-def _opened(log: str | os.PathLike[str] | Log, config: Mapping[str, object] | None) -> Log:
+def opened_log(log: str | os.PathLike[str] | Log, config: Mapping[str, object] | None) -> Log:
+    """The log of the arguments ``log`` and ``config``. Raises `ConfigError`, `NotALogError`."""
     settings = store_settings(config)
     others = [name for name in config or {} if name not in settings]
     if others:
@@ -194,7 +195,7 @@ def _isolation(text: str) -> Isolation:
         raise ConfigError(f"read_arrow: isolation_level={text!r}; expected {allowed}") from None
 
 
-def _past(log: Log, topic: str, as_of: int | str | datetime | None) -> Log | None:
+def past_log(log: Log, topic: str, as_of: int | str | datetime | None) -> Log | None:
     """The log as of an entry or a time."""
     if as_of is None:
         return None
@@ -224,7 +225,7 @@ def _milliseconds(name: str, moment: object) -> int:
     raise ConfigError(f"read_arrow: {name}={moment!r}; expected {expected}, such as 2026-11-21T16:30:00Z")
 
 
-def _available(topic: Topic) -> pa.Schema:
+def available_columns(topic: Topic) -> pa.Schema:
     """All columns that there are, in the order of the result."""
     layout = layout_of(topic)
     names = place_names(is_typed=not layout.is_kafka)
@@ -236,7 +237,8 @@ def _available(topic: Topic) -> pa.Schema:
     return pa.schema([*own, *places])
 
 
-def _chosen(topic: Topic, available: pa.Schema, columns: Sequence[str] | None) -> list[str]:
+def chosen_columns(topic: Topic, available: pa.Schema, columns: Sequence[str] | None) -> list[str]:
+    """The names of the argument ``columns``, or those of all that is shown without it. Raises `ConfigError`."""
     if columns is None:
         return [
             name for name in available.names if not topic.schemas or name not in place_names(is_typed=True)

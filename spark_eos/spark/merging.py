@@ -10,7 +10,7 @@ from pyspark.sql import types as t
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.schemas.edits import check_keys
 from spark_eos.log.schemas.versions import by_name, new_ids, next_version, with_ids
-from spark_eos.log.topics import schema_of
+from spark_eos.log.topics import check_segments, schema_of
 from spark_eos.protocol.actions import AlterTopic
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.widening import widens, widens_by_itself
@@ -72,7 +72,10 @@ def _next(topic: Topic, frame: t.StructType, *, by_column: bool) -> bytes | None
     ]
     schema = by_name(current, pa.schema(nullable), new_ids(topic))
     check_keys(topic, schema)
-    return next_version(topic, schema)
+    stored = next_version(topic, schema)
+    if stored is not None:
+        check_segments(topic.name, topic.config, schema)
+    return stored
 
 
 def merged(own: t.StructType, frame: t.StructType, topic: str, inside: str = "") -> t.StructType:

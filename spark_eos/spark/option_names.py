@@ -14,12 +14,12 @@ from spark_eos.config.kafka.names import known
 from spark_eos.config.kafka.transport import KAFKA_OPTIONS, Transport, ignores
 from spark_eos.config.nearest import nearest
 from spark_eos.config.option import Option, Table, Use
-from spark_eos.config.reader import OptionReader, Problems
+from spark_eos.config.reader import OptionReader, Problems, listing
 from spark_eos.config.sink import SINK
 from spark_eos.config.source import SOURCE
 from spark_eos.errors import ConfigError
 
-__all__ = ["of_table", "read_options"]
+__all__ = ["of_both", "of_table", "read_options"]
 
 _HOME: dict[Use, str] = {
     "stream source": "spark.readStream",
@@ -101,6 +101,35 @@ def of_table(options: Mapping[str, str]) -> dict[str, str]:
     found = {key.removeprefix(_TABLES): value for key, value in options.items() if key.startswith(_TABLES)}
     path = options.get("path", options.get("location"))
     return found if path is None else {**found, "path": path}
+
+
+def of_both(stream: Mapping[str, str], batch: Mapping[str, str]) -> str:
+    """The text about options that fit neither a stream nor a batch.
+
+    What holds for both, then what holds for one of them alone.
+    """
+    both = [
+        # Of an option that one of them has, the text is about its value.
+        (batch if name in SOURCE and "stream source" not in SOURCE[name].uses else stream)[name]
+        for name in stream
+        if name in batch
+    ]
+    own = [
+        *_of_one("spark.readStream", [(name, text) for name, text in stream.items() if name not in batch]),
+        *_of_one("spark.read", [(name, text) for name, text in batch.items() if name not in stream]),
+    ]
+    return listing([*both, *own])
+
+
+def _of_one(home: str, found: list[tuple[str, str]]) -> list[str]:
+    """What only one use would refuse. Options of the other one share a line: of that one they are the usual case."""
+    others = [name for name, text in found if text.startswith(f"option {name} belongs to ")]
+    texts = [
+        f"only if this is {home}: {text}" for name, text in found if name not in others or not others[1:]
+    ]
+    if others[1:]:
+        texts.append(f"only if this is {home}: {', '.join(others)} do not belong there; leave them out")
+    return texts
 
 
 @cache

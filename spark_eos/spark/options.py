@@ -15,7 +15,7 @@ from typing import Literal
 from spark_eos.config.compression import LEVELS, Compression, level_option
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.option import Use
-from spark_eos.config.reader import OptionReader, Problems, listing
+from spark_eos.config.reader import OptionReader, Problems
 from spark_eos.config.sink import TOPIC_OPTIONS
 from spark_eos.config.source import SOURCE
 from spark_eos.config.store import (
@@ -25,10 +25,18 @@ from spark_eos.config.store import (
     without_store_options,
 )
 from spark_eos.errors import ConfigError, EosLogError, InvalidRequestError
-from spark_eos.spark.option_names import of_table, read_options
+from spark_eos.spark.option_names import of_both, of_table, read_options
 from spark_eos.spark.source.bounds import DEFAULT_END, ending, option_of, starting
 from spark_eos.spark.source.offsets import OffsetSpec
-from spark_eos.spark.source.selection import assign, columns, moment, pattern, subscribe
+from spark_eos.spark.source.selection import (
+    Ranges,
+    assign,
+    columns,
+    moment,
+    offset_ranges,
+    pattern,
+    subscribe,
+)
 from spark_eos.storage import NO_SETTINGS, Settings, settings_of
 
 __all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source", "read_sink"]
@@ -55,6 +63,7 @@ class SourceOptions:
     starting: OffsetSpec = DEFAULT_END
     starting_option: str | None = None
     ending: OffsetSpec = DEFAULT_END
+    offset_ranges: Ranges | None = None
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -135,7 +144,7 @@ def parse_any_source(
                 problems.add("the topics", str(error))
             except EosLogError:
                 pass  # Not what was asked for is wrong. The options are.
-    raise ConfigError(_of_both(found[True].found, found[False].found))
+    raise ConfigError(of_both(found[True].found, found[False].found))
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -144,35 +153,6 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
     parsed = _source(options, problems, streaming=streaming)
     problems.check()
     return parsed
-
-
-def _of_both(stream: Mapping[str, str], batch: Mapping[str, str]) -> str:
-    """The text about options that fit neither a stream nor a batch.
-
-    What holds for both, then what holds for one of them alone.
-    """
-    both = [
-        # Of an option that one of them has, the text is about its value.
-        (batch if name in SOURCE and "stream source" not in SOURCE[name].uses else stream)[name]
-        for name in stream
-        if name in batch
-    ]
-    own = [
-        *_of_one("spark.readStream", [(name, text) for name, text in stream.items() if name not in batch]),
-        *_of_one("spark.read", [(name, text) for name, text in batch.items() if name not in stream]),
-    ]
-    return listing([*both, *own])
-
-
-def _of_one(home: str, found: list[tuple[str, str]]) -> list[str]:
-    """What only one use would refuse. Options of the other one share a line: of that one they are the usual case."""
-    others = [name for name, text in found if text.startswith(f"option {name} belongs to ")]
-    texts = [
-        f"only if this is {home}: {text}" for name, text in found if name not in others or not others[1:]
-    ]
-    if others[1:]:
-        texts.append(f"only if this is {home}: {', '.join(others)} do not belong there; leave them out")
-    return texts
 
 
 def _source(
@@ -202,9 +182,12 @@ def _source(
         _check_group(given, begins, streaming=streaming)
     with problems.about("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay"):
         _check_triggers(given)
-    moment_ms = None
+    moment_ms = ranges = None
     with problems.about("timestampAsOf"):
         moment_ms = moment(given)
+    with problems.about("offsetRanges"):
+        ranges = offset_ranges(given)
+        _check_selected("offsetRanges", OffsetSpec("specific", dict.fromkeys(ranges or (), 0)), chosen)
     if "versionAsOf" in given and "timestampAsOf" in given:
         problems.add(
             "versionAsOf", "options versionAsOf and timestampAsOf contradict each other; keep one of them"
@@ -214,6 +197,7 @@ def _source(
         starting=begins,
         starting_option=start if start in given else None,
         ending=ends,
+        offset_ranges=ranges,
         max_offsets_per_trigger=given["maxOffsetsPerTrigger"],
         min_offsets_per_trigger=given["minOffsetsPerTrigger"],
         max_trigger_delay_ms=given["maxTriggerDelay"],

@@ -7,10 +7,12 @@ import re
 
 import numpy as np
 import pyarrow as pa
+from deltalake import CommitProperties, write_deltalake
 
 from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
+from spark_eos.tables.target import Stamp
 from tests.spark.changes import Change, Engine
 from tests.values.registry_server import RegistryServer
 
@@ -46,7 +48,9 @@ OF_TOPICS = {
     "min.compaction.lag.ms": "1000",
     "retention.bytes": "1000000",
     "retention.ms": "-1",
+    "segment.bloom.filter.columns": "value",
     "segment.bytes": "1000000",
+    "segment.format": "parquet",
     "schema.registry.url": "http://localhost:1",
     "segment.ms": "1000",
     "value.format": "json",
@@ -202,6 +206,47 @@ def _(q):
     first_and_more(q, begun_by(startingTimestamp=0, startingOffsetsByTimestampStrategy="latest"))
     with q.refuses("option startingTimestamp says"):
         q.run(begun_by(startingTimestamp=0, startingOffsetsByTimestampStrategy="error"))
+
+
+def published(q, end, name="table"):
+    """A version of a Delta table with the properties that publishing gives it: ``src`` up to an offset."""
+    topic = q.bench.topic("src")
+    offsets = dict.fromkeys(range(topic.partitions), (0, end))
+    stamp = Stamp(q.bench.log.log_id, "p", 1, q.bench.state.seq, 0, "src", topic.topic_id, offsets)
+    properties = CommitProperties(custom_metadata=stamp.properties())
+    write_deltalake(q.folder / name, pa.table({"n": [1]}), mode="append", commit_properties=properties)
+    return begun_by(startingTable=q.folder / name)
+
+
+@change(STREAM, "startingTable", "another table, or added", "refused: the query goes on where it stands")
+def _(q):
+    begins = published(q, 4)
+    other = published(q, 4, "other")
+    first_and_more(q, begins)
+    with q.refuses("option startingTable says"):
+        q.run(other)
+    q.run(begins)
+    assert q.out() == [*range(4, 20)]
+
+
+@change(STREAM, "startingTable", "the table gets a newer version", "the query goes on where it stands")
+def _(q):
+    begins = published(q, 4)
+    first_and_more(q, begins)
+    published(q, 20)
+    q.run(begins)
+    assert q.out() == [*range(4, 20)]
+
+
+@change(STREAM, "startingTableVersion", "another version", "refused: the query goes on where it stands")
+def _(q):
+    published(q, 4)
+    begins = published(q, 6)
+    first_and_more(q, {**begins, "startingTableVersion": 0})
+    with q.refuses("option startingTable says"):
+        q.run({**begins, "startingTableVersion": 1})
+    q.run({**begins, "startingTableVersion": 0})
+    assert q.out() == [*range(4, 20)]
 
 
 @change(STREAM, "failOnDataLoss", "true → false", "the query goes on without records that are gone")
@@ -650,9 +695,33 @@ def _(q):
     assert numbers(q, startingTimestamp=2**42, startingOffsetsByTimestampStrategy="latest") == []
 
 
+@change(BATCH, "startingTable", "another table", "reading begins where its newest published version ends")
+def _(q):
+    assert numbers(q, **published(q, 7)) == [7, 8, 9]
+    assert numbers(q, **published(q, 9, "other")) == [9]
+
+
+@change(BATCH, "startingTableVersion", "another version", "reading begins where it ends")
+def _(q):
+    published(q, 7)
+    begins = published(q, 10)
+    assert numbers(q, **begins) == []
+    assert numbers(q, **begins, startingTableVersion=0) == [7, 8, 9]
+    with q.refuses("there is no table .* with version 2"):
+        numbers(q, **begins, startingTableVersion=2)
+
+
 @change(BATCH, "endingOffsets", "another value", "reading ends there")
 def _(q):
     assert numbers(q, endingOffsets='{"src": {"0": 3}}') == [0, 1, 2]
+
+
+@change(BATCH, "offsetRanges", "other ranges", "these offsets are read")
+def _(q):
+    assert numbers(q, offsetRanges='{"src": {"0": [[1, 3], [7, 9]]}}') == [1, 2, 7, 8]
+    with q.refuses("offset 11 of src-0 is out of range"):
+        numbers(q, offsetRanges='{"src": {"0": [[1, 11]]}}')
+    assert numbers(q, offsetRanges='{"src": {"0": [[8, 11]]}}', failOnDataLoss="false") == [8, 9]
 
 
 @change(BATCH, "endingTimestamp", "another value", "reading ends there")
@@ -1122,6 +1191,7 @@ def _of_a_topic(use, name, value):
 
 
 OTHERS = {
+    "segment.format": "arrow",
     "cleanup.policy": "delete",
     "key.columns": "key",
     "min.cleanable.dirty.ratio": "0.2",

@@ -35,6 +35,7 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert sink["description"] == f"eoslog[copied of {tmp_path / 'log'}]"
     assert sink["metrics"]["numOutputRecords"] == "100"
     assert told["typed"] == [[1, "Ada", 0], [2, "Bob", 1]]
+    assert told["whole"] == [[[1, 0], [2, 1]], True]
     assert told["columns of a read"] == ["name"]
     assert told["filtered"] == [2]
     assert told["overwritten"] == [2, 1]

@@ -402,3 +402,46 @@ def test_bounds_of_what_is_not_read_are_refused(chosen, bound):
     options = {"path": "/log", f"{bound}Offsets": '{"flights": {"0": 3}}', **chosen}
     with pytest.raises(ConfigError, match=f"option {bound}Offsets names partition 0 of topic 'flights'"):
         parse_source(options, streaming=False)
+
+
+def test_ranges_of_offsets():
+    text = '{"flights": {"10": [[0, 1]], "2": [[5, 5], [7, 9]]}}'
+    two, ten = TopicPartition("flights", 2), TopicPartition("flights", 10)
+    assert batch(offsetRanges=text).offset_ranges == {two: ((5, 5), (7, 9)), ten: ((0, 1),)}
+    assert list(batch(offsetRanges=text).offset_ranges) == [two, ten]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("7", "expected ranges by partition as JSON"),
+        ('{"flights": {"x": [[0, 1]]}}', "'x' of topic 'flights' is not a partition"),
+        ('{"flights": {"0": [[3, 1]]}}', r"has \[3, 1\]; expected ranges \[first, end\] that rise"),
+        ('{"flights": {"0": [[0, 4], [3, 5]]}}', r"has \[3, 5\]; expected ranges"),
+        ('{"flights": {"0": [[0]]}}', "expected ranges"),
+        ('{"flights": {"0": [[true, 4]]}}', "expected ranges"),
+        ('{"flights": {"0": 3}}', "expected ranges"),
+        ('{"others": {"0": [[0, 1]]}}', "partition 0 of topic 'others'"),
+    ],
+)
+def test_no_ranges_of_offsets(text, says):
+    with pytest.raises(ConfigError, match=says):
+        batch(offsetRanges=text)
+
+
+def test_ranges_of_offsets_go_with_no_other_bound():
+    with pytest.raises(ConfigError, match="offsetRanges and endingTimestamp contradict each other"):
+        batch(offsetRanges='{"flights": {"0": [[0, 1]]}}', endingTimestamp="3")
+    with pytest.raises(ConfigError, match=r"offsetRanges belongs to spark\.read"):
+        stream(offsetRanges='{"flights": {"0": [[0, 1]]}}')
+
+
+def test_a_start_from_a_table():
+    assert stream(startingTable="/t").starting == OffsetSpec("table", table="/t")
+    found = batch(startingTable="/t", startingTableVersion="3")
+    assert found.starting == OffsetSpec("table", table="/t", table_version=3)
+    assert found.starting_option == "startingTable"
+    with pytest.raises(ConfigError, match="startingTable and startingOffsets contradict each other"):
+        stream(startingTable="/t", startingOffsets="earliest")
+    with pytest.raises(ConfigError, match="startingTableVersion has no effect without startingTable"):
+        stream(startingTableVersion="3")

@@ -121,6 +121,17 @@ def test_notes_of_a_query_that_has_ended_say_nothing(process):
             require_proof([PLAN], [], batch_id=0)
 
 
+def test_a_process_is_asked_for_once_however_many_notes_it_has(monkeypatch):
+    """A driver of hundreds of queries would look at each of its notes, in each micro-batch of each of them."""
+    for number in range(10):
+        PlanNotes().note(PLAN._replace(log_id=str(number)))
+    PlanNotes().note(PLAN)
+    asked, lives = [], proof._lives
+    monkeypatch.setattr(proof, "_lives", lambda process: asked.append(process) or lives(process))
+    require_proof([PLAN], [], batch_id=0)
+    assert len(asked) == 1
+
+
 def test_notes_of_two_batches_are_kept(folder):
     plans = [PLAN._replace(log_id=str(number)) for number in range(4)]
     notes = PlanNotes()

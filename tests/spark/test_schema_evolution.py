@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
+from pyspark.sql import types as t
 
 from spark_eos import Admin, Producer
 from spark_eos.cli import main
@@ -187,6 +188,23 @@ def test_merging_what_cannot_be_merged(spark, bench):
     bench.topic("out")
     with pytest.raises(ConfigError, match="option mergeSchema: topic 'out' is Kafka-shaped"):
         prepare(parse_sink(options, streaming=False), frame, overwrite=False)
+
+
+def test_columns_that_parquet_does_not_have_are_refused(bench):
+    bad = t.StructType([t.StructField("i", t.LongType()), t.StructField("x", t.StructType([]))])
+    says = "topic 'out', segment.format=parquet: column 'x' is a struct without fields"
+    options = {"path": bench.url, "topic": "out", "segment.format": "parquet", "row.format": "typed"}
+    merge = {"mergeSchema": "true"}
+    with pytest.raises(SchemaMismatchError, match=says):
+        prepare(parse_sink(options, streaming=False), bad, overwrite=False)
+    assert not bench.state.topics.get("out")
+    Admin(bench.url).create_topic(
+        "out", schema=pa.schema({"i": pa.int64()}), config={"segment.format": "parquet"}
+    )
+    before = bench.state.seq
+    with pytest.raises(SchemaMismatchError, match=says):
+        prepare(parse_sink({**options, **merge}, streaming=False), bad, overwrite=False)
+    assert bench.state.seq == before
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class TopicAdmin(AdminBase):
         ConfigError
             A setting is unknown or malformed.
         SchemaMismatchError
-            A column has a name or a type that cannot be stored.
+            A column has a name or a type that cannot be stored, or not in files of the setting ``segment.format``.
         InvalidRequestError
             The name or the number of partitions is not possible.
 

@@ -199,7 +199,8 @@ def require_proof(
 def _noted(folder: Path | None) -> dict[str, str]:
     """The ends of what sources have planned whose processes live, by the plans' digests."""
     notes = [path.name.split(".") for path in _names((folder or host().notes()) / "plans")]
-    return {name: end for name, end, process, _ in notes if _lives(process)}
+    alive = {process for process in {process for _, _, process, _ in notes} if _lives(process)}
+    return {name: end for name, end, process, _ in notes if process in alive}
 
 
 def _tile(plan: Plan, parts: Sequence[Part]) -> bool:

@@ -16,8 +16,7 @@ from spark_eos.log.time_travel import plan_as_of, topic_as_of
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.schema import arrow_schema
-from spark_eos.spark.source.offset_resolution import ending_positions, starting_positions
-from spark_eos.spark.source.offsets import EARLIEST
+from spark_eos.spark.source.offset_resolution import wanted_ranges
 from spark_eos.spark.source.scan import read_task, split
 from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions, shown_past
 
@@ -46,16 +45,13 @@ class EosLogBatchReader(DataSourceReader):
         state = log.end_overdue()
         past = shown_past(options, log)
         shown = log if past is None else past
-        starts = starting_positions(
-            options, shown, selected_partitions(options, shown.state), default=EARLIEST
-        )
-        names = sorted({at.topic for at in starts})
+        selected = selected_partitions(options, shown.state)
+        names = sorted({at.topic for at in selected})
         self._shapes.check([shown.state.topics[name] for name in names if name in shown.state.topics])
-        ends = ending_positions(options, shown, starts)
         isolation = options.isolation_level
         fetches: list[Fetch] = []
-        for at, start in sorted(starts.items()):
-            first, end = self._range(at, start, ends[at])
+        for at, start, stop in wanted_ranges(options, shown, selected):
+            first, end = self._range(at, start, stop)
             if past is None:
                 found = plan(state, at, first, end, isolation, log.load)
             else:

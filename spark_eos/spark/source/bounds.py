@@ -1,7 +1,8 @@
 """Where reading starts and ends, of the several options that say so.
 
 They are ranked as Spark's Kafka source ranks them: a timestamp for all partitions, timestamps by partition, offsets. Of
-those that are given the first one holds, and what the others say does not count.
+those that are given the first one holds, and what the others say does not count. Kafka knows no tables: with
+``startingTable`` the others are refused.
 """
 
 from __future__ import annotations
@@ -27,13 +28,19 @@ DEFAULT_END = _LATEST
 
 def option_of(given: OptionReader, bound: str) -> str:
     """The option that says where reading starts (``starting``) or ends: of those that are given the first in rank."""
-    names = (f"{bound}Timestamp", f"{bound}OffsetsByTimestamp", f"{bound}Offsets")
+    names = (f"{bound}Table", f"{bound}Timestamp", f"{bound}OffsetsByTimestamp", f"{bound}Offsets")
     return next((name for name in names if name in given), f"{bound}Offsets")
 
 
 def starting(given: OptionReader, *, streaming: bool) -> OffsetSpec:
     """Where reading starts. Raises `ConfigError`."""
     option = option_of(given, "starting")
+    if option == "startingTable":
+        return _at_table(given)
+    if "startingTableVersion" in given:
+        raise ConfigError(
+            "option startingTableVersion has no effect without startingTable: give both, or none"
+        )
     if option != "startingOffsets":
         return _by_timestamp(given, option, given["startingOffsetsByTimestampStrategy"] or "error")
     words: tuple[Kind, ...] = ("earliest", "latest", "committed") if streaming else ("earliest", "committed")
@@ -70,6 +77,15 @@ def _by_offset(
         )
     offsets = parse_offsets_json(option, text, earliest_allowed=earliest, latest_allowed=latest)
     return OffsetSpec("specific", offsets=offsets)
+
+
+def _at_table(given: OptionReader) -> OffsetSpec:
+    for other in ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"):
+        if other in given:
+            raise ConfigError(
+                f"options startingTable and {other} contradict each other: both say where reading begins. Keep one"
+            )
+    return OffsetSpec("table", table=given["startingTable"], table_version=given["startingTableVersion"])
 
 
 def _by_timestamp(given: OptionReader, option: str, strategy: Strategy) -> OffsetSpec:

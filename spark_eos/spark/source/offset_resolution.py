@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from spark_eos.errors import (
     ConfigError,
@@ -18,7 +18,7 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.options import SourceOptions
 from spark_eos.spark.source.offsets import EARLIEST, LATEST, OffsetSpec
 
-__all__ = ["ending_positions", "starting_positions"]
+__all__ = ["ending_positions", "starting_positions", "wanted_ranges"]
 
 
 def starting_positions(
@@ -29,8 +29,11 @@ def starting_positions(
     ``default`` is for partitions that a user's JSON does not name. Without a committed offset ``committed``
     begins at the earliest, so that a job can be written once and started any number of times.
     """
-    _check_exist(options.starting, partitions)
-    return {at: _start(options, options.starting, log, at, default) for at in partitions}
+    wanted = options.starting
+    if wanted.kind == "table":
+        wanted, default = _of_table(options, log, partitions), EARLIEST
+    _check_exist(wanted, partitions)
+    return {at: _start(options, wanted, log, at, default) for at in partitions}
 
 
 def ending_positions(
@@ -48,9 +51,60 @@ def ending_positions(
     return ends
 
 
+def wanted_ranges(
+    options: SourceOptions, log: Log, partitions: Sequence[TopicPartition]
+) -> list[tuple[TopicPartition, int, int]]:
+    """What a batch read reads: partition, first offset and end (exclusive), in order; a partition may have several."""
+    if options.offset_ranges is None:
+        starts = starting_positions(options, log, partitions, default=EARLIEST)
+        ends = ending_positions(options, log, starts)
+        return [(at, start, ends[at]) for at, start in sorted(starts.items())]
+    _check_named(options.offset_ranges, partitions)
+    found = []
+    for at, ranges in options.offset_ranges.items():
+        partition, last = _bounds(options, log, at)
+        for one in ranges:
+            first, end = (_resolve(options, at, offset, partition, last) for offset in one)
+            found.append((at, first, end))
+    return found
+
+
+def _of_table(options: SourceOptions, log: Log, partitions: Sequence[TopicPartition]) -> OffsetSpec:
+    """The ends of a version of a table. Partitions that are newer than it are read from their beginning."""
+    from spark_eos.tables.stamps import stamped_version
+
+    table = options.starting.table
+    assert table is not None, "a start of this kind has a table"
+    native, stamp = stamped_version(table, options.starting.table_version, options.settings)
+    version = f"version {native} of table {table}"
+    if stamp.log_id != log.log_id:
+        raise ConfigError(
+            f"option startingTable: {version} was published by log {stamp.log_id}, but {log.url} is log {log.log_id}: "
+            "its offsets mean other records there. Give the path of the log that published it"
+        )
+    topic = log.state.topics.get(stamp.topic)
+    if topic is None or topic.topic_id != stamp.topic_id:
+        raise UnknownTopicOrPartitionError(
+            f"option startingTable: {version} is of topic {stamp.topic!r}, which was deleted"
+            f"{' and created again' if topic else ''} since: its offsets mean nothing any more. Publish the topic again"
+        )
+    others = sorted({at.topic for at in partitions} - {stamp.topic})
+    if others:
+        raise ConfigError(
+            f"option startingTable: {version} is of topic {stamp.topic!r}, but the source reads {', '.join(others)}, "
+            "too: where that begins is not said. Read each topic with a source of its own, and its own table"
+        )
+    ends = {TopicPartition(stamp.topic, number): end for number, (_, end) in stamp.offsets.items()}
+    return OffsetSpec("specific", offsets={at: ends[at] for at in partitions if at in ends})
+
+
 def _check_exist(wanted: OffsetSpec, partitions: Sequence[TopicPartition]) -> None:
     """Partitions that the option names must exist. `parse_source` has checked that their topics are selected."""
-    for at in (*wanted.offsets, *wanted.timestamps_ms):
+    _check_named((*wanted.offsets, *wanted.timestamps_ms), partitions)
+
+
+def _check_named(named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
+    for at in named:
         if at not in partitions:
             raise UnknownTopicOrPartitionError(
                 f"an offset is given for {at}, which does not exist; this source reads "

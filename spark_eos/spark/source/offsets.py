@@ -48,7 +48,7 @@ EARLIEST = -2
 LATEST = -1
 """In a user's offsets: where the partition ends now."""
 
-Kind: TypeAlias = Literal["earliest", "latest", "committed", "specific", "timestamp"]
+Kind: TypeAlias = Literal["earliest", "latest", "committed", "specific", "timestamp", "table"]
 Strategy: TypeAlias = Literal["error", "latest"]
 
 _EXAMPLE = '{"flights": {"0": 23, "1": -2}}'
@@ -66,7 +66,7 @@ class OffsetSpec:
     ``specific`` has ``offsets`` (`EARLIEST` and `LATEST` among them); ``timestamp`` has ``timestamp_ms`` for
     every partition, or else ``timestamps_ms`` by partition (milliseconds since 1970, UTC): the first record
     at or after it. ``strategy`` says what a start is where there is no such record: ``error`` or ``latest``;
-    an end is then the end of the partition.
+    an end is then the end of the partition. ``table`` has the table, and its version (None: the newest).
     """
 
     kind: Kind
@@ -74,6 +74,8 @@ class OffsetSpec:
     timestamp_ms: int | None = None
     timestamps_ms: dict[TopicPartition, int] = field(default_factory=dict)
     strategy: Strategy = "error"
+    table: str | None = None
+    table_version: int | None = None
 
     @property
     def text(self) -> str:
@@ -83,6 +85,8 @@ class OffsetSpec:
         if self.kind == "timestamp":
             times = self.timestamp_ms if self.timestamps_ms == {} else _nested(self.timestamps_ms)
             return json.dumps({"strategy": self.strategy, "timestamp": times})
+        if self.kind == "table":
+            return json.dumps({"table": self.table, "version": self.table_version})
         return self.kind
 
 

@@ -6,17 +6,27 @@ Each function takes the text of an option, or None where it was not given, and r
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 from spark_eos.config.reader import OptionReader, expected
 from spark_eos.config.source import SOURCE
-from spark_eos.config.values import MAX_INT, Integer
+from spark_eos.config.values import MAX_INT, MAX_LONG, Integer
 from spark_eos.errors import ConfigError
 from spark_eos.log.time_travel import time_ms
-from spark_eos.spark.source.offsets import loads
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.source.offsets import loads, partition_number
 
-__all__ = ["assign", "columns", "moment", "pattern", "subscribe"]
+__all__ = ["Ranges", "assign", "columns", "moment", "offset_ranges", "pattern", "subscribe"]
+
+Ranges: TypeAlias = "dict[TopicPartition, tuple[tuple[int, int], ...]]"
 
 _ASSIGN_EXAMPLE = '{"flights": [0, 1]}'
+_RANGES_EXAMPLE = '{"flights": {"0": [[0, 100], [200, 300]]}}'
+_OTHER_BOUNDS = (
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+)
 
 
 def subscribe(text: str | None) -> tuple[str, ...] | None:
@@ -94,3 +104,47 @@ def moment(given: OptionReader) -> int | None:
             "a date or time such as 2026-11-21 or 2026-11-21T16:30:00.000Z (UTC unless it says otherwise), or"
         )
         raise expected(SOURCE, "timestampAsOf", text, f"{what} milliseconds since 1970") from error
+
+
+def offset_ranges(given: OptionReader) -> Ranges | None:
+    """The ranges of option ``offsetRanges``, in the order of topics and partitions; None: it was not given.
+
+    Raises `ConfigError`, also for another option that says where reading begins or ends.
+    """
+    text: str | None = given["offsetRanges"]
+    if text is None:
+        return None
+    for other in _OTHER_BOUNDS:
+        if other in given:
+            raise ConfigError(
+                f"options offsetRanges and {other} contradict each other: offsetRanges says where reading begins and "
+                "ends. Keep one of them"
+            )
+    try:
+        return dict(sorted(_by_partition(loads(text))))
+    except (ValueError, AttributeError) as error:
+        raise expected(
+            SOURCE, "offsetRanges", text, f"ranges by partition as JSON, such as {_RANGES_EXAMPLE} ({error})"
+        ) from error
+
+
+def _by_partition(found: Any) -> Iterator[tuple[TopicPartition, tuple[tuple[int, int], ...]]]:
+    for topic, partitions in found.items():
+        for key, ranges in partitions.items():
+            number = partition_number(key)
+            if number is None:
+                raise ValueError(f"{key!r} of topic {topic!r} is not a partition")
+            yield TopicPartition(topic, number), _ranges(ranges, f"partition {key} of topic {topic!r}")
+
+
+def _ranges(found: Any, where: str) -> tuple[tuple[int, int], ...]:
+    ranges: list[tuple[int, int]] = []
+    for one in found if isinstance(found, list) else [found]:
+        if not isinstance(one, list) or [type(number) for number in one] != [int, int]:
+            raise ValueError(f"{where} has {one!r}; expected ranges [first, end] of whole numbers")
+        if not (ranges[-1][1] if ranges else 0) <= one[0] <= one[1] <= MAX_LONG:
+            raise ValueError(
+                f"{where} has {one!r}; expected ranges [first, end] that rise and do not overlap"
+            )
+        ranges.append((one[0], one[1]))
+    return tuple(ranges)

@@ -6,12 +6,13 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_eos import BatchTransaction, Log, ProgressListener, query_progress, start_query
+from spark_eos import BatchTransaction, Log, ProgressListener, query_progress, read_table, start_query
 
 url, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -61,6 +62,12 @@ people.write.format("eoslog").option("topic", "people").mode("append").save(url)
 told["typed"] = [
     [*row] for row in read("people", includeMetadata=True).select("id", "name", "_offset").collect()
 ]
+sys.path.append(str(Path(__file__).parents[3]))
+from tests.sealing import seal  # noqa: E402  (what is run from another folder)
+
+(sealed,) = seal(Log.shared(url), "people", 2)
+whole = read_table(spark, url, "people", columns=["id", "_offset"])
+told["whole"] = [sorted([*row] for row in whole.collect()), sealed in whole.inputFiles()[0]]
 told["columns of a read"] = read("people", columns="name").columns
 spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 told["filtered"] = [

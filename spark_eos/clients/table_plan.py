@@ -1,0 +1,97 @@
+"""The plan of a read of a whole topic: at one entry, which sealed files engines read themselves, and what is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from spark_eos.clients.arrow_reader import opened_log, past_log
+from spark_eos.config.isolation import Isolation
+from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
+from spark_eos.log.log import Log
+from spark_eos.log.selection.sealed import SealedFile, SealedPlan, split_sealed
+from spark_eos.log.time_travel import plan_as_of, topic_as_of
+from spark_eos.log.topics import config_value
+from spark_eos.protocol.state import Topic
+from spark_eos.protocol.types import FileRef, TopicPartition
+
+__all__ = ["TableRead", "plan_table"]
+
+
+class TableRead(NamedTuple):
+    """A read of a topic as it was after entry ``seq``: committed records alone, each in ``files`` or in ``rest``.
+
+    ``topic`` has the columns of then. ``is_past``: an earlier moment was asked for.
+    """
+
+    log: Log
+    topic: Topic
+    seq: int
+    is_past: bool
+    plan: SealedPlan
+    all_fetches: tuple[Fetch, ...]
+    """The whole read, as our reader would do it alone."""
+
+    @property
+    def files(self) -> tuple[SealedFile, ...]:
+        """The files that are read whole."""
+        return self.plan.files
+
+    @property
+    def rest(self) -> tuple[Fetch, ...]:
+        """What our reader reads."""
+        return self.plan.rest
+
+
+def plan_table(
+    log: str | os.PathLike[str] | Log,
+    topic: str,
+    as_of: int | str | datetime | None = None,
+    config: Mapping[str, object] | None = None,
+) -> TableRead:
+    """Plan a read of all that is committed, now or as of an entry or a time. Raises the errors of `read_arrow`."""
+    opened = opened_log(log, config)
+    state = opened.end_overdue()
+    now = state.topics.get(topic) or opened.topic(topic)
+    past = past_log(opened, topic, as_of)
+    shown = state if past is None else past.state
+    columns = now if past is None else topic_as_of(now, past.state.topics[topic])
+    fetches: list[Fetch] = []
+    wholes: set[tuple[int, int]] = set()
+    for number in range(shown.topics[topic].partitions):
+        at = TopicPartition(topic, number)
+        partition = partition_of(shown, at)
+        first, end = partition.start, end_offset(partition, Isolation.READ_COMMITTED)
+        if past is None:
+            found = plan(state, at, first, end, Isolation.READ_COMMITTED, opened.load)
+        else:
+            found = plan_as_of(opened, past, at, first, end, Isolation.READ_COMMITTED)
+        fetches += found
+        wholes |= _whole(opened, at, found, end)
+    version = len(columns.schemas)
+    native = config_value(columns, "value.format") == "bytes"
+
+    def is_readable(file: FileRef) -> bool:
+        return native and file.schema_version == version
+
+    parted = split_sealed(fetches, is_readable, lambda fetch: (fetch.partition, fetch.offset) in wholes)
+    return TableRead(opened, columns, shown.seq, past is not None, parted, tuple(fetches))
+
+
+def _whole(log: Log, at: TopicPartition, fetches: list[Fetch], end: int) -> set[tuple[int, int]]:
+    """Partition and offset of the fetches that have all records of their batches, of files with holes.
+
+    Only the first and the last fetch of a partition can be cut.
+    """
+    found = set()
+    for number, fetch in enumerate(fetches):
+        if not fetch.file.is_parquet or not fetch.file.offsets or fetch.skip:
+            continue
+        if number == len(fetches) - 1:
+            row = partition_of(log.state, at).index.find(fetch.offset, log.load)
+            if row is None or row.file != fetch.file or row.next_offset > end:
+                continue
+        found.add((at.partition, fetch.offset))
+    return found

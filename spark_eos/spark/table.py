@@ -1,0 +1,279 @@
+"""A whole topic as one DataFrame: what is sealed by Spark's own Parquet reader, the rest by eoslog, at one entry."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from spark_eos.clients.table_plan import TableRead, plan_table
+from spark_eos.config.store import only_store_options
+from spark_eos.errors import ConfigError
+from spark_eos.log.selection.columns import place_names
+from spark_eos.log.topics import config_value
+from spark_eos.spark.options import parse_source
+from spark_eos.spark.topics import source_schema
+from spark_eos.storage import is_object_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["read_table"]
+
+_LOG = logging.getLogger(__name__)
+
+_TAKEN = ("includeHeaders", "includeMetadata", "minPartitions", "maxRecordsPerPartition")
+"""Options of the source that fit: they do not say what is read."""
+
+_EXACT = {
+    # What the session's settings may say otherwise: a file that is gone or damaged would be passed over.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+    # Dates and times before 1582 and 1900 are those that were written.
+    "datetimeRebaseMode": "CORRECTED",
+}
+"""Options of Spark's Parquet reader."""
+
+_GLOB = re.compile(r"([\\{}\[\]*?])")
+"""What Hadoop takes for a pattern in the name of a folder.
+
+Spark's own option against that (``__globPaths__``) reads each file as often as there are such names: tried.
+"""
+
+_SCHEMES = {"s3": "s3a", "abfss": "abfss", "gs": "gs"}
+"""Of object stores that Hadoop knows: what their URLs begin with there."""
+
+_S3A = {
+    "s3.access-key-id": "fs.s3a.access.key",
+    "s3.secret-access-key": "fs.s3a.secret.key",
+    "s3.session-token": "fs.s3a.session.token",
+    "s3.endpoint": "fs.s3a.endpoint",
+    "s3.region": "fs.s3a.endpoint.region",
+}
+
+
+def read_table(
+    spark: SparkSession,
+    log: str | os.PathLike[str],
+    topic: str,
+    *,
+    as_of: int | str | datetime | None = None,
+    columns: Sequence[str] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """Read all committed records of a topic, at the speed of Parquet where ``maintain`` has sealed them.
+
+    The rows are those of ``spark.read.format("eoslog")`` at the moment of this call. Each is read once: from sealed
+    Parquet files by Spark's own reader, to which Spark hands the columns and filters of a query, and from the rest of
+    the log by eoslog. The moment is that of one entry of the log: what writers, ``maintain`` and retention do later
+    does not change the result. Files that the log no longer needs stay for ``file.delete.delay.ms`` of the topic: a
+    query that runs later than that ends with an error that names the file. Call this again then.
+
+    Parameters
+    ----------
+    spark
+        The session; also one of Spark Connect.
+    log
+        The path or URL of the log.
+    topic
+        The name of the topic.
+    as_of
+        Read the log as it was: after this entry (its number), or at this time (a ``datetime``, or text in ISO 8601; in
+        UTC unless it has a time zone). None: as it is now.
+    columns
+        The columns of the result, in this order, as option ``columns`` of the source. None: those of the source.
+    options
+        Settings of the log's object store, and the source's ``includeHeaders``, ``includeMetadata``,
+        ``minPartitions`` and ``maxRecordsPerPartition``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The rows, in the columns of the source; each may be null.
+
+    Raises
+    ------
+    ConfigError
+        An argument or option does not fit.
+    UnknownTopicOrPartitionError
+        There is no such topic.
+    InvalidRequestError
+        ``as_of`` is not in the log, or not any more.
+
+    Examples
+    --------
+    >>> from spark_eos import read_table
+    >>> rows = spark.createDataFrame([("AA", 3), ("UA", 11)], "carrier string, delay int")
+    >>> rows.write.format("eoslog").option("topic", "flights").mode("append").save(folder + "/log")
+    >>> read_table(spark, folder + "/log", "flights").filter("delay > 5").collect()
+    [Row(carrier='UA', delay=11)]
+
+    Notes
+    -----
+    docs/guide/reading-tables.md.
+    """
+    given = _options(topic, columns, options)
+    url = os.fspath(log)
+    read, wanted = _planned(url, topic, as_of, given)
+    source = {"path": read.log.url, **given}
+    sealed = _sealed(spark, read, wanted, given) if read.files else None
+    if sealed is None:
+        return _nullable(_ours(spark, {**source, "offsetRanges": _everything(read)}))
+    if not read.rest:
+        return sealed
+    ranges = {str(at.partition): found for at, found in read.plan.ranges.items()}
+    rest = _ours(spark, {**source, "offsetRanges": json.dumps({topic: ranges})}, wanted)
+    return sealed.unionAll(rest)
+
+
+def _planned(
+    url: str, topic: str, as_of: int | str | datetime | None, given: dict[str, str]
+) -> tuple[TableRead, StructType]:
+    """The plan and the columns of the rows, both of one version of the topic's schema.
+
+    ``given`` gets the option by which eoslog reads the log as of the entry, where that is not what it reads anyway.
+    """
+    while True:
+        read = plan_table(url, topic, as_of, only_store_options(given))
+        if read.is_past or "compact" in str(config_value(read.topic, "cleanup.policy")):
+            # What compaction takes away later was there at that entry.
+            given["versionAsOf"] = str(read.seq)
+        wanted = source_schema(parse_source({"path": read.log.url, **given}, streaming=False))
+        now = read.log.state.topics.get(topic)
+        if read.is_past or now is None or now.schemas == read.topic.schemas:
+            return read, wanted
+        # The schema was changed in between: the columns may be those of the next version.
+
+
+def _options(
+    topic: str, columns: Sequence[str] | None, options: Mapping[str, object] | None
+) -> dict[str, str]:
+    """Options of the source for this read. Raises `ConfigError` for one that would say what is read."""
+    given = {name: str(value) for name, value in (options or {}).items()}
+    known = {name.lower() for name in _TAKEN}
+    for name in given.keys() - only_store_options(given).keys():
+        if name.lower() not in known:
+            raise ConfigError(
+                f"read_table: option {name} does not fit; it takes settings of an object store and {', '.join(_TAKEN)}"
+            )
+    if columns is not None:
+        if isinstance(columns, str) or not columns:
+            raise ConfigError(f"read_table: columns={columns!r}; expected a list of names, such as ['value']")
+        given["columns"] = ",".join(columns)
+    return {**given, "subscribe": topic}
+
+
+def _everything(read: TableRead) -> str:
+    """All offsets of the plan as one range a partition."""
+    found: dict[str, list[int]] = {}
+    for file in read.files:
+        ends = found.setdefault(str(file.partition), [file.start, file.end])
+        ends[:] = [min(ends[0], file.start), max(ends[1], file.end)]
+    for fetch in read.rest:
+        ends = found.setdefault(str(fetch.partition), [fetch.offset, fetch.next_offset])
+        ends[:] = [min(ends[0], fetch.offset), max(ends[1], fetch.next_offset)]
+    return json.dumps({read.topic.name: {number: [ends] for number, ends in found.items()}})
+
+
+def _ours(spark: SparkSession, options: Mapping[str, str], columns: StructType | None = None) -> DataFrame:
+    reader = spark.read.format("eoslog").options(**options)
+    return (reader if columns is None else reader.schema(columns)).load()
+
+
+def _nullable(rows: DataFrame) -> DataFrame:
+    """The rows with columns that may be null, as those of Parquet files may for Spark."""
+    from pyspark.sql.types import StructField, StructType
+
+    if all(field.nullable for field in rows.schema):
+        return rows
+    return rows.to(StructType([StructField(f.name, f.dataType, True, f.metadata) for f in rows.schema]))
+
+
+def _sealed(
+    spark: SparkSession, read: TableRead, wanted: StructType, options: Mapping[str, str]
+) -> DataFrame | None:
+    """The rows of the sealed files; None if Spark cannot read them, or not to the same values."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import StructField, StructType
+
+    base = _location(read.log.url)
+    if base is None or not all(_is_plain(field.dataType) for field in wanted):
+        return None
+    is_typed = bool(read.topic.schemas)
+    made: dict[str, Any] = {place_names(is_typed=is_typed)[0]: sql.lit(read.topic.name)}
+    if not is_typed:
+        made["timestampType"] = sql.lit(0)
+    stored = [StructField(f.name, f.dataType, True, f.metadata) for f in wanted if f.name not in made]
+    reader = spark.read.schema(StructType(stored)).options(**_EXACT, **_of_hadoop(options))
+    shown = [
+        made[f.name].alias(f.name) if f.name in made else sql.col(f"`{f.name.replace('`', '``')}`")
+        for f in wanted
+    ]
+    paths = [_GLOB.sub(r"\\\1", f"{base}/{file.name}") for file in read.files]
+    if not is_object_store(read.log.url):
+        return reader.parquet(*paths).select(*shown)
+    try:
+        rows = reader.parquet(*paths).select(*shown)
+        rows.schema  # noqa: B018  (Spark Connect looks for the files only now)
+    except Exception as error:
+        if not _lacks_jar(error):
+            raise
+        _LOG.warning(
+            "read_table: this Spark cannot read %s by itself: eoslog reads all of topic %s, which takes longer. Add "
+            "the jar of that store, such as org.apache.hadoop:hadoop-aws of Spark's Hadoop (spark.jars.packages)",
+            base,
+            read.topic.name,
+        )
+        return None
+    return rows
+
+
+def _location(url: str) -> str | None:
+    """The folder of the log as Hadoop names it; None if it has no name for it."""
+    if not is_object_store(url):
+        return f"file://{url}" if url.startswith("/") else None
+    scheme, _, rest = url.partition(":")
+    return f"{_SCHEMES[scheme]}:{rest}" if scheme in _SCHEMES else None
+
+
+def _of_hadoop(options: Mapping[str, str]) -> dict[str, str]:
+    found = {_S3A[name]: value for name, value in only_store_options(options).items() if name in _S3A}
+    if "fs.s3a.endpoint" in found:
+        found["fs.s3a.path.style.access"] = "true"
+        found["fs.s3a.connection.ssl.enabled"] = str(found["fs.s3a.endpoint"].startswith("https")).lower()
+    return found
+
+
+def _lacks_jar(error: Exception) -> bool:
+    text = str(error)
+    return "ClassNotFoundException" in text or "No FileSystem for scheme" in text
+
+
+def _is_plain(type_: Any) -> bool:
+    """Whether Spark reads such a column of our files as eoslog gives it.
+
+    Not so are its own types that Parquet and Arrow do not have: char and varchar, collations, intervals, VARIANT.
+    """
+    from pyspark.sql import types as t
+
+    if isinstance(type_, t.ArrayType):
+        return _is_plain(type_.elementType)
+    if isinstance(type_, t.MapType):
+        return _is_plain(type_.keyType) and _is_plain(type_.valueType)
+    if isinstance(type_, t.StructType):
+        return all(_is_plain(field.dataType) for field in type_)
+    return type_ in _plain_types() or type(type_) is t.DecimalType
+
+
+def _plain_types() -> tuple[Any, ...]:
+    from pyspark.sql import types as t
+
+    whole = (t.ByteType(), t.ShortType(), t.IntegerType(), t.LongType())
+    times = (t.DateType(), t.TimestampType(), t.TimestampNTZType())
+    return (t.BooleanType(), *whole, t.FloatType(), t.DoubleType(), t.StringType(), t.BinaryType(), *times)
