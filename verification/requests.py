@@ -13,9 +13,13 @@ from random import Random
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from immutables import Map
+
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.actions.publishing.versions import pages_of
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, StagedFile
@@ -85,7 +89,9 @@ class RandomRequests:
     def action(self, state: State) -> a.Action:
         """One action."""
         kinds = [*get_args(a.Action), *[a.AppendBatches] * 6, *[a.EndTransaction] * 3, *[a.InitProducer] * 2]
-        kind = self._chance.choice([*kinds, *[a.ReplaceSegments] * 2, a.CommitOffsets])
+        kind = self._chance.choice(
+            [*kinds, *[a.ReplaceSegments] * 2, *[a.BeginPublish] * 2, a.EndPublish, a.CommitOffsets]
+        )
         drawn: a.Action = self._draw(kind, kind.__name__, state)
         return self._replaced(drawn, state) if self._chance.random() < self._wild else drawn
 
@@ -296,6 +302,50 @@ class RandomRequests:
             name, *key, low, high, replaced, tuple(rows), self._chance.choice([(), (file.name,)])
         )
 
+    def _publication(self, state: State) -> Publication:
+        known = [state.publications[name] for name in sorted(state.publications)]
+        return self._chance.choice(known) if known else Publication("p", "delta", Map(), (("t", "gone"),))
+
+    def _create_publication(self, state: State) -> a.CreatePublication:
+        topics = tuple(dict([self._topic(state) for _ in range(self._chance.choice([1, 1, 2]))]).items())
+        config = self._chance.choice([(), (("retention.ms", "0"),), (("location", "x"),)])
+        return a.CreatePublication(
+            self._chance.choice("pq"), self._chance.choice(["delta", "iceberg"]), config, topics
+        )
+
+    def _fence(self, state: State) -> a.FencePublisher:
+        return a.FencePublisher(self._publication(state).name)
+
+    def _begin(self, state: State) -> a.BeginPublish:
+        known = self._publication(state)
+        ids = {topic_id for _, topic_id in known.topics}
+        ranges = []
+        for key in sorted(key for key in state.partitions if key[0] in ids):
+            partition = state.partitions[key]
+            ends = [
+                partition.last_stable_offset,
+                partition.last_stable_offset,
+                partition.end,
+                partition.start,
+            ]
+            start, end = partition.start, self._chance.choice(ends)
+            _, pages = pages_of(key, partition, start, end)
+            ranges.append(a.PinnedRange(*key, start, end, checksum(pages)))
+        entry = max(state.seq - self._chance.choice([0, 0, 1]), 0)
+        return a.BeginPublish(known.name, known.epoch, known.sequence + 1, entry, tuple(ranges))
+
+    def _end(self, state: State) -> a.EndPublish:
+        known = self._publication(state)
+        names = tuple(name for name, _ in known.topics)
+        released = self._chance.choice([(), (), names[:1]])
+        return a.EndPublish(
+            known.name, known.epoch, known.sequence, tuple((name, 1) for name in names), released
+        )
+
+    def _drop(self, state: State) -> a.DropPublication:
+        known = self._publication(state)
+        return a.DropPublication(known.name, self._chance.choice([None, known.epoch]))
+
     def _micro_batch(self, state: State) -> a.CommitMicroBatch:
         names = sorted(state.transactional_ids) or ["a"]
         name = self._chance.choice(names)
@@ -331,6 +381,11 @@ _MAKERS: dict[Any, Callable[[RandomRequests, State], Any]] = {
     a.CreateTopic: RandomRequests._create,  # noqa: SLF001
     a.ReplaceSegments: RandomRequests._rewrite,  # noqa: SLF001
     a.CommitMicroBatch: RandomRequests._micro_batch,  # noqa: SLF001
+    a.CreatePublication: RandomRequests._create_publication,  # noqa: SLF001
+    a.FencePublisher: RandomRequests._fence,  # noqa: SLF001
+    a.BeginPublish: RandomRequests._begin,  # noqa: SLF001
+    a.EndPublish: RandomRequests._end,  # noqa: SLF001
+    a.DropPublication: RandomRequests._drop,  # noqa: SLF001
 }
 
 

@@ -41,8 +41,8 @@ MUTANTS = (
     Mutant(
         "vacuum-above-the-floor",
         _VACUUM,
-        "if _is_below(info.name, floor))",
-        "if _is_below(info.name, 2**62))",
+        "            if _is_below(info.name, floor):",
+        "            if _is_below(info.name, 2**62):",
         "files of writers that have started lately are deleted",
         _OF_VACUUM,
     ),
@@ -106,15 +106,15 @@ MUTANTS = (
     Mutant(
         "rolled-with-aborted-records",
         _REWRITE,
-        "            if self._tables and (row.kind is not self._kind or not joins):",
-        "            if self._tables and not joins:",
+        "(row.kind is not self._kind or parquet is not self._parquet or not joins)",
+        "(parquet is not self._parquet or not joins)",
         "aborted records are in one batch with committed ones",
         _OF_ROLLING,
     ),
     Mutant(
         "hole-before-a-batch-forgotten",
-        _REWRITE,
-        "np.diff(offsets, prepend=self._written_to - 1) - 1",
+        "spark_eos/maintenance/segments/output.py",
+        "np.diff(offsets, prepend=first - 1) - 1",
         "np.diff(offsets, prepend=offsets[0] - 1) - 1",
         "records of a batch that begins with a hole get lower offsets",
         _OF_ROLLING,
@@ -130,8 +130,8 @@ MUTANTS = (
     Mutant(
         "rolled-files-deleted-in-doubt",
         _REWRITE,
-        "        except CommitOutcomeUnknownError:\n            raise\n",
-        "        except CommitOutcomeUnknownError:\n            self.discard()\n            raise\n",
+        "    except CommitOutcomeUnknownError:\n        raise\n",
+        "    except CommitOutcomeUnknownError:\n        rewriters[0].discard()\n        raise\n",
         "files are deleted that a commit without a reply may refer to",
         _OF_ROLLING,
     ),
@@ -262,6 +262,14 @@ MUTANTS = (
         _OF_COMPACTION,
     ),
     # -- retention --------------------------------------------------------------------------------------
+    Mutant(
+        "retention-cuts-a-file",
+        _RETENTION,
+        "                offset = _file_border(partition, offset, self._log.load)\n",
+        "",
+        "each publication after retention has to write a large file again",
+        _OF_RETENTION,
+    ),
     Mutant(
         "retention-a-moment-early",
         _RETENTION,

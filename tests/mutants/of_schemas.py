@@ -131,7 +131,7 @@ MUTANTS = (
     ),
     Mutant(
         "rolling-omits-by-name",
-        "spark_eos/maintenance/rewrite.py",
+        "spark_eos/maintenance/segments/form.py",
         "    return names_under(layout, layout.stored(omitted).names, layout_of(topic))",
         "    return {*layout.stored(omitted).names}",
         "rolling leaves out a column that was renamed",
@@ -154,9 +154,17 @@ MUTANTS = (
         _OF_ROWS,
     ),
     Mutant(
+        "altered-to-what-parquet-does-not-have",
+        _ALTERATION,
+        "        check_segments(topic.name, topic.config if",
+        "        (lambda *_: None)(topic.name, topic.config if",
+        "a topic of Parquet segments gets a column that they cannot have, and stays in Arrow files without a word",
+        _OF_ROWS,
+    ),
+    Mutant(
         "key-columns-keep-the-old-name",
         _ALTERATION,
-        '            if following != ",".join(names):',
+        "            if following != names:",
         "            if False:",
         "a key column is renamed, and rows have no key any more",
         _OF_ROWS,

@@ -483,8 +483,8 @@ MUTANTS = (
     Mutant(
         "offsets-before-timestamps",
         "spark_eos/spark/source/bounds.py",
-        'names = (f"{bound}Timestamp", f"{bound}OffsetsByTimestamp", f"{bound}Offsets")',
-        'names = (f"{bound}Offsets", f"{bound}OffsetsByTimestamp", f"{bound}Timestamp")',
+        '(f"{bound}Table", f"{bound}Timestamp", f"{bound}OffsetsByTimestamp", f"{bound}Offsets")',
+        '(f"{bound}Table", f"{bound}Offsets", f"{bound}OffsetsByTimestamp", f"{bound}Timestamp")',
         "startingOffsets wins over startingTimestamp, as it does not in Spark",
         _OF_ERRORS,
     ),

@@ -113,10 +113,11 @@ def feeder(stage: Stage, pauses: Sequence[float] = (0.3, 5.0, 60.0)) -> Callable
     return body
 
 
-def maintainer(stage: Stage, forget_s: float | None) -> Callable[[Process], None]:
+def maintainer(stage: Stage, forget_s: float | None, *, is_eager: bool = False) -> Callable[[Process], None]:
     """Rolls, retires, cuts and vacuums, as soon as it may, now and then while others do as well.
 
-    ``forget_s`` is after how long names of retired entries are deleted.
+    ``forget_s`` is after how long names of retired entries are deleted. ``is_eager``: it rolls and vacuums what it can,
+    at once.
     """
 
     def body(process: Process) -> None:
@@ -127,12 +128,12 @@ def maintainer(stage: Stage, forget_s: float | None) -> Callable[[Process], None
         chance = stage.chance
         keeper = Maintainer(
             log,
-            min_age_s=chance.choice([0, 100, 86_400]),
-            tail_rows=chance.choice([1, 4, TAIL_ROWS]),
+            min_age_s=0 if is_eager else chance.choice([0, 100, 86_400]),
+            tail_rows=1 if is_eager else chance.choice([1, 4, TAIL_ROWS]),
             delete_names_s=forget_s,
         )
         while stage.goes_on:
-            process.wait(stage.chance.choice([0.5, 5.0, 50.0]))
+            process.wait(0.7 if is_eager else stage.chance.choice([0.5, 5.0, 50.0]))
             try:
                 for done in keeper.run(wait=False):
                     stage.world.note(f"{done.step}: {done.text}")

@@ -114,6 +114,8 @@ class Stage:
         """Of each Spark driver: where the batches of its checkpoint ended when it started, and Spark's calls."""
         self.delivered: set[tuple[int, int]] = set()
         """(partition, offset) of what the consumers with auto-commit were given of the shared topic."""
+        self.broken: list[str] = []
+        """What readers of tables saw and must not see."""
         self.memories: list[tuple[Process, Log, Producer | None]] = []
         """What processes have in memory: forked ones begin with a copy of it."""
         self._values = 0

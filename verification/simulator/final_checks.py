@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from io import BytesIO
 
+import pyarrow.parquet as pq
+
+from spark_eos.errors import ObjectNotFoundError
+from spark_eos.log import paths
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import check
 from verification.simulator.context import AUTO, INPUT, OUTPUT, PARTITIONS, SHARED, Stage
 from verification.simulator.log_checker import LogChecker
 from verification.simulator.spark_calls import UnknownCallError
 from verification.simulator.spark_calls import check as check_order
+from verification.simulator.tables import PUBLICATION, SimulatedTable, TableVersion
 
 __all__ = ["judge"]
 
@@ -29,6 +35,7 @@ def judge(stage: Stage, log_checker: LogChecker, problems: list[str], *, copying
     _check_followers(stage, log_checker, problems)
     _check_batches(stage, log_checker, problems)
     _check_promises(stage, log_checker, problems)
+    _check_tables(stage, log_checker, problems)
     answers = log_checker.compare(stage.told)
     problems += log_checker.problems[found:]
     return answers
@@ -99,6 +106,67 @@ def _check_batches(stage: Stage, log_checker: LogChecker, problems: list[str]) -
             problems.append(f"{what} was said to be done, and its run was not registered: nobody is fenced")
         if done.late:
             problems.append(f"{what} was said to be done to a run whose successor had finished it")
+
+
+def _check_tables(stage: Stage, log_checker: LogChecker, problems: list[str]) -> None:
+    """Each version of a table has what the log had after its entry, row by row, and the newest one has its files."""
+    problems += stage.broken
+    publication = log_checker.state.publications.get(PUBLICATION)
+    for topic in (INPUT, SHARED):
+        topic_id = log_checker.state.topics[topic].topic_id
+        versions = SimulatedTable(stage.store.inner, paths.table_folder(topic, topic_id)).versions()
+        before = None
+        for version in versions:
+            what = f"version {version.sequence} of the table of {topic}"
+            if before is not None and (version.sequence <= before.sequence or version.entry < before.entry):
+                problems.append(f"{what} comes after version {before.sequence}")
+            if problem := _differs(stage, log_checker, topic, version):
+                problems.append(f"{what}, for entry {version.entry}, {problem}")
+            before = version
+        if before is None:
+            continue
+        log_checker.book.events["versions of tables"] += len(versions)
+        known = () if publication is None else publication.versions
+        lost = [
+            name
+            for name in before.files
+            if any(one.sequence == before.sequence for one in known) and not _is_there(stage, name)
+        ]
+        if lost:
+            problems.append(f"the table of {topic} has lost {lost}")
+
+
+def _is_there(stage: Stage, name: str) -> bool:
+    try:
+        stage.store.inner.size(name)
+    except ObjectNotFoundError:
+        return False
+    return True
+
+
+def _differs(stage: Stage, log_checker: LogChecker, topic: str, version: TableVersion) -> str:
+    """What the version has besides, or lacks."""
+    topic_id = log_checker.state.topics[topic].topic_id
+    then = log_checker.places[version.entry]
+    stood = {
+        number: (one.start, one.last_stable_offset) for (id_, number), one in then.items() if id_ == topic_id
+    }
+    named = {number: ends for number, ends in version.offsets.items() if number in stood}
+    if named != stood or any(ends != (0, 0) for at, ends in version.offsets.items() if at not in stood):
+        return f"has the offsets {version.offsets}; the log had {stood}"
+    rows: Counter[tuple[int, int, str]] = Counter()
+    for name in version.files:
+        store = stage.store.inner if _is_there(stage, name) else stage.store.archive
+        table = pq.read_table(BytesIO(bytes(store.read(name))))
+        columns = (table.column(column).to_pylist() for column in ("partition", "offset", "value"))
+        rows.update((at, offset, value.decode()) for at, offset, value in zip(*columns, strict=True))
+    wanted = Counter(
+        (number, offset, value)
+        for number, found in log_checker.everything(topic).items()
+        for offset, value in found
+        if stood.get(number, (0, 0))[0] <= offset < stood.get(number, (0, 0))[1]
+    )
+    return "" if rows == wanted else f"lacks {[*(wanted - rows)]}, and has {[*(rows - wanted)]} besides"
 
 
 def _check_promises(stage: Stage, log_checker: LogChecker, problems: list[str]) -> None:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from immutables import Map
+
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log import paths
@@ -23,7 +25,7 @@ from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.protocol.rules.apply import Rejected, apply, judged_by, state_after
 from spark_eos.protocol.rules.fate import is_repeatable
 from spark_eos.protocol.rules.settings import setting
-from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.state import EMPTY, Partition, PartitionKey, State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Store
 from verification.simulator.clock import EPOCH_MS
@@ -56,6 +58,8 @@ class LogChecker:
         self.rejected = 0
         self._unchecked = 0
         self._store = store
+        self.places: list[Map[PartitionKey, Partition]] = []
+        """The partitions after each entry."""
         self._values: dict[tuple[str, int], list[tuple[int, str]]] = {}
         self._seq = -1
 
@@ -81,6 +85,7 @@ class LogChecker:
                 self._say("its requests one by one come to something else")
             self._check_time(after)
             self.state, self.entries = after, self.entries + 1
+            self.places.append(after.partitions)
 
     def _request(self, before: State, request: a.Request, now: float) -> State:
         after, outcome = apply(before, request)

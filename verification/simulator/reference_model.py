@@ -18,11 +18,12 @@ from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 from verification.simulator.context import RAW
 from verification.simulator.producer_model import Position, ProducerModel, Rows
+from verification.simulator.publication_model import PublicationModel
 
 __all__ = ["ReferenceModel"]
 
 
-class ReferenceModel:
+class ReferenceModel(PublicationModel):
     """What the accepted requests so far have come to.
 
     ``batches`` are the micro-batches by transactional id, query and number; ``runs`` when each query run was
@@ -30,6 +31,7 @@ class ReferenceModel:
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
         self.accounts: dict[int, ProducerModel] = {}
         self.named: dict[str, int] = {}
         self.offsets: dict[str, dict[Position, int]] = {}

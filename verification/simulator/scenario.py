@@ -14,6 +14,7 @@ from unittest import mock
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.log.commit import tail
+from spark_eos.log.data.parquet.reader import forget_footers
 from spark_eos.log.log import Log
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
@@ -33,6 +34,7 @@ from verification.simulator.context import (
     INPUT,
     PARTITIONS,
     RAW,
+    SHARED,
     GivenUp,
     Stage,
 )
@@ -47,6 +49,7 @@ from verification.simulator.queries import query, surroundings
 from verification.simulator.readers import reader
 from verification.simulator.rogue_clients import impersonator, rogue_producer
 from verification.simulator.store import SimulatedObjectStore, SimulatedStore
+from verification.simulator.tables import publisher, table_reader
 from verification.simulator.world import FaultProfile, Process, World
 
 __all__ = ["Outcome", "Plan", "simulate"]
@@ -142,6 +145,10 @@ class Plan:
         forks = random.Random(f"forks {seed}")
         if forks.random() < 0.3:
             cast += [f"child-{number}" for number in range(forks.choice([1, 1, 2]))]
+        tables = random.Random(f"tables {seed}")
+        if tables.random() < 0.2:
+            roles = ["publisher-0", "slow-0", tables.choice(["publisher-1", "publisher-zombie", "slow-1"])]
+            cast += [*roles, "eager-0"]
         if start != "earliest":
             cast += [f"live-{number}" for number in range(chance.choice([1, 1, 2]))]
         return Plan(
@@ -205,6 +212,7 @@ class _Run:
 
 def simulate(plan: Plan) -> Outcome:
     """Run the plan. The same plan gives the same outcome, byte for byte."""
+    forget_footers()
     world = World(plan.seed, plan.fault_profile)
     store = (SimulatedObjectStore if plan.remote else SimulatedStore)(world)
     stage = Stage(
@@ -257,9 +265,14 @@ def _set_up(process: Process, run: _Run) -> None:
         environment=run.stage.environment,
     )
     admin = Admin(log)
+    published = any(role.startswith("publisher") for role in run.plan.cast)
     for topic, partitions in PARTITIONS.items():
         # Clocks that jump would make old records of new ones.
-        kept = {"file.delete.delay.ms": DELETE_DELAY_MS} | ({} if topic == RAW else {"retention.ms": -1})
+        kept = {"file.delete.delay.ms": str(DELETE_DELAY_MS)}
+        if topic != RAW:
+            kept["retention.ms"] = "-1"
+        if published and topic in {INPUT, SHARED}:
+            kept["segment.format"] = "parquet"
         admin.create_topic(topic, partitions, kept)
     if run.plan.settings:
         admin.alter_log(dict(run.plan.settings))
@@ -318,6 +331,9 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "rogue": lambda: rogue_producer(stage, "forged"),
         "impersonator": lambda: impersonator(stage),
         "foreign": lambda: foreign_query(stage),
+        "eager": lambda: maintainer(stage, None, is_eager=True),
+        "publisher": lambda: publisher(stage),
+        "slow": lambda: table_reader(stage),
     }
     return parts[kind]()
 

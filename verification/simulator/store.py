@@ -58,7 +58,7 @@ class SimulatedStore(WrappedStore):
 
     def delete(self, name: str) -> None:
         def effect() -> None:
-            if name.startswith(paths.DATA):
+            if name.startswith((paths.DATA, paths.TABLES)):
                 with suppress(EosLogError):
                     self.archive.create(name, self.inner.read(name))
             self.inner.delete(name)

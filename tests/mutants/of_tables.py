@@ -1,0 +1,121 @@
+"""Breaks of the publisher, and of Delta tables."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_PUBLISHER, _PLANNER = "spark_eos/tables/publisher.py", "spark_eos/tables/planner.py"
+_STATS, _DELTA = "spark_eos/tables/delta_stats.py", "spark_eos/tables/delta.py"
+_COMPACTED, _COLUMNS = "spark_eos/tables/compacted.py", "spark_eos/tables/columns.py"
+_OF_PLANNER = ("tests/tables/test_planner.py",)
+_OF_STATS = ("tests/tables/test_delta_stats.py",)
+_OF_PUBLISHER = ("tests/tables/test_publisher.py", "-k", "not bucket and not killed and not growing")
+
+MUTANTS = (
+    Mutant(
+        "part-of-a-file-published",
+        _PLANNER,
+        "            if (run.position, run.end) != (_FIRST, run.file.size - run.file.footer):",
+        "            if run.position > run.end:",
+        "a table takes a file with records that the log has deleted",
+        _OF_PLANNER,
+    ),
+    Mutant(
+        "file-across-the-end-published",
+        _PLANNER,
+        "            if run.base_offset < pin.start or run.next_offset > pin.end:",
+        "            if run.base_offset < pin.start:",
+        "a table takes a file with records after its entry",
+        _OF_PLANNER,
+    ),
+    Mutant(
+        "file-of-other-columns-published",
+        _COLUMNS,
+        "    return all(now.get(field.name) == _shape(field) for field in layout_of(topic, old).fields)",
+        "    return True",
+        "files from before a column was renamed stay in the table",
+        _OF_PUBLISHER,
+    ),
+    Mutant(
+        "upper-bound-cut-off",
+        _STATS,
+        "            return text[: end - 1] + chr(point)",
+        "            return text[:end]",
+        "readers leave out files with texts longer than a bound",
+        _OF_STATS,
+    ),
+    Mutant(
+        "upper-time-rounded-down",
+        _STATS,
+        "            millis = -(-micros // 1000) if upper else micros // 1000",
+        "            millis = micros // 1000",
+        "readers leave out files whose newest time has microseconds",
+        _OF_STATS,
+    ),
+    Mutant(
+        "bounds-of-some-row-groups",
+        _STATS,
+        "        elif found.null_count != group.num_rows:\n            bounded = False",
+        "        elif found.null_count != group.num_rows:\n            pass",
+        "the bounds of a file leave out the row groups without any",
+        _OF_STATS,
+    ),
+    Mutant(
+        "delta-commits-again",
+        _DELTA,
+        "            custom_metadata=stamp.properties(), max_commit_retries=0, app_transactions=[transaction]",
+        "            custom_metadata=stamp.properties(), max_commit_retries=9, app_transactions=[]",
+        "of two publishers both commit",
+        ("tests/tables/test_delta.py", "-k", "not bucket"),
+    ),
+    Mutant(
+        "file-replaced-by-itself",
+        _DELTA,
+        "            self._check_new(change)\n",
+        "",
+        "a commit removes a file and adds it at once",
+        ("tests/tables/test_delta.py", "-k", "not bucket"),
+    ),
+    Mutant(
+        "intent-not-finished",
+        _PUBLISHER,
+        "        is_new = publication.begun is not None\n",
+        "        is_new = False\n",
+        "a publisher does not finish what another one has begun",
+        ("tests/tables/test_publisher.py", "-k", "killed"),
+    ),
+    Mutant(
+        "lost-table-not-seen",
+        _PUBLISHER,
+        "            if found is None or found.stamp != self._contents.stamp(publication, version, name):",
+        "            if found is not None and found.stamp != self._contents.stamp(publication, version, name):",
+        "a table that is lost stays so until the topic has new records",
+        _OF_PUBLISHER,
+    ),
+    Mutant(
+        "paused-publisher-removes-the-table",
+        _PUBLISHER,
+        '        """Remove a table, if this publisher may still write."""\n        self._take_over()\n',
+        '        """Remove a table, if this publisher may still write."""\n',
+        "a publisher that was paused removes the tables of the one after it",
+        _OF_PUBLISHER,
+    ),
+    Mutant(
+        "table-of-another-program-replaced",
+        _PUBLISHER,
+        "                self._check_free(name)\n            return False",
+        "                pass\n            return False",
+        "publishing goes on where another program has a table",
+        _OF_PUBLISHER,
+    ),
+    Mutant(
+        "removed-tombstones-missed",
+        _COMPACTED,
+        "        if not _may_lack_tombstones(log, topic, newer, last):\n            since = newer",
+        "        since = newer",
+        "a key stays in the table whose tombstone compaction has removed",
+        ("tests/tables/test_compacted.py",),
+    ),
+)

