@@ -28,6 +28,10 @@ WORKLOADS = (
     "source",
     "stream",
     "typed",
+    "tables",
+    "publish_cost",
+    "publish_beside",
+    "publish_growth",
     "latency",
     "producers",
     "guarantee",
@@ -44,7 +48,7 @@ def main() -> None:
     modules = {name: importlib.import_module(f"benchmarks.workloads.{name}") for name in WORKLOADS}
     chosen = _arguments()
     if chosen.list:
-        print(*(f"{name:10} {module.TITLE}" for name, module in modules.items()), sep="\n")
+        print(*(f"{name:14} {module.TITLE}" for name, module in modules.items()), sep="\n")
         return
     if chosen.page:
         write(chosen.write, modules, list(results.load(chosen.write / "benchmarks" / "results.json")))

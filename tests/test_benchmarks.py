@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from benchmarks.peers import Peers
 from benchmarks.results import Figure, Ratio, Result
 from benchmarks.rows import table
 from benchmarks.workloads import bytes as bytes_on_disk
-from benchmarks.workloads import sink, source, writers
+from benchmarks.workloads import publish_beside, publish_cost, publish_growth, sink, source, writers
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
 
@@ -302,6 +303,36 @@ def test_many_writers(bench, delay):
     found = writers.writers(bench, 2, 0.5, delay)
     assert found.rate > 0
     assert 0 < found.p50 <= found.p99
+
+
+def test_the_cost_of_publishing(bench):
+    found = Result("publish_cost", run=RUN)
+    publish_cost.cost(bench, found, "1,000 records", table(1_000, 100, keyed=False))
+    contenders = {publish_cost.NOT_SEALED, publish_cost.SEALED, publish_cost.PLAIN}
+    assert {figure.contender for figure in found.figures} == contenders
+    assert {ratio.against for ratio in found.ratios} == {publish_cost.PLAIN}
+
+
+def test_a_writer_whose_records_are_counted(bench):
+    taken = publish_beside._write_beside(bench, publish_beside.ALONE, 0.2, [])
+    assert 0 < taken.clock <= 0.2 / publish_beside.ROWS
+
+
+def test_publishes_of_a_log_that_grows(bench, monkeypatch):
+    monkeypatch.setattr(publish_growth, "_PARTS", 1)
+    found = Result("publish_growth", run=RUN)
+    with (
+        closing(publish_growth._Growing(bench)) as old,
+        closing(publish_growth._Growing(bench)) as young,
+    ):
+        publish_growth.growth(bench, found, old, young, 100)
+    sizes = [figure.median for figure in found.figures if figure.unit == "kB of the snapshot"]
+    assert sizes == sorted(sizes)
+    assert all(
+        figure.median >= publish_growth.PARTITIONS for figure in found.figures if "files" in figure.unit
+    )
+    (curve,) = found.curves.values()
+    assert [at for at, _ in curve] == list(range(0, 100, publish_growth.EVERY))
 
 
 def test_bytes_of_a_folder(tmp_path):
