@@ -13,7 +13,7 @@ import spark_eos
 from spark_eos import errors
 from tests.docstrings import doctests_of, problems, public_objects
 
-MODULES = ("spark_eos", "spark_eos.errors", "spark_eos.testing")
+MODULES = ("spark_eos", "spark_eos.errors", "spark_eos.tables", "spark_eos.testing")
 """Their exports are public."""
 
 PUBLIC = {
@@ -46,7 +46,12 @@ MODULES_WITH_EXAMPLES = sorted(
         if base.__module__.startswith("spark_eos")
     }
     # They need a session of Spark: tests/spark/test_start.py.
-    - {"spark_eos.spark.start", "spark_eos.spark.progress", "spark_eos.spark.listener"}
+    - {
+        "spark_eos.spark.start",
+        "spark_eos.spark.progress",
+        "spark_eos.spark.listener",
+        "spark_eos.spark.table",
+    }
 )
 
 

@@ -31,7 +31,9 @@ from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import open_store
 from spark_eos.storage.memory import MemoryStore
+from spark_eos.tables.target import DataFile, FileChange, Stamp
 from spark_eos.testing import Fault, FaultyStore
+from spark_eos.testing.memory_table import MemoryTable
 from tests.conformance.helpers import ENTRIES, append, run, transactional, values
 from tests.log.fakes import FakeClock
 from tests.values.registry_server import RegistryServer
@@ -562,6 +564,25 @@ def unsupported_store(env):
     yield partial(open_store, str(env.folder))
 
 
+STAMP = Stamp("log", "p", 1, 7, 0, "t", "id", {0: (0, 1)})
+CHANGE = FileChange(pa.schema([("a", pa.int64())]), (DataFile("f", 9, 1),))
+
+
+def table_changed(_env):
+    table = MemoryTable()
+    seen = table.current()
+    table.commit(seen, CHANGE, STAMP, id)
+    yield lambda: table.commit(seen, CHANGE, STAMP, id)
+    yield lambda: table.commit(table.current(), CHANGE._replace(replaces_all=True), STAMP, id)
+
+
+def table_damaged(_env):
+    table = MemoryTable(is_damaged=True)
+    yield table.current
+    table.drop()
+    yield lambda: table.commit(table.current(), CHANGE, STAMP, id)
+
+
 SCENARIOS = {
     getattr(errors, "".join(map(str.capitalize, scenario.__name__.split("_"))) + "Error"): scenario
     for scenario in (
@@ -576,7 +597,7 @@ SCENARIOS = {
         *(schema_mismatch, inconsistent_group_protocol, group_id_not_found, group_not_empty),
         *(offset_out_of_range, no_offset_for_partition, log_exists, unsupported_version, checkpoint_mismatch),
         *(storage, corrupt_record, object_exists, object_not_found, store_permission, store_full),
-        *(unsupported_store,),
+        *(unsupported_store, table_changed, table_damaged),
     )
 } | {errors.NotALogError: not_a_log}
 

@@ -46,6 +46,9 @@ PUBLIC = [
     "errors",
     "query_progress",
     "read_arrow",
+    "read_duckdb",
+    "read_polars",
+    "read_table",
     "register_store",
     "require_own_log",
     "start_query",
@@ -61,6 +64,7 @@ ERRORS = {
     "StoreUnavailableError": "RetriableError",
     "SchemaRegistryError": "RetriableError",
     "SegmentsReplacedError": "RetriableError",
+    "TableChangedError": "RetriableError",
     "UnstableOffsetCommitError": "RetriableError",
     "WakeupError": "RetriableError",
     # Abort the transaction
@@ -108,6 +112,7 @@ ERRORS = {
     "ObjectNotFoundError": "StorageError",
     "StoreFullError": "StorageError",
     "StorePermissionError": "StorageError",
+    "TableDamagedError": "StorageError",
     "UnsupportedStoreError": "StorageError",
 }
 """Each error and the group it is in."""

@@ -33,6 +33,7 @@ from spark_eos.errors import (
     UnstableOffsetCommitError,
     WakeupError,
 )
+from spark_eos.log.data.parquet.reader import read_footer
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.maintenance.retention import Retention
@@ -157,6 +158,23 @@ def rolled(world, name, value):
     return len(world.rows)
 
 
+def form_of_a_roll(world, name, value):
+    topic(world, name, value)
+    world.fill(b"1", b"2", b"3")
+    Roller(world.log, tail_rows=1).run()
+    return {row.file.name.rpartition(".")[2] for row in world.rows}
+
+
+def bloom_filters_of_a_roll(world, name, value):
+    topic(world, name, value, segment_format="parquet")
+    world.fill(b"1", b"2", b"3")
+    Roller(world.log, tail_rows=1).run()
+    (file,) = {row.file for row in world.rows}
+    group = read_footer(world.log.store, file).metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    return {one.path_in_schema for one in columns if one.bloom_filter_offset is not None}
+
+
 def stamped(world, name, value, by_ms=30_000):
     topic(world, name, value)
 
@@ -250,7 +268,11 @@ TOPIC = {
     "min.compaction.lag.ms": Effect(compacted, {"0": [b"2"], "60000": [b"1", b"2"]}),
     "retention.bytes": Effect(moved, {"0": 2, "-1": 0}),
     "retention.ms": Effect(moved, {"1000": 2, "60000": 0}),
+    "segment.bloom.filter.columns": Effect(
+        bloom_filters_of_a_roll, {"": set(), "key": {"key"}, "key, value": {"key", "value"}}
+    ),
     "segment.bytes": Effect(files_of_a_roll, {"1000000": True, "1073741824": False}),
+    "segment.format": Effect(form_of_a_roll, {"arrow": {"arrow"}, "parquet": {"parquet"}}),
     "segment.ms": Effect(rolled, {"1000": 1, "60000": 3, "-1": 3}),
 }
 
