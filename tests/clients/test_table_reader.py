@@ -123,6 +123,19 @@ def test_types_that_parquet_has_otherwise_are_read_by_us(tmp_path):
 
 
 @ENGINES
+def test_names_inside_that_differ_in_case_alone(tmp_path, engine):
+    schema = pa.schema([("n", pa.int64()), ("in", pa.struct([("x", pa.int64()), ("X", pa.int64())]))])
+    url = str(tmp_path / "log")
+    with Admin(url) as admin, Producer(url) as producer:
+        admin.create_topic("t", 1, schema=schema)
+        for n in range(2):
+            made = pa.Table.from_pylist([{"n": n, "in": {"x": n, "X": 5}}], schema=schema)
+            producer.send_arrow("t", made).result(timeout=60)
+    seal(Log.shared(url), "t", 1)
+    assert [[*row.values()] for row in engine(url, "t")["in"].to_pylist()] == [[0, 5], [1, 5]]
+
+
+@ENGINES
 def test_an_empty_topic_and_wrong_columns(tmp_path, engine):
     url = str(tmp_path / "log")
     with Admin(url) as admin:
