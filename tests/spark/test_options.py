@@ -409,12 +409,15 @@ def test_ranges_of_offsets():
     two, ten = TopicPartition("flights", 2), TopicPartition("flights", 10)
     assert batch(offsetRanges=text).offset_ranges == {two: ((5, 5), (7, 9)), ten: ((0, 1),)}
     assert list(batch(offsetRanges=text).offset_ranges) == [two, ten]
+    with_id = batch(offsetRanges='{"flights": {"id": "x", "2": [[5, 5]]}}')
+    assert (with_id.offset_ranges, with_id.ranged_ids) == ({two: ((5, 5),)}, {"flights": "x"})
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("7", "expected ranges by partition as JSON"),
+        ('{"flights": {"id": 1}}', "'id' of topic 'flights' is not a partition"),
         ('{"flights": {"x": [[0, 1]]}}', "'x' of topic 'flights' is not a partition"),
         ('{"flights": {"0": [[3, 1]]}}', r"has \[3, 1\]; expected ranges \[first, end\] that rise"),
         ('{"flights": {"0": [[0, 4], [3, 5]]}}', r"has \[3, 5\]; expected ranges"),

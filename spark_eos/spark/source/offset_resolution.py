@@ -59,6 +59,13 @@ def wanted_ranges(
         starts = starting_positions(options, log, partitions, default=EARLIEST)
         ends = ending_positions(options, log, starts)
         return [(at, start, ends[at]) for at, start in sorted(starts.items())]
+    for name, topic_id in options.ranged_ids.items():
+        topic = log.state.topics.get(name)
+        if topic is None or topic.topic_id != topic_id:
+            raise UnknownTopicOrPartitionError(
+                f"topic {name!r} was deleted{' and created again' if topic else ''} since this read was planned: its "
+                "records are gone. Make the DataFrame again, by read_table or with other offsetRanges"
+            )
     _check_named(options.offset_ranges, partitions)
     found = []
     for at, ranges in options.offset_ranges.items():
