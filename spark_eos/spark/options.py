@@ -175,7 +175,7 @@ def _source(
         with problems.about(end):
             ends = ending(given)
             _check_selected(end, ends, chosen)
-    if "startingOffsetsByTimestampStrategy" in given and start == "startingOffsets":
+    if "startingOffsetsByTimestampStrategy" in given and start in ("startingTable", "startingOffsets"):
         problems.add(
             "startingOffsetsByTimestampStrategy",
             "option startingOffsetsByTimestampStrategy needs startingTimestamp or startingOffsetsByTimestamp",

@@ -27,7 +27,7 @@ _ID = "id"
 """Beside the partitions of a topic: its id, if the ranges mean nothing in another topic of that name."""
 
 _OTHER_BOUNDS = (
-    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    *("startingTable", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
 )
 
