@@ -194,7 +194,8 @@ class Publisher:
         if found is None:
             return True
         stamp = found.stamp
-        if stamp is not None and (stamp.log_id, stamp.publication) == (self._log.log_id, self._name):
+        is_known = stamp is not None and (stamp.log_id, stamp.publication) == (self._log.log_id, self._name)
+        if is_known and target.is_here():
             return True
         self._tell(f"{target.place} is not the one that publication {self._name!r} has made: it stays")
         return False

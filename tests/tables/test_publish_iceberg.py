@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import warnings
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.tables import Tables
 from tests.tables.world import World, in_order
 
 pytest.importorskip("pyiceberg", reason="the extra 'tables' is not installed")
@@ -156,6 +158,18 @@ def test_a_dropped_publication_leaves_the_table_of_another_one(world, tmp_path):
     create(world, "third", ["orders"])
     world.tables.drop("third")
     assert world.catalog.table_exists("shop.orders")
+
+
+def test_a_publication_that_is_dropped_in_a_copy_of_the_log_leaves_the_table(world, tmp_path):
+    create(world, topics=["orders"])
+    world.write()
+    published = world.tables.publish("p")
+    shutil.copytree(world.url, tmp_path / "copy")
+    Tables(str(tmp_path / "copy")).drop("p")
+    assert world.tables.versions("p")[0].version == published.versions["orders"]
+    assert not world.tables.publish("p").is_new
+    world.tables.drop("p")
+    assert not world.catalog.table_exists("shop.orders")
 
 
 def test_compacted_topics_have_one_row_for_each_key(world, tmp_path):
