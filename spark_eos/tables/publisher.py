@@ -186,7 +186,7 @@ class Publisher:
         self._log.commit(lambda _: (action,), writer=WRITER)
 
     def _is_own(self, publication: Publication, target: Target) -> bool:
-        """Whether nobody but this publication has made a table at this place."""
+        """Whether the table, if there is one, was made by this publication."""
         try:
             found = target.current()
         except TableDamagedError:
