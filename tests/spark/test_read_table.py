@@ -184,6 +184,20 @@ def test_a_topic_that_is_created_again(spark, tmp_path, end):
     assert sorted(row.n for row in read_table(spark, url, "t").collect()) == [*range(1000, 1060)]
 
 
+def test_a_topic_that_is_compacted_by_now(spark, tmp_path):
+    """Records of the plan may be gone, and no read of these offsets would say so."""
+    url = str(tmp_path / "log")
+    with Admin(url) as admin, Producer(url) as producer:
+        admin.create_topic("t", 1)
+        for number in range(4):
+            producer.send("t", b"%d" % number, key=b"k").result(timeout=60)
+        before = read_table(spark, url, "t")
+        admin.alter_topic("t", config={"cleanup.policy": "compact"})
+    with pytest.raises(Exception, match="topic 't' is compacted by now"):
+        before.collect()
+    assert read_table(spark, url, "t").count() == 4
+
+
 def test_zeros_and_nan(spark, sealed):
     """-0.0 equals 0.0, and NaN is the greatest number, also where only one of them is in a row group."""
     schema = pa.schema([("n", pa.int32()), ("x", pa.float64()), ("in", pa.struct([("y", pa.float32())]))])
