@@ -91,6 +91,18 @@ def test_one_moment(url, engine):
     assert engine(url, "t").num_rows == 75
 
 
+@ENGINES
+def test_an_open_log_is_read_at_its_newest_entry(url, engine):
+    """Also if that was written by another process, which the handle has not heard of."""
+    opened = Log.open(url)
+    with Producer(Log.open(url)) as producer:
+        producer.send_arrow("t", rows(90, 95), partition=0).result(timeout=60)
+    assert engine(opened, "t").num_rows == 75
+    with Producer(Log.open(url)) as producer:
+        producer.send_arrow("t", rows(95, 97), partition=0).result(timeout=60)
+    assert read_arrow(opened, "t").read_all().num_rows == 77
+
+
 def test_filters_and_columns(url):
     frame = read_polars(url, "t", columns=["_offset", "n"]).filter(pl.col("_offset") >= 38).select("n")
     assert sorted(frame.collect()["n"]) == [*range(38, 60)]
