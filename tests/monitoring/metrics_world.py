@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos.errors import ProducerFencedError
 from spark_eos.monitoring import MeasuredStore
 from spark_eos.monitoring.metrics.watch import LogWatch
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
@@ -102,6 +103,11 @@ def micro_batch(log, topic, end, query="copy"):
     log.commit(lambda state: propose(state, batch, finished=False))
 
 
+def close(producer):
+    with suppress(ProducerFencedError):  # A test may have aborted its transaction.
+        producer.close()
+
+
 @contextmanager
 def one_of_everything(url):
     """The exporters of a log with topics, groups, a query, a publication and transactions; and its clients."""
@@ -123,7 +129,7 @@ def one_of_everything(url):
         consumer.commit()
         producer.send("orders", SECRET.encode(), partition=0).result()
         teller = Producer(log, {"transactional.id": "teller"})
-        stack.callback(teller.close)
+        stack.callback(close, teller)
         teller.init_transactions()
         for ends in (teller.abort_transaction, teller.commit_transaction, lambda: None):
             teller.begin_transaction()

@@ -1,4 +1,4 @@
-"""``eoslog metrics``: what Prometheus and OpenTelemetry are told about logs."""
+"""``eoslog metrics``: the metrics of logs, for Prometheus and OpenTelemetry."""
 
 from __future__ import annotations
 
