@@ -1,0 +1,1 @@
+"""Commands for those who operate a log: ``eoslog lag`` and ``eoslog top``."""
