@@ -289,8 +289,20 @@ def test_the_cursor_stays_where_it_is(log, clock):
         clock.now += 5
         await app.look()
         assert shown.cursor_row == 1
+        Admin(log).alter_group_offsets("a name that makes the column wider", {T0: 6})
+        await app.look()
+        await pilot.pause()
+        assert [row[1] for row in cells(app, "readers")] == [
+            "slow",
+            "a name that makes the column wider",
+            "quick",
+        ]
+        assert shown.cursor_row == 1
+        write(log, 1_000)
+        await app.look()
+        assert cells(app, "readers")[0][3:5] == ["1005", "1005"]
 
-    on_screen(log, steps)
+    on_screen(log, steps, size=(120, 24))
 
 
 def test_long_and_strange_names_fit_the_screen(log):
@@ -308,6 +320,8 @@ def test_long_and_strange_names_fit_the_screen(log):
 
     async def narrow(app, pilot):
         await pilot.press("p")
+        await pilot.pause()
+        assert drawn(app)[4].split()[-1] == "HELD"
         assert app.query_one("#readers DataTable", DataTable).virtual_size.width <= 80
 
     on_screen(log, wide, size=(120, 40))

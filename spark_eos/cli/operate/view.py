@@ -28,6 +28,9 @@ _TALL = 36
 _LEAST = 10
 """So many columns a name gets at least."""
 
+_SLACK = 3
+"""So much wider than needed a column may be."""
+
 
 class _PaneView(Vertical):
     """A pane on the screen: a title and a table."""
@@ -39,7 +42,10 @@ class _PaneView(Vertical):
         self.rows: DataTable[Text] = DataTable(cursor_type="row", zebra_stripes=True)
         self._title = Static(classes="title", markup=False)
         self._shown: list[list[str]] = []
-        self._header: list[str] = []
+        self._header: tuple[str, ...] = ()
+        self._widths: list[int] = []
+        self._screen = 0
+        self._was_at: tuple[int, float] | None = None
 
     def compose(self) -> ComposeResult:
         """The title above the rows."""
@@ -54,27 +60,36 @@ class _PaneView(Vertical):
     def show(self, found: Table, width: int) -> None:
         """Bring the table up to date. Cursor and scroll position stay where they are."""
         self._title.update(found.title)
-        rows = _fitted(found, width)
-        header, body = rows[0], rows[1:]
-        rights = [_is_number(column) for column in zip(*found.rows, strict=True)] or [False] * len(header)
-        if header != self._header:
-            self.rows.clear(columns=True)
-            self.rows.add_columns(*(Text(name.strip()) for name in header))
-            self._header, self._shown = header, []
-        for at, cells in enumerate(body[: len(self._shown)]):
+        widths = _widths(found, width)
+        body = [[_shortened(cell, widths[at]) for at, cell in enumerate(row)] for row in found.rows]
+        rights = [_is_number(column) for column in zip(*found.rows, strict=True)] or [False] * len(widths)
+        if (found.header, width) != (self._header, self._screen) or not _suit(widths, self._widths):
+            self._build(found.header, widths, width)
+        shown = self._shown
+        for at, cells in enumerate(body[: len(shown)]):
             for column, cell in enumerate(cells):
-                if cell != self._shown[at][column]:
-                    self.rows.update_cell_at(
-                        Coordinate(at, column), _cell(cell, is_right=rights[column]), update_width=True
-                    )
-        for cells in body[len(self._shown) :]:
+                if cell != shown[at][column]:
+                    self.rows.update_cell_at(Coordinate(at, column), _cell(cell, is_right=rights[column]))
+        for cells in body[len(shown) :]:
             self.rows.add_row(
                 *(_cell(cell, is_right=right) for cell, right in zip(cells, rights, strict=True))
             )
-        for _ in range(len(self._shown) - len(body)):
-            last = self.rows.ordered_rows[-1]
-            self.rows.remove_row(last.key)
+        for _ in range(len(shown) - len(body)):
+            self.rows.remove_row(self.rows.ordered_rows[-1].key)
         self._shown = body
+        if self._was_at is not None:
+            row, scrolled = self._was_at
+            self._was_at = None
+            self.rows.move_cursor(row=row, scroll=False)
+            self.rows.scroll_to(y=scrolled, animate=False)
+
+    def _build(self, header: tuple[str, ...], widths: list[int], screen: int) -> None:
+        """Begin the table anew. Widths are given: to find them out takes longer than all else."""
+        self._was_at = (self.rows.cursor_row, self.rows.scroll_y)
+        self.rows.clear(columns=True)
+        for name, each in zip(header, widths, strict=True):
+            self.rows.add_column(Text(name), width=each)
+        self._header, self._widths, self._screen, self._shown = header, widths, screen, []
 
 
 class Top(App[None]):
@@ -260,22 +275,27 @@ async def _aside(call: Any) -> Any:
     return await done
 
 
-def _fitted(found: Table, width: int) -> list[list[str]]:
-    """Header and rows; names are shortened so that a row has no more than ``width`` columns."""
-    lines = [[*found.header], *([*row] for row in found.rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+def _widths(found: Table, width: int) -> list[int]:
+    """How wide the columns are; names are shortened so that a row has no more than ``width`` columns."""
+    widths = [max(map(cell_len, column)) for column in zip(found.header, *found.rows, strict=True)]
     spare = width - 2 - sum(each + 2 for at, each in enumerate(widths) if at not in found.flexible)
     for done, at in enumerate(sorted(found.flexible, key=widths.__getitem__)):
         share = (spare // (len(found.flexible) - done)) - 2
-        widths[at] = max(_LEAST, min(widths[at], share))
+        widths[at] = min(widths[at], max(_LEAST, share))
         spare -= widths[at] + 2
-    for line in lines[1:]:
-        for at in found.flexible:
-            line[at] = _shortened(line[at], widths[at])
-    return lines
+    return widths
+
+
+def _suit(needed: list[int], has: list[int]) -> bool:
+    """Whether columns can stay as they are: figures get shorter and longer all the time."""
+    return all(
+        has_one - _SLACK <= needed_one <= has_one for needed_one, has_one in zip(needed, has, strict=True)
+    )
 
 
 def _shortened(text: str, width: int) -> str:
+    if len(text) <= width and text.isascii():
+        return text
     short = Text(text)
     short.truncate(max(width, 1), overflow="ellipsis")
     return short.plain
