@@ -1,10 +1,21 @@
-"""How a log is doing: how far its readers are behind, and metrics for Prometheus and OpenTelemetry.
+"""How a log is doing: what goes on in it, how far its readers are behind, and metrics. Looking never writes."""
 
-Looking never writes.
-"""
-
+from spark_eos.monitoring.activity import Activity, HeldBack, OpenTransaction, TopicActivity, Watch
 from spark_eos.monitoring.lag import Lag, LagTotal, lags, totals
 from spark_eos.monitoring.metrics.measured_store import MeasuredStore
 from spark_eos.monitoring.metrics.registration import Registration, register
 
-__all__ = ["Lag", "LagTotal", "MeasuredStore", "Registration", "lags", "register", "totals"]
+__all__ = [
+    "Activity",
+    "HeldBack",
+    "Lag",
+    "LagTotal",
+    "MeasuredStore",
+    "OpenTransaction",
+    "Registration",
+    "TopicActivity",
+    "Watch",
+    "lags",
+    "register",
+    "totals",
+]

@@ -16,7 +16,7 @@ from spark_eos.protocol.index import IndexPage
 from spark_eos.protocol.index_rows import IndexRow, Kind
 from spark_eos.protocol.state import Partition
 
-__all__ = ["Behind", "RowSums", "behind", "is_record_batch"]
+__all__ = ["Behind", "RowSums", "appended", "behind", "is_record_batch"]
 
 
 class Behind(NamedTuple):
@@ -100,6 +100,13 @@ def behind(partition: Partition, tail: RowSums, start: int, stop: int, first_ms:
     return Behind(
         records + rest.records, size + rest.bytes, rest.oldest_ms if time_ms is None else time_ms, False
     )
+
+
+def appended(partition: Partition, since: int) -> Behind:
+    """What was appended from offset ``since`` on. It costs what is new, not what is there."""
+    tail = partition.index.tail
+    new = RowSums(partition, tail.rows(tail.find(since)))
+    return behind(partition, new, since, partition.end, None)
 
 
 def _guess(pages: tuple[IndexPage, ...], at: int, start: int) -> int:

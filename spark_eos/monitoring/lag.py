@@ -21,7 +21,7 @@ from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["Lag", "LagTotal", "lags", "lags_of", "totals"]
+__all__ = ["Lag", "LagTotal", "lags", "lags_at", "lags_of", "totals"]
 
 _LOADS = 32
 """Index pages that one look asks for at most, to learn when a record was written. Most are in memory."""
@@ -162,8 +162,11 @@ def lags(log: Log, *, exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
     ('group', 'billing', 1, 3, 2, 2)
     """
     state, now_ms = log.follow(max_age_s), log.clock.now_ms()
-    if exact:
-        return lags_of(state, now_ms, log.load)
+    return lags_of(state, now_ms, log.load) if exact else lags_at(log, state, now_ms)
+
+
+def lags_at(log: Log, state: State, now_ms: int) -> list[Lag]:
+    """As `lags`, of a state that the caller has just read from ``log``."""
     with _MEMOS_LOCK:
         memo = _MEMOS.setdefault(log, _Memo())
     with memo.lock:
