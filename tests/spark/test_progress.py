@@ -9,9 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from spark_eos import ProgressListener, query_progress
 from spark_eos.errors import NotALogError
+from spark_eos.monitoring import register
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark import progress
 from spark_eos.spark.source.offsets import SourceOffset
@@ -32,7 +34,12 @@ def copied(spark, tmp_path_factory):
     bench.produce("other", range(10))
     streams = Streams(spark, bench, folder)
     told = []
-    listener = ProgressListener(bench.url, on_progress=told.append)
+
+    def note(report):
+        told.append(report)
+        bench.figures = {point.metric.name: point.value for point in listener.points()}
+
+    listener = ProgressListener(bench.url, on_progress=note)
     spark.streams.addListener(listener)
     try:
         query = streams.copy({"topics": "src,other", "maxOffsetsPerTrigger": 15})
@@ -67,6 +74,20 @@ def test_a_source_says_how_far_it_is_behind(copied):
     first, last = [report["sources"][0]["metrics"] for report in reports[:2]]
     assert int(first["maxOffsetsBehindLatest"]) > 0
     assert [last[name] for name in BEHIND] == ["0", "0.0", "0"]
+
+
+def test_a_listener_has_metrics_while_the_query_runs(copied):
+    bench, _, listener, told = copied
+    figures = {name.removeprefix("eoslog.streaming_query."): value for name, value in bench.figures.items()}
+    assert (figures["input.messages"], figures["output.messages"]) == (30, 30)
+    assert (figures["batch"], figures["lag"], figures["lag.size"]) == (told[-1]["batchId"], 0, 0)
+    assert figures["input.io"] == sum(int(one["sources"][0]["metrics"]["numInputBytes"]) for one in told)
+    assert figures["output.io"] > 0
+    assert figures["batch.duration"] > 0
+    assert [*listener.points()] == [], "the query has ended"
+    registry = CollectorRegistry()
+    with register(listener, registry=registry):
+        assert [*registry.collect()] == []
 
 
 def test_bytes_are_those_of_the_batches(copied):
