@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import NoReturn, TypeVar
 
 import pyarrow as pa
 
-from spark_eos.clients.durations import Durations
+from spark_eos.clients.durations import MOST_NOTED, Durations, taken
 from spark_eos.errors import EosLogError, IllegalStateError
 from spark_eos.monitoring.metrics.points import Histogram, Point, point, safe_url
 from spark_eos.monitoring.metrics.table import METRICS
@@ -58,6 +60,7 @@ class MeasuredStore(Store):
         self.has_exact_conflicts = inner.has_exact_conflicts
         self._durations = Durations(METRICS[_DURATION].bounds)
         self._lock = Lock()
+        self._noted: deque[tuple[str, int]] = deque()
         self._bytes: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -86,6 +89,7 @@ class MeasuredStore(Store):
         iterable of Point
             By verb.
         """
+        self._add_up()
         with self._lock:
             known = sorted(self._bytes.items())
         return [point("eoslog.storage.io", size, safe_url(self.url), verb) for verb, size in known]
@@ -100,53 +104,56 @@ class MeasuredStore(Store):
         """
         return (Histogram(_DURATION, (safe_url(self.url), self.system), self._durations),)
 
-    def _measured(self, verb: str, request: Callable[[], T]) -> T:
-        begun, error = time.perf_counter(), ""
+    def _measured(self, verb: str, request: Callable[..., T], *arguments: object) -> T:
+        begun = time.perf_counter()
         try:
-            return request()
-        except EosLogError as failure:
-            error = failure.code
+            result = request(*arguments)
+        except BaseException as error:
+            code = error.code if isinstance(error, EosLogError) else type(error).__name__
+            self._durations.record((verb, code), time.perf_counter() - begun)
             raise
-        except BaseException as failure:
-            error = type(failure).__name__
-            raise
-        finally:
-            self._durations.record((verb, error), time.perf_counter() - begun)
+        self._durations.record((verb, ""), time.perf_counter() - begun)
+        return result
 
     def _count(self, verb: str, size: int) -> None:
+        self._noted.append((verb, size))
+        if len(self._noted) >= MOST_NOTED:
+            self._add_up()
+
+    def _add_up(self) -> None:
         with self._lock:
-            self._bytes[verb] = self._bytes.get(verb, 0) + size
+            for verb, size in taken(self._noted):
+                self._bytes[verb] = self._bytes.get(verb, 0) + size
 
     # -- The store ------------------------------------------------------------------------------------------
 
     def create(self, name: str, data: Data) -> None:
-        self._measured("create", lambda: self.inner.create(name, data))
+        self._measured("create", self.inner.create, name, data)
         self._count("create", memoryview(data).nbytes)
 
-    @contextmanager
-    def _upload(self, name: str, write_behind: bool) -> Iterator[Upload]:
-        upload = self.inner.upload(name, write_behind=write_behind)
-        file = self._measured("upload-begin", upload.__enter__)
-        try:
-            yield file
-            size = file.tell()
-        except BaseException as error:
-            if not upload.__exit__(type(error), error, error.__traceback__):
-                raise
-            return
-        self._measured("upload", lambda: upload.__exit__(None, None, None))
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
+        return _MeasuredUpload(self, self.inner.upload(name, write_behind=write_behind))
+
+    def ended(self, upload: AbstractContextManager[Upload], size: int) -> None:
+        """End an upload of so many bytes, and measure that.
+
+        Parameters
+        ----------
+        upload
+            The one of the other store.
+        size
+            Its bytes.
+        """
+        self._measured("upload", upload.__exit__, None, None, None)
         self._count("upload", size)
 
-    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
-        return self._upload(name, write_behind)
-
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
-        data = self._measured("read", lambda: self.inner.read(name, offset, length))
+        data = self._measured("read", self.inner.read, name, offset, length)
         self._count("read", data.size)
         return data
 
     def size(self, name: str) -> int:
-        return self._measured("size", lambda: self.inner.size(name))
+        return self._measured("size", self.inner.size, name)
 
     def identity(self, name: str) -> Hashable | None:
         return self.inner.identity(name)  # A system call, asked for three times in each commit.
@@ -171,17 +178,17 @@ class MeasuredStore(Store):
             self._durations.record(("list", error), spent)
 
     def ensure_durable(self, name: str) -> None:
-        self._measured("ensure_durable", lambda: self.inner.ensure_durable(name))
+        self._measured("ensure_durable", self.inner.ensure_durable, name)
 
     def delete(self, name: str) -> None:
-        self._measured("delete", lambda: self.inner.delete(name))
+        self._measured("delete", self.inner.delete, name)
 
     def overwrite(self, name: str, data: Data) -> None:
-        self._measured("overwrite", lambda: self.inner.overwrite(name, data))
+        self._measured("overwrite", self.inner.overwrite, name, data)
         self._count("overwrite", memoryview(data).nbytes)
 
     def age_s(self, name: str) -> float | None:
-        return self._measured("age", lambda: self.inner.age_s(name))
+        return self._measured("age", self.inner.age_s, name)
 
     def now_ms(self) -> int | None:
         return self._measured("now", self.inner.now_ms)
@@ -190,7 +197,29 @@ class MeasuredStore(Store):
         return self.inner.group_channel(name)
 
     def retire(self, name: str) -> None:
-        self._measured("retire", lambda: self.inner.retire(name))
+        self._measured("retire", self.inner.retire, name)
+
+
+class _MeasuredUpload(AbstractContextManager[Upload]):
+    """An upload whose end is measured, which makes the object."""
+
+    def __init__(self, store: MeasuredStore, upload: AbstractContextManager[Upload]) -> None:
+        self._store = store
+        self._upload = upload
+        self._file: Upload | None = None
+
+    def __enter__(self) -> Upload:
+        self._file = self._upload.__enter__()
+        return self._file
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if error is not None or self._file is None:
+            return self._upload.__exit__(kind, error, trace)
+        size = self._file.tell()
+        self._store.ended(self._upload, size)
+        return None
 
 
 class LookingStore(MeasuredStore):
