@@ -25,6 +25,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.monitoring import MeasuredStore, register
 from spark_eos.monitoring.metrics.measured_store import LookingStore
 from spark_eos.monitoring.metrics.metric import LABELS, Kind
+from spark_eos.monitoring.metrics.opentelemetry import instruments_of
 from spark_eos.monitoring.metrics.points import point, safe_url
 from spark_eos.monitoring.metrics.table import METRICS
 from spark_eos.protocol.actions import RaiseStagingFloor
@@ -231,6 +232,27 @@ def test_a_client_that_is_gone_is_exported_no_more():
     del producer
     gc.collect()
     assert scraped(registry)[1] == set()
+
+
+def test_opentelemetry_keeps_nothing_of_a_client_that_is_gone():
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    producer = Producer("memory://registration-gone-otel")
+    registration = register(producer, meter_provider=provider)
+    producer.send("t", b"x").result()
+    assert len(instruments_of(provider)._observed) == 1
+    assert points(reader.get_metrics_data(), "messaging.client.sent.messages")
+    producer.close()
+    del producer
+    gc.collect()
+    found = reader.get_metrics_data()
+    names = {metric.name for one in found.resource_metrics for metric in one.scope_metrics[0].metrics}
+    assert names == {"messaging.client.operation.duration"}, (
+        "what was recorded stays; series that are asked vanish"
+    )
+    assert instruments_of(provider)._observed == []
+    registration.close()
+    provider.shutdown()
 
 
 def test_clients_without_a_name_get_numbers_and_those_of_one_name_are_added():

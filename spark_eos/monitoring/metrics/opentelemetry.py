@@ -81,6 +81,10 @@ class Instruments:
         def observe(_options: CallbackOptions) -> Iterator[Observation]:
             if looks:
                 self._found = self._sources.collect()
+                with self._lock:
+                    self._observed = [
+                        known for known in self._observed if not getattr(known[0], "is_gone", False)
+                    ]
             for one in self._found.get(metric.name, {}).values():
                 assert not isinstance(one.value, Spread)
                 yield Observation(one.value, _attributes(metric, one.labels))
