@@ -33,13 +33,13 @@ class Lag(NamedTuple):
     Attributes
     ----------
     kind
-        ``group``, ``query`` (a Spark query that commits into a log) or ``publication`` (tables of topics).
+        ``group``, ``query`` (a Spark query that commits into this log) or ``publication`` (tables of topics).
     name
         The group's id, the query's ``transactional.id``, or the name of the publication.
     topic, partition
         The partition that is read.
     group
-        The group that holds the committed offset, or that the query has; None for a publication.
+        The group that holds the committed offset; None for a publication.
     committed
         The next offset to read; None if there is none.
     start
@@ -130,7 +130,7 @@ _MEMOS: WeakKeyDictionary[Log, _Memo] = WeakKeyDictionary()
 _MEMOS_LOCK = threading.Lock()
 
 
-def lags(log: Log, *, sinks: Iterable[Log] = (), exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
+def lags(log: Log, *, exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
     """Tell how far all readers of a log are behind: groups, Spark queries and publications.
 
     It reads the log to its end first, and never writes. The cost depends on the number of readers and on what has
@@ -140,8 +140,6 @@ def lags(log: Log, *, sinks: Iterable[Log] = (), exact: bool = False, max_age_s:
     ----------
     log
         The log.
-    sinks
-        Other logs, into which Spark queries write what they read here: these queries are told, too.
     exact
         Read the index pages of all offsets that are behind, so that nothing is estimated.
     max_age_s
@@ -164,27 +162,26 @@ def lags(log: Log, *, sinks: Iterable[Log] = (), exact: bool = False, max_age_s:
     ('group', 'billing', 1, 3, 2, 2)
     """
     state, now_ms = log.follow(max_age_s), log.clock.now_ms()
-    others = [sink.follow(max_age_s) for sink in sinks]
-    return lags_of(state, now_ms, log.load, others) if exact else lags_at(log, state, now_ms, others)
+    return lags_of(state, now_ms, log.load) if exact else lags_at(log, state, now_ms)
 
 
-def lags_at(log: Log, state: State, now_ms: int, sinks: Iterable[State] = ()) -> list[Lag]:
-    """As `lags`, of a state that the caller has just read from ``log``, and the states of ``sinks``."""
+def lags_at(log: Log, state: State, now_ms: int) -> list[Lag]:
+    """As `lags`, of a state that the caller has just read from ``log``."""
     with _MEMOS_LOCK:
         memo = _MEMOS.setdefault(log, _Memo())
     with memo.lock:
-        return _measured(state, now_ms, memo, log.load, sinks)
+        return _measured(state, now_ms, memo, log.load)
 
 
-def lags_of(state: State, now_ms: int, load: Load | None = None, sinks: Iterable[State] = ()) -> list[Lag]:
+def lags_of(state: State, now_ms: int, load: Load | None = None) -> list[Lag]:
     """How far all readers are behind in ``state``. Pure.
 
     With ``load``, which gives the content of index pages (`Log.load`), nothing is estimated. Without it, nothing is
     read.
     """
     if load is None:
-        return _measured(state, now_ms, _Memo(), None, sinks)
-    found_places = list(places(state, sinks))
+        return _measured(state, now_ms, _Memo(), None)
+    found_places = list(places(state))
     firsts: dict[PartitionKey, int] = {}
     for place in found_places:
         start, stop = range_of(place, state.partitions[place.key])
@@ -250,12 +247,12 @@ def totals(found: Iterable[Lag]) -> list[LagTotal]:
 # -- How much that is -------------------------------------------------------------------------------
 
 
-def _measured(state: State, now_ms: int, memo: _Memo, load: Load | None, sinks: Iterable[State]) -> list[Lag]:
+def _measured(state: State, now_ms: int, memo: _Memo, load: Load | None) -> list[Lag]:
     sums: dict[PartitionKey, tuple[Partition, RowSums]] = {}
     times: dict[tuple[IndexPage, int], int | None] = {}
     budget = [_LOADS]
     found = []
-    for place in places(state, sinks):
+    for place in places(state):
         partition = state.partitions[place.key]
         start, stop = range_of(place, partition)
         much = NOTHING

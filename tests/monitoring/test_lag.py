@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 import pytest
 
@@ -16,7 +14,6 @@ from spark_eos.monitoring.lag import lags_of
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, JoinGroup, SyncGroup
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, PartitionOffset, SourceProgress
-from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.storage import MemoryStore
 from spark_eos.tables import Tables
 
@@ -365,49 +362,11 @@ def test_a_query_of_other_sources_and_of_a_deleted_topic(log):
     assert lags(log) == []
 
 
-def elsewhere(log, sink, positions, name="copy", query="q-1", topic_id=None, run="r"):
-    """A micro-batch of a query that reads ``t`` of ``log`` and writes into ``sink``."""
-    ids = {"t": topic_id or log.state.topics["t"].topic_id}
-    places = {TopicPartition("t", int(number)): offset for number, offset in positions.items()}
-    end = json.dumps(SourceOffset(log.log_id, ids, places, {}, "readers").to_json_dict())
-    micro_batch(sink, 0, (SourceProgress(None, end), SourceProgress(None, '{"rate": 7}')), query, name, run)
-
-
-def test_queries_that_write_into_another_log(log):
+def test_a_query_that_reads_another_log_is_not_a_reader_of_this_one(log):
+    """Its entries have topics and offsets without the log they are of: a topic here may have the same name."""
     write(log, 10)
-    sink, foreign = Log.create(MemoryStore()), Log.create(MemoryStore())
-    elsewhere(log, sink, {"0": 4, "1": 0, "9": 3})
-    elsewhere(log, sink, {"0": 1}, name="of an earlier topic", query="q-2", topic_id="gone")
-    Admin(foreign).create_topic("t", 2)
-    elsewhere(foreign, sink, {"0": 1}, name="of another log", query="q-3")
+    micro_batch(log, 0, (SourceProgress('{"t": {"0": 0}}', '{"t": {"0": 4}}'),))
     assert lags(log) == []
-    found = lags(log, sinks=[sink, foreign])
-    assert [(one.kind, one.name, one.group, one.partition, one.committed, one.records) for one in found] == [
-        ("query", "copy", "readers", 0, 4, 6),
-        ("query", "copy", "readers", 1, 0, 0),
-    ]
-    again = lags(log, sinks=[sink, log], exact=True)
-    assert [one._replace(time_ms=0) for one in again] == [one._replace(time_ms=0) for one in found]
-    # A query of the same name here: the slower one is shown.
-    micro_batch(log, 0, (source(log, 2),), query="q-9")
-    assert [one.committed for one in lags(log, sinks=[sink]) if one.partition == 0] == [2]
-
-
-HERE = '{"@eoslog": {"log": "LOG"'
-"""The beginning of an offset of a source of this very log."""
-
-
-@pytest.mark.parametrize(
-    "end",
-    [None, "@eoslog", '["@eoslog"]', '{"@eoslog": 7}', '{"@eoslog": {"log": "x"}}', HERE + "}}",
-     HERE + '}, "t": {"0": 1}}', HERE + ', "topics": {"t": []}}, "t": {"0": 1}}',
-     HERE + ', "topics": {"t": "x"}}, "t": {"x": 1}}', HERE + ', "topics": {"t": "x"}}, "t": [1]}'],
-)  # fmt: skip
-def test_offsets_of_other_formats_are_passed_over(log, end):
-    end = end and end.replace("LOG", log.log_id)
-    sink = Log.create(MemoryStore())
-    micro_batch(sink, 0, (SourceProgress(None, end),))
-    assert lags(log, sinks=[sink]) == []
 
 
 def test_a_publication_is_behind_by_what_its_tables_lack(tmp_path):

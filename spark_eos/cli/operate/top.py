@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_eos.cli.operate.lag import Sinks
 from spark_eos.cli.options import ConfigFile, Json, Url, open_log
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
@@ -33,7 +32,6 @@ def top(
     count: Annotated[
         int | None, typer.Option(metavar="N", help="With --json: end after so many looks.")
     ] = None,
-    sink: Sinks = None,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
@@ -51,12 +49,8 @@ def top(
         )
     from spark_eos.monitoring import Watch
 
-    def watching() -> Watch:
-        log = open_log(url, command_config)
-        return Watch(log, sinks=[open_log(one, command_config) for one in sink or ()])
-
     if as_json:
-        watch, looks = watching(), 0
+        watch, looks = Watch(open_log(url, command_config)), 0
         while True:
             print_json(_as_json(watch.look()))
             sys.stdout.flush()
@@ -69,7 +63,7 @@ def top(
     except ImportError as error:
         raise ConfigError(f"eoslog top needs textual ({error}): pip install 'spark-eos[ui]'") from error
 
-    watch = watching()
+    watch = Watch(open_log(url, command_config))
     Top(watch, watch.look(), interval).run()
 
 
