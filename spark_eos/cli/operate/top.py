@@ -14,13 +14,16 @@ from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
 
 if TYPE_CHECKING:
-    from spark_eos.monitoring import Activity
+    from spark_eos.monitoring import Activity, Watch
 
 __all__ = ["app"]
 
 app = typer.Typer()
 
 _LEAST_S = 0.1
+
+_INTERRUPTED = 130
+"""The exit code after Ctrl-C, as a shell has it."""
 
 
 @app.command("top", cls=Command)
@@ -50,14 +53,11 @@ def top(
     from spark_eos.monitoring import Watch
 
     if as_json:
-        watch, looks = Watch(open_log(url, command_config)), 0
-        while True:
-            print_json(_as_json(watch.look()))
-            sys.stdout.flush()
-            looks += 1
-            if looks == count:
-                return
-            time.sleep(interval)
+        try:
+            _print_looks(Watch(open_log(url, command_config)), interval, count)
+        except KeyboardInterrupt:
+            raise typer.Exit(_INTERRUPTED) from None
+        return
     try:
         from spark_eos.cli.operate.view import Top
     except ImportError as error:
@@ -65,6 +65,17 @@ def top(
 
     watch = Watch(open_log(url, command_config))
     Top(watch, watch.look(), interval).run()
+
+
+def _print_looks(watch: Watch, interval_s: float, count: int | None) -> None:
+    looks = 0
+    while True:
+        print_json(_as_json(watch.look()))
+        sys.stdout.flush()
+        looks += 1
+        if looks == count:
+            return
+        time.sleep(interval_s)
 
 
 def _is_terminal() -> bool:
