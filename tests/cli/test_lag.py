@@ -179,6 +179,7 @@ def test_a_log_in_a_bucket(minio_server, capsys, tmp_path):
 LOOKS = [
     ["lag"], ["lag", "--totals", "--exact", "--json"], ["top", "--json", "--count", "2", "--interval", "0.1"],
     ["groups", "describe", "--all-groups"], ["groups", "list", "--state", "empty"],
+    ["groups", "reset-offsets", "--group", "slow", "--all-topics", "--to-latest", "--dry-run"],
 ]  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import ExitStack
+
 import pyarrow as pa
 import pytest
 
@@ -10,7 +13,7 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.log.data.planner import plan
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lags, totals
-from spark_eos.monitoring.lag import lags_of
+from spark_eos.monitoring.lag import lags_at, lags_of
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, JoinGroup, SyncGroup
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, PartitionOffset, SourceProgress
@@ -290,6 +293,61 @@ def test_compacted_topics_have_fewer_records_than_offsets(log):
     (lag,) = [lag for lag in lags_of(log.follow(), NOW, log.load) if lag.topic == "c"]
     assert lag.offsets == 41
     assert 4 <= lag.records < 41
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_history_against_what_readers_would_read(seed):
+    chance = random.Random(seed)
+    log = Log.create(MemoryStore(), snapshot_interval=8)
+    Admin(log).create_topic("t", 1)
+    topic_id = log.state.topics["t"].topic_id
+    with ExitStack() as stack:
+        producers = [stack.enter_context(Producer(log, {"transactional.id": f"x{n}"})) for n in range(3)]
+        for producer in producers:
+            producer.init_transactions()
+        is_open = [False] * 3
+        for step in range(700):
+            number = chance.randrange(3)
+            producer = producers[number]
+            if not is_open[number]:
+                producer.begin_transaction()
+                is_open[number] = True
+            for _ in range(chance.randrange(1, 4)):
+                producer.send("t", b"x" * chance.randrange(50), timestamp_ms=step * 1000)
+            producer.flush()
+            if chance.random() < 0.6:
+                chance.choice([producer.commit_transaction, producer.abort_transaction])()
+                is_open[number] = False
+            if step == 300:
+                start = PartitionOffset(
+                    "t", topic_id, 0, log.state.partitions[topic_id, 0].last_stable_offset // 2
+                )
+                log.commit(lambda _, start=start: (AdvanceLogStart((start,)),))
+        state = log.follow()
+        partition = state.partitions[topic_id, 0]
+        stable = partition.last_stable_offset
+        offsets = [0, partition.start, stable - 1, stable, *(chance.randrange(stable) for _ in range(20))]
+        for number, offset in enumerate(offsets):
+            commit_offset(log, f"g{number:02}", T0, offset)
+        state = log.state
+        exact, quick = lags_of(state, NOW, log.load), lags_at(log, state, NOW)
+        assert any(page for page in partition.index.pages)
+        for offset, one, other in zip(offsets, exact, quick, strict=True):
+            start = max(offset, partition.start)
+            fetches = plan(state, T0, start, stable, Isolation.READ_COMMITTED, log.load)
+            parts = [fetch.size - fetch.size * fetch.skip // fetch.batch.count for fetch in fetches]
+            first_ms = fetches[0].batch.min_timestamp_ms if fetches else NOW
+            expected = (stable - offset, sum(fetch.records for fetch in fetches), sum(parts), NOW - first_ms)
+            assert behind(one) == (*expected, start - offset, True)
+            assert (other.offsets, other.lost, other.time_ms) == (one.offsets, one.lost, one.time_ms)
+            if other.is_exact:
+                assert other == one
+            else:
+                # A whole page has the bytes of aborted records, too.
+                assert one.records <= other.records <= one.offsets - one.lost
+        for producer, still_open in zip(producers, is_open, strict=True):
+            if still_open:
+                producer.abort_transaction()
 
 
 # -- Queries and publications -----------------------------------------------------------------------
