@@ -16,7 +16,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from spark_eos.log.log import Log
-from spark_eos.monitoring.behind import NOTHING, Behind, RowSums, behind, is_record_batch
+from spark_eos.monitoring.behind import NOTHING, Behind, PageSums, RowSums, behind, is_record_batch
 from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
 from spark_eos.protocol.state import Partition, PartitionKey, State
@@ -117,12 +117,20 @@ class LagTotal(NamedTuple):
     is_exact: bool
 
 
+class _Sums(NamedTuple):
+    """The sums of a partition's index, as it was."""
+
+    partition: Partition
+    pages: PageSums
+    tail: RowSums
+
+
 class _Memo:
     """What one look leaves for the next: sums of partitions that have not changed, times of records in index pages."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.sums: dict[PartitionKey, tuple[Partition, RowSums]] = {}
+        self.sums: dict[PartitionKey, _Sums] = {}
         self.times: dict[tuple[IndexPage, int], int | None] = {}
 
 
@@ -248,7 +256,7 @@ def totals(found: Iterable[Lag]) -> list[LagTotal]:
 
 
 def _measured(state: State, now_ms: int, memo: _Memo, load: Load | None) -> list[Lag]:
-    sums: dict[PartitionKey, tuple[Partition, RowSums]] = {}
+    sums: dict[PartitionKey, _Sums] = {}
     times: dict[tuple[IndexPage, int], int | None] = {}
     budget = [_LOADS]
     found = []
@@ -257,19 +265,28 @@ def _measured(state: State, now_ms: int, memo: _Memo, load: Load | None) -> list
         start, stop = range_of(place, partition)
         much = NOTHING
         if start is not None and start < stop:
-            known = sums.get(place.key) or memo.sums.get(place.key)
-            if known is None or known[0] is not partition:
-                known = (partition, RowSums(partition, partition.index.tail))
-            sums[place.key] = known
-            first_ms = _first_ms(partition, start, memo, times, load, budget)
-            much = behind(partition, known[1], start, stop, first_ms)
+            known = sums.get(place.key)
+            if known is None:
+                known = sums[place.key] = _sums(partition, memo.sums.get(place.key))
+            first_ms = _first_ms(known, start, memo, times, load, budget)
+            much = behind(known.pages, known.tail, start, stop, first_ms)
         found.append(_lag(state, place, now_ms, much))
     memo.sums, memo.times = sums, times
     return found
 
 
+def _sums(partition: Partition, known: _Sums | None) -> _Sums:
+    """The sums of a partition; what has not changed is taken from those that are known."""
+    if known is not None and known.partition is partition:
+        return known
+    pages = partition.index.pages
+    same = known is not None and known.pages.pages is pages
+    page_sums = known.pages if known is not None and same else PageSums(pages)
+    return _Sums(partition, page_sums, RowSums(partition, partition.index.tail))
+
+
 def _first_ms(
-    partition: Partition,
+    known: _Sums,
     start: int,
     memo: _Memo,
     times: dict[tuple[IndexPage, int], int | None],
@@ -277,10 +294,10 @@ def _first_ms(
     budget: list[int],
 ) -> int | None:
     """When the first record at or after ``start`` was written, if that is in a page and known without much reading."""
-    pages = [page for page in partition.index.pages if page.next_offset > start]
-    if not pages:
+    pages, first = known.pages.pages, known.pages.find(start)
+    if first == len(pages):
         return None
-    at = (pages[0], start)
+    at = (pages[first], start)
     if at in memo.times or at in times:
         times[at] = times[at] if at in times else memo.times[at]
         return times[at]
@@ -290,11 +307,11 @@ def _first_ms(
         assert load is not None
         return load(page)
 
-    for page in pages:
+    for number in range(first, len(pages)):
         if load is None or budget[0] <= 0:
             return None
-        rows = Index((page,)).scan(start, counted)
-        batch = next((row.batch for row in rows if is_record_batch(partition, row)), None)
+        rows = Index((pages[number],)).scan(start, counted)
+        batch = next((row.batch for row in rows if is_record_batch(known.partition, row)), None)
         if batch is not None:
             times[at] = batch.min_timestamp_ms
             return times[at]
