@@ -84,7 +84,7 @@ class _PaneView(Vertical):
             self.rows.scroll_to(y=scrolled, animate=False)
 
     def _build(self, header: tuple[str, ...], widths: list[int], screen: int) -> None:
-        """Make a new table, with given widths: textual takes long to measure cells."""
+        """Begin the table from nothing. Widths are given: to find them out takes longer than all else."""
         self._was_at = (self.rows.cursor_row, self.rows.scroll_y)
         self.rows.clear(columns=True)
         for name, each in zip(header, widths, strict=True):
