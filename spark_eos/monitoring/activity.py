@@ -6,7 +6,6 @@ A `Watch` looks at the log now and then: each look is one poll, and what is writ
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from spark_eos.log.log import Log
@@ -160,8 +159,6 @@ class Watch:
     ----------
     log
         The log.
-    sinks
-        As in `lags`.
 
     Examples
     --------
@@ -174,9 +171,8 @@ class Watch:
     ([('orders', 1)], [], [])
     """
 
-    def __init__(self, log: Log, *, sinks: Iterable[Log] = ()) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
-        self._sinks = tuple(sinks)
         self._state: State | None = None
         self._first_s = log.clock.monotonic()
         self._written: deque[_Written] = deque()
@@ -212,7 +208,7 @@ class Watch:
             sum(topic.records_per_s for topic in topics),
             sum(topic.bytes_per_s for topic in topics),
             topics,
-            lags_at(log, state, now_ms, [sink.follow() for sink in self._sinks]),
+            lags_at(log, state, now_ms),
             open_transactions(state, now_ms),
         )
 

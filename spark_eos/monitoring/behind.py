@@ -16,7 +16,7 @@ from spark_eos.protocol.index import IndexPage
 from spark_eos.protocol.index_rows import IndexRow, Kind
 from spark_eos.protocol.state import Partition
 
-__all__ = ["Behind", "RowSums", "appended", "behind", "is_record_batch"]
+__all__ = ["NOTHING", "Behind", "PageSums", "RowSums", "appended", "behind", "is_record_batch"]
 
 
 class Behind(NamedTuple):
@@ -75,47 +75,63 @@ def is_record_batch(partition: Partition, row: IndexRow) -> bool:
     return not partition.aborted or (stamp.producer_id, stamp.number) not in partition.aborted
 
 
-def behind(partition: Partition, tail: RowSums, start: int, stop: int, first_ms: int | None) -> Behind:
-    """What the offsets ``start`` to ``stop - 1`` hold; ``tail`` has the sums of the rows that are in no page.
+class PageSums:
+    """Sums over the index pages of a partition. There are some hundred of them, and many readers."""
 
-    ``first_ms`` is the time of the first record, if ``start`` is in a page and the caller knows it. Else it lies
-    between the newest timestamps of the page before and of the page itself, at the share of the offsets.
+    __slots__ = ("_bases", "_bytes", "_offsets", "pages")
+
+    def __init__(self, pages: tuple[IndexPage, ...]) -> None:
+        self.pages = pages
+        self._bases = [page.base_offset for page in pages]
+        self._bytes = [0, *accumulate(page.bytes for page in pages)]
+        self._offsets = [0, *accumulate(page.next_offset - page.base_offset for page in pages)]
+
+    def find(self, start: int) -> int:
+        """The number of the first page that ends after ``start``; that of pages if there is none."""
+        at = max(bisect_right(self._bases, start) - 1, 0)
+        return at + 1 if at < len(self.pages) and self.pages[at].next_offset <= start else at
+
+    def since(self, start: int) -> tuple[int, int]:
+        """Offsets and bytes from ``start`` on; of the page that holds it, the share of the offsets counts."""
+        at = self.find(start)
+        page = self.pages[at]
+        span = page.next_offset - page.base_offset
+        inside = page.next_offset - max(start, page.base_offset)
+        offsets = self._offsets[-1] - self._offsets[at + 1]
+        return inside + offsets, page.bytes * inside // span + self._bytes[-1] - self._bytes[at + 1]
+
+    def time_at(self, start: int) -> int:
+        """The time of the record at ``start``, between the newest ones of the page before and of the page itself."""
+        at = self.find(start)
+        page = self.pages[at]
+        newest = page.max_timestamp_ms
+        before = self.pages[at - 1].max_timestamp_ms if at else newest
+        share = max(start - page.base_offset, 0)
+        passed = max(newest - before, 0) * share // (page.next_offset - page.base_offset)
+        return min(before, newest) + passed
+
+
+def behind(pages: PageSums, tail: RowSums, start: int, stop: int, first_ms: int | None) -> Behind:
+    """What the offsets ``start`` to ``stop - 1`` hold, in index pages, which all end before ``stop``, and after them.
+
+    ``first_ms`` is the time of the first record, if ``start`` is in a page and the caller knows it. Else it is
+    estimated.
     """
     if start >= stop:
         return NOTHING
-    pages = partition.index.pages
-    at = max(bisect_right(pages, start, key=_base_of) - 1, 0)
-    if not pages or pages[-1].next_offset <= start:
+    if pages.find(start) == len(pages.pages):
         return tail.between(start, stop)
-    records = size = 0
-    for page in pages[at:]:
-        inside = min(stop, page.next_offset) - max(start, page.base_offset)
-        if inside > 0:
-            span = page.next_offset - page.base_offset
-            records += inside
-            size += page.bytes * inside // max(span, 1)
-    rest = tail.between(max(start, pages[-1].next_offset), stop)
-    records = records if size else 0  # A page of control batches and holes alone.
-    time_ms = _guess(pages, at, start) if first_ms is None and size else first_ms
-    return Behind(
-        records + rest.records, size + rest.bytes, rest.oldest_ms if time_ms is None else time_ms, False
-    )
+    records, size = pages.since(start)
+    rest = tail.between(pages.pages[-1].next_offset, stop)
+    if not size:  # Pages of control batches and holes alone.
+        return rest._replace(is_exact=False)
+    time_ms = pages.time_at(start) if first_ms is None else first_ms
+    return Behind(records + rest.records, size + rest.bytes, time_ms, False)
 
 
 def appended(partition: Partition, since: int) -> Behind:
     """What was appended from offset ``since`` on. It costs what is new, not what is there."""
     tail = partition.index.tail
     new = RowSums(partition, tail.rows(tail.find(since)))
-    return behind(partition, new, since, partition.end, None)
-
-
-def _guess(pages: tuple[IndexPage, ...], at: int, start: int) -> int:
-    page = pages[at]
-    newest = page.max_timestamp_ms
-    before = pages[at - 1].max_timestamp_ms if at else newest
-    span = max(page.next_offset - page.base_offset, 1)
-    return min(before, newest) + max(newest - before, 0) * max(start - page.base_offset, 0) // span
-
-
-def _base_of(page: IndexPage) -> int:
-    return page.base_offset
+    pages = tuple(page for page in partition.index.pages if page.next_offset > since)
+    return behind(PageSums(pages), new, since, partition.end, None)

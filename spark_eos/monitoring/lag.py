@@ -16,7 +16,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from spark_eos.log.log import Log
-from spark_eos.monitoring.behind import NOTHING, Behind, RowSums, behind, is_record_batch
+from spark_eos.monitoring.behind import NOTHING, Behind, PageSums, RowSums, behind, is_record_batch
 from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
 from spark_eos.protocol.state import Partition, PartitionKey, State
@@ -33,13 +33,13 @@ class Lag(NamedTuple):
     Attributes
     ----------
     kind
-        ``group``, ``query`` (a Spark query that commits into a log) or ``publication`` (tables of topics).
+        ``group``, ``query`` (a Spark query that commits into this log) or ``publication`` (tables of topics).
     name
         The group's id, the query's ``transactional.id``, or the name of the publication.
     topic, partition
         The partition that is read.
     group
-        The group that holds the committed offset, or that the query has; None for a publication.
+        The group that holds the committed offset; None for a publication.
     committed
         The next offset to read; None if there is none.
     start
@@ -117,12 +117,20 @@ class LagTotal(NamedTuple):
     is_exact: bool
 
 
+class _Sums(NamedTuple):
+    """The sums of a partition's index, as it was."""
+
+    partition: Partition
+    pages: PageSums
+    tail: RowSums
+
+
 class _Memo:
     """What one look leaves for the next: sums of partitions that have not changed, times of records in index pages."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.sums: dict[PartitionKey, tuple[Partition, RowSums]] = {}
+        self.sums: dict[PartitionKey, _Sums] = {}
         self.times: dict[tuple[IndexPage, int], int | None] = {}
 
 
@@ -130,7 +138,7 @@ _MEMOS: WeakKeyDictionary[Log, _Memo] = WeakKeyDictionary()
 _MEMOS_LOCK = threading.Lock()
 
 
-def lags(log: Log, *, sinks: Iterable[Log] = (), exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
+def lags(log: Log, *, exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
     """Tell how far all readers of a log are behind: groups, Spark queries and publications.
 
     It reads the log to its end first, and never writes. The cost depends on the number of readers and on what has
@@ -140,8 +148,6 @@ def lags(log: Log, *, sinks: Iterable[Log] = (), exact: bool = False, max_age_s:
     ----------
     log
         The log.
-    sinks
-        Other logs, into which Spark queries write what they read here: these queries are found, too.
     exact
         Read the index pages of all offsets that are behind, so that nothing is estimated.
     max_age_s
@@ -164,27 +170,26 @@ def lags(log: Log, *, sinks: Iterable[Log] = (), exact: bool = False, max_age_s:
     ('group', 'billing', 1, 3, 2, 2)
     """
     state, now_ms = log.follow(max_age_s), log.clock.now_ms()
-    others = [sink.follow(max_age_s) for sink in sinks]
-    return lags_of(state, now_ms, log.load, others) if exact else lags_at(log, state, now_ms, others)
+    return lags_of(state, now_ms, log.load) if exact else lags_at(log, state, now_ms)
 
 
-def lags_at(log: Log, state: State, now_ms: int, sinks: Iterable[State] = ()) -> list[Lag]:
-    """As `lags`, of a state that the caller has just read from ``log``, and the states of ``sinks``."""
+def lags_at(log: Log, state: State, now_ms: int) -> list[Lag]:
+    """As `lags`, of a state that the caller has just read from ``log``."""
     with _MEMOS_LOCK:
         memo = _MEMOS.setdefault(log, _Memo())
     with memo.lock:
-        return _measured(state, now_ms, memo, log.load, sinks)
+        return _measured(state, now_ms, memo, log.load)
 
 
-def lags_of(state: State, now_ms: int, load: Load | None = None, sinks: Iterable[State] = ()) -> list[Lag]:
+def lags_of(state: State, now_ms: int, load: Load | None = None) -> list[Lag]:
     """How far all readers are behind in ``state``. Pure.
 
     With ``load``, which gives the content of index pages (`Log.load`), nothing is estimated. Without it, nothing is
     read.
     """
     if load is None:
-        return _measured(state, now_ms, _Memo(), None, sinks)
-    found_places = list(places(state, sinks))
+        return _measured(state, now_ms, _Memo(), None)
+    found_places = list(places(state))
     firsts: dict[PartitionKey, int] = {}
     for place in found_places:
         start, stop = range_of(place, state.partitions[place.key])
@@ -250,29 +255,38 @@ def totals(found: Iterable[Lag]) -> list[LagTotal]:
 # -- How much that is -------------------------------------------------------------------------------
 
 
-def _measured(state: State, now_ms: int, memo: _Memo, load: Load | None, sinks: Iterable[State]) -> list[Lag]:
-    sums: dict[PartitionKey, tuple[Partition, RowSums]] = {}
+def _measured(state: State, now_ms: int, memo: _Memo, load: Load | None) -> list[Lag]:
+    sums: dict[PartitionKey, _Sums] = {}
     times: dict[tuple[IndexPage, int], int | None] = {}
     budget = [_LOADS]
     found = []
-    for place in places(state, sinks):
+    for place in places(state):
         partition = state.partitions[place.key]
         start, stop = range_of(place, partition)
         much = NOTHING
         if start is not None and start < stop:
-            known = sums.get(place.key) or memo.sums.get(place.key)
-            if known is None or known[0] is not partition:
-                known = (partition, RowSums(partition, partition.index.tail))
-            sums[place.key] = known
-            first_ms = _first_ms(partition, start, memo, times, load, budget)
-            much = behind(partition, known[1], start, stop, first_ms)
+            known = sums.get(place.key)
+            if known is None:
+                known = sums[place.key] = _sums(partition, memo.sums.get(place.key))
+            first_ms = _first_ms(known, start, memo, times, load, budget)
+            much = behind(known.pages, known.tail, start, stop, first_ms)
         found.append(_lag(state, place, now_ms, much))
     memo.sums, memo.times = sums, times
     return found
 
 
+def _sums(partition: Partition, known: _Sums | None) -> _Sums:
+    """The sums of a partition; what has not changed is taken from those that are known."""
+    if known is not None and known.partition is partition:
+        return known
+    pages = partition.index.pages
+    same = known is not None and known.pages.pages is pages
+    page_sums = known.pages if known is not None and same else PageSums(pages)
+    return _Sums(partition, page_sums, RowSums(partition, partition.index.tail))
+
+
 def _first_ms(
-    partition: Partition,
+    known: _Sums,
     start: int,
     memo: _Memo,
     times: dict[tuple[IndexPage, int], int | None],
@@ -280,10 +294,10 @@ def _first_ms(
     budget: list[int],
 ) -> int | None:
     """When the first record at or after ``start`` was written, if that is in a page and known without much reading."""
-    pages = [page for page in partition.index.pages if page.next_offset > start]
-    if not pages:
+    pages, first = known.pages.pages, known.pages.find(start)
+    if first == len(pages):
         return None
-    at = (pages[0], start)
+    at = (pages[first], start)
     if at in memo.times or at in times:
         times[at] = times[at] if at in times else memo.times[at]
         return times[at]
@@ -293,11 +307,11 @@ def _first_ms(
         assert load is not None
         return load(page)
 
-    for page in pages:
+    for number in range(first, len(pages)):
         if load is None or budget[0] <= 0:
             return None
-        rows = Index((page,)).scan(start, counted)
-        batch = next((row.batch for row in rows if is_record_batch(partition, row)), None)
+        rows = Index((pages[number],)).scan(start, counted)
+        batch = next((row.batch for row in rows if is_record_batch(known.partition, row)), None)
         if batch is not None:
             times[at] = batch.min_timestamp_ms
             return times[at]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from immutables import Map
@@ -14,9 +13,6 @@ from spark_eos.protocol.state import CommittedOffset, Partition, PartitionKey, Q
 __all__ = ["Kind", "Place", "places", "range_of"]
 
 Kind = Literal["group", "query", "publication"]
-
-META_KEY = "@eoslog"
-"""The key in the offsets of Spark's source that names the log and its topics (`spark_eos.spark.source.offsets`)."""
 
 _NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()
 
@@ -33,8 +29,8 @@ class Place(NamedTuple):
     begins: bool = False
 
 
-def places(state: State, sinks: Iterable[State] = ()) -> Iterator[Place]:
-    """All readers with their places, sorted; with the queries that commit into the logs of ``sinks`` what they read."""
+def places(state: State) -> Iterator[Place]:
+    """All readers with their places, sorted."""
     names = {topic.topic_id: name for name, topic in state.topics.items()}
     queries: dict[tuple[str, str, int], Place] = {}
     for name in sorted(state.queries, key=lambda name: _last_commit(state, name)):
@@ -42,21 +38,13 @@ def places(state: State, sinks: Iterable[State] = ()) -> Iterator[Place]:
             # Of two queries that have ended at the same offsets, the later one goes on there.
             queries[place.group or "", place.topic, place.key[1]] = place
     found = list(queries.values())
-    for sink in sinks:
-        found += _elsewhere(state, sink)
     for group in {*state.offsets, *state.groups}:
         for topic, key, committed in _of_group(state, names, group):
             if (group, topic, key[1]) not in queries:
                 found.append(Place("group", group, topic, key, group, committed))
     for publication in state.publications.values():
         found += _of_publication(state, publication)
-    # Of two queries of one name in different logs, the slower one is shown.
-    slowest: dict[tuple[str, str, PartitionKey], Place] = {}
-    for place in found:
-        at = (place.kind, place.name, place.key)
-        if at not in slowest or (place.committed or 0) < (slowest[at].committed or 0):
-            slowest[at] = place
-    yield from sorted(slowest.values(), key=lambda one: (one.kind, one.name, one.topic, one.key[1]))
+    yield from sorted(found, key=lambda one: (one.kind, one.name, one.topic, one.key[1]))
 
 
 def _last_commit(state: State, transactional_id: str) -> tuple[int, int]:
@@ -79,38 +67,6 @@ def _of_query(state: State, name: str, query: Query) -> Iterator[Place]:
                 key = (end.topic_id, end.partition)
                 found[at] = Place("query", name, end.topic, key, group, end.offset)
     yield from found.values()
-
-
-def _elsewhere(state: State, sink: State) -> Iterator[Place]:
-    """Where queries stand that read the log of ``state`` and commit into another one, which has their offsets."""
-    if sink.log_id == state.log_id:
-        return
-    for name, query in sink.queries.items():
-        for source in query.sources:
-            group, positions = _read_up_to(source.end, state)
-            for topic, key, position in positions:
-                yield Place("query", name, topic, key, group, position)
-
-
-def _read_up_to(end: str | None, state: State) -> tuple[str | None, list[tuple[str, PartitionKey, int]]]:
-    """Group and positions of a source, if it has read the log of ``state``: other formats have text of their own."""
-    if end is None or META_KEY not in end:
-        return None, []
-    found = []
-    try:
-        offset = json.loads(end)
-        meta = offset.pop(META_KEY)
-        if meta["log"] != state.log_id:
-            return None, []
-        for topic, numbers in offset.items():
-            topic_id = meta["topics"][topic]
-            for number, position in numbers.items():
-                # Else the topic was deleted, or created again.
-                if topic in state.topics and (topic_id, int(number)) in state.partitions:
-                    found.append((topic, (topic_id, int(number)), int(position)))
-        return meta.get("group"), found
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None, []
 
 
 def _of_group(

@@ -15,9 +15,6 @@ import pytest
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.cli.operate.text import age_text, rate_text, size_text
-from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
-from spark_eos.protocol.types import SourceProgress
-from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.storage import PosixStore
 from spark_eos.tables import Tables
 
@@ -123,20 +120,6 @@ def test_json(url, capsys):
     assert (total["name"], total["partitions"], total["unknown"], total["records"]) == ("slow", 2, 0, 8)
 
 
-def test_a_query_that_writes_into_another_log(url, tmp_path, capsys):
-    log, sink = Log.open(url), Log.create(str(tmp_path / "sink"))
-    end = SourceOffset(log.log_id, {"t": log.state.topics["t"].topic_id}, {T0: 7}, {}, "g").to_json_dict()
-    batch = MicroBatch("copy", "q", "r", 0, (SourceProgress(None, json.dumps(end)),), (), ())
-    sink.commit(lambda state: propose(state, batch, finished=False))
-    (found,) = lines(capsys, url, "--sink", str(tmp_path / "sink"), "--group", "copy")
-    assert (found["kind"], found["group"], found["committed"], found["records"]) == ("query", "g", 7, 3)
-    arguments = ["top", url, "--sink", str(tmp_path / "sink"), "--json", "--count", "1"]
-    assert main(arguments) == 0
-    assert "copy" in {one["name"] for one in json.loads(capsys.readouterr().out)["lags"]}
-    assert main(["lag", url, "--group", "copy"]) == 1
-    assert "--sink" in capsys.readouterr().err
-
-
 def test_what_is_held_back_and_what_is_lost(url, capsys):
     Admin(url).delete_records({T0: 5})
     producer = Producer(url, {"transactional.id": "x"})
@@ -196,6 +179,7 @@ def test_a_log_in_a_bucket(minio_server, capsys, tmp_path):
 LOOKS = [
     ["lag"], ["lag", "--totals", "--exact", "--json"], ["top", "--json", "--count", "2", "--interval", "0.1"],
     ["groups", "describe", "--all-groups"], ["groups", "list", "--state", "empty"],
+    ["groups", "reset-offsets", "--group", "slow", "--all-topics", "--to-latest", "--dry-run"],
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -201,8 +202,6 @@ def test_panes_by_keys_on_a_small_screen(log):
             *("1", "Readers", "2", "Topics", "3", "Transactions", "s", "Sort", "/", "Filter", "p", "Parts"),
             *("space", "Pause", "q", "Quit"),
         ]
-        await pilot.press("q")
-        assert not app.is_running or app._exit
 
     on_screen(log, steps)
 
@@ -384,6 +383,26 @@ def test_json(log_url, capsys):
     ]
     assert (second["topics"][0]["name"], second["topics"][0]["held_back"]) == ("orders", 1)
     producer.close()
+
+
+def test_json_goes_on_until_it_is_interrupted(log_url):
+    Log.create(log_url)
+    command = [sys.executable, "-m", "spark_eos", "top", log_url, "--json", "--interval", "0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert [json.loads(process.stdout.readline())["seq"] for _ in range(3)] == [0, 0, 0]
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, "")
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+def test_keys_that_end_it(log, key):
+    async def steps(app, pilot):
+        await pilot.press(key)
+        assert app._exit
+        assert app.return_code == 0
+
+    on_screen(log, steps)
 
 
 def test_the_extra_is_named_if_textual_is_missing(log_url):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import random
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pytest
@@ -12,11 +13,10 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.log.data.planner import plan
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lags, totals
-from spark_eos.monitoring.lag import lags_of
+from spark_eos.monitoring.lag import lags_at, lags_of
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, JoinGroup, SyncGroup
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, PartitionOffset, SourceProgress
-from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.storage import MemoryStore
 from spark_eos.tables import Tables
 
@@ -295,6 +295,61 @@ def test_compacted_topics_have_fewer_records_than_offsets(log):
     assert 4 <= lag.records < 41
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_any_history_against_what_readers_would_read(seed):
+    chance = random.Random(seed)
+    log = Log.create(MemoryStore(), snapshot_interval=8)
+    Admin(log).create_topic("t", 1)
+    topic_id = log.state.topics["t"].topic_id
+    with ExitStack() as stack:
+        producers = [stack.enter_context(Producer(log, {"transactional.id": f"x{n}"})) for n in range(3)]
+        for producer in producers:
+            producer.init_transactions()
+        is_open = [False] * 3
+        for step in range(700):
+            number = chance.randrange(3)
+            producer = producers[number]
+            if not is_open[number]:
+                producer.begin_transaction()
+                is_open[number] = True
+            for _ in range(chance.randrange(1, 4)):
+                producer.send("t", b"x" * chance.randrange(50), timestamp_ms=step * 1000)
+            producer.flush()
+            if chance.random() < 0.6:
+                chance.choice([producer.commit_transaction, producer.abort_transaction])()
+                is_open[number] = False
+            if step == 300:
+                start = PartitionOffset(
+                    "t", topic_id, 0, log.state.partitions[topic_id, 0].last_stable_offset // 2
+                )
+                log.commit(lambda _, start=start: (AdvanceLogStart((start,)),))
+        state = log.follow()
+        partition = state.partitions[topic_id, 0]
+        stable = partition.last_stable_offset
+        offsets = [0, partition.start, stable - 1, stable, *(chance.randrange(stable) for _ in range(20))]
+        for number, offset in enumerate(offsets):
+            commit_offset(log, f"g{number:02}", T0, offset)
+        state = log.state
+        exact, quick = lags_of(state, NOW, log.load), lags_at(log, state, NOW)
+        assert any(page for page in partition.index.pages)
+        for offset, one, other in zip(offsets, exact, quick, strict=True):
+            start = max(offset, partition.start)
+            fetches = plan(state, T0, start, stable, Isolation.READ_COMMITTED, log.load)
+            parts = [fetch.size - fetch.size * fetch.skip // fetch.batch.count for fetch in fetches]
+            first_ms = fetches[0].batch.min_timestamp_ms if fetches else NOW
+            expected = (stable - offset, sum(fetch.records for fetch in fetches), sum(parts), NOW - first_ms)
+            assert behind(one) == (*expected, start - offset, True)
+            assert (other.offsets, other.lost, other.time_ms) == (one.offsets, one.lost, one.time_ms)
+            if other.is_exact:
+                assert other == one
+            else:
+                # A whole page has the bytes of aborted records, too.
+                assert one.records <= other.records <= one.offsets - one.lost
+        for producer, still_open in zip(producers, is_open, strict=True):
+            if still_open:
+                producer.abort_transaction()
+
+
 # -- Queries and publications -----------------------------------------------------------------------
 
 
@@ -365,49 +420,11 @@ def test_a_query_of_other_sources_and_of_a_deleted_topic(log):
     assert lags(log) == []
 
 
-def elsewhere(log, sink, positions, name="copy", query="q-1", topic_id=None, run="r"):
-    """A micro-batch of a query that reads ``t`` of ``log`` and writes into ``sink``."""
-    ids = {"t": topic_id or log.state.topics["t"].topic_id}
-    places = {TopicPartition("t", int(number)): offset for number, offset in positions.items()}
-    end = json.dumps(SourceOffset(log.log_id, ids, places, {}, "readers").to_json_dict())
-    micro_batch(sink, 0, (SourceProgress(None, end), SourceProgress(None, '{"rate": 7}')), query, name, run)
-
-
-def test_queries_that_write_into_another_log(log):
+def test_a_query_that_reads_another_log_is_not_a_reader_of_this_one(log):
+    """Its entries have topics and offsets without the log they are of: a topic here may have the same name."""
     write(log, 10)
-    sink, foreign = Log.create(MemoryStore()), Log.create(MemoryStore())
-    elsewhere(log, sink, {"0": 4, "1": 0, "9": 3})
-    elsewhere(log, sink, {"0": 1}, name="of an earlier topic", query="q-2", topic_id="gone")
-    Admin(foreign).create_topic("t", 2)
-    elsewhere(foreign, sink, {"0": 1}, name="of another log", query="q-3")
+    micro_batch(log, 0, (SourceProgress('{"t": {"0": 0}}', '{"t": {"0": 4}}'),))
     assert lags(log) == []
-    found = lags(log, sinks=[sink, foreign])
-    assert [(one.kind, one.name, one.group, one.partition, one.committed, one.records) for one in found] == [
-        ("query", "copy", "readers", 0, 4, 6),
-        ("query", "copy", "readers", 1, 0, 0),
-    ]
-    again = lags(log, sinks=[sink, log], exact=True)
-    assert [one._replace(time_ms=0) for one in again] == [one._replace(time_ms=0) for one in found]
-    # A query of the same name here: the slower one is shown.
-    micro_batch(log, 0, (source(log, 2),), query="q-9")
-    assert [one.committed for one in lags(log, sinks=[sink]) if one.partition == 0] == [2]
-
-
-HERE = '{"@eoslog": {"log": "LOG"'
-"""The beginning of an offset of a source of this very log."""
-
-
-@pytest.mark.parametrize(
-    "end",
-    [None, "@eoslog", '["@eoslog"]', '{"@eoslog": 7}', '{"@eoslog": {"log": "x"}}', HERE + "}}",
-     HERE + '}, "t": {"0": 1}}', HERE + ', "topics": {"t": []}}, "t": {"0": 1}}',
-     HERE + ', "topics": {"t": "x"}}, "t": {"x": 1}}', HERE + ', "topics": {"t": "x"}}, "t": [1]}'],
-)  # fmt: skip
-def test_offsets_of_other_formats_are_passed_over(log, end):
-    end = end and end.replace("LOG", log.log_id)
-    sink = Log.create(MemoryStore())
-    micro_batch(sink, 0, (SourceProgress(None, end),))
-    assert lags(log, sinks=[sink]) == []
 
 
 def test_a_publication_is_behind_by_what_its_tables_lack(tmp_path):

@@ -14,10 +14,9 @@ from prometheus_client import CollectorRegistry
 from spark_eos import ProgressListener, query_progress
 from spark_eos.errors import NotALogError
 from spark_eos.monitoring import lags, register
-from spark_eos.monitoring.places import META_KEY
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark import progress
-from spark_eos.spark.source.offsets import SourceOffset
+from spark_eos.spark.source.offsets import META_KEY, SourceOffset
 from tests.spark.conftest import Bench, Streams
 
 SPARK = "org.apache.spark.sql.execution.datasources.v2.python.Python"

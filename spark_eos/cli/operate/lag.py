@@ -17,18 +17,9 @@ if TYPE_CHECKING:
     from spark_eos.log.log import Log
     from spark_eos.monitoring import Lag, LagTotal
 
-__all__ = ["Sinks", "app", "badness", "measures"]
+__all__ = ["app", "badness", "measures"]
 
 app = typer.Typer()
-
-Sinks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sink",
-        metavar="URL",
-        help="Also Spark queries that read this log and write into that one. Repeatable.",
-    ),
-]
 
 
 @app.command("lag", cls=Command)
@@ -44,7 +35,6 @@ def lag(
     topic: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC", help="Only partitions of this topic. Repeatable.")
     ] = None,
-    sink: Sinks = None,
     totals: Annotated[
         bool, typer.Option("--totals", help="One line for each group, query and publication.")
     ] = False,
@@ -67,11 +57,10 @@ def lag(
     from spark_eos.monitoring import totals as summed
 
     log = open_log(url, command_config)
-    sinks = [open_log(one, command_config) for one in sink or ()]
-    _check_names(log, sinks, group or (), topic or ())
+    _check_names(log, group or (), topic or ())
     found = [
         one
-        for one in lags(log, sinks=sinks, exact=exact)
+        for one in lags(log, exact=exact)
         if (not group or one.name in group or one.group in group) and (not topic or one.topic in topic)
     ]
     shown: Sequence[Lag | LagTotal] = summed(found) if totals else found
@@ -92,18 +81,16 @@ def badness(one: Lag | LagTotal) -> tuple[object, ...]:
     return (0, -(one.time_ms or 0), -(one.records or 0), -one.offsets, -one.lost, one.kind, one.name)
 
 
-def _check_names(log: Log, sinks: Sequence[Log], groups: Sequence[str], topics: Sequence[str]) -> None:
+def _check_names(log: Log, groups: Sequence[str], topics: Sequence[str]) -> None:
     """Refuse names that the log does not know, rather than show nothing."""
     for topic in topics:
         log.topic(topic)
     state = log.state
     known = {*state.offsets, *state.groups, *state.queries, *state.publications}
-    known |= {name for sink in sinks for name in sink.state.queries}
     for group in groups:
         if group not in known:
             raise GroupIdNotFoundError(
-                f"the log knows no group, query or publication {group!r}; eoslog lag without --group shows "
-                "all. A query that writes into another log needs --sink"
+                f"the log knows no group, query or publication {group!r}; eoslog lag without --group shows all"
             )
 
 

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_eos.cli.operate.lag import Sinks
 from spark_eos.cli.options import ConfigFile, Json, Url, open_log
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
 
 if TYPE_CHECKING:
-    from spark_eos.monitoring import Activity
+    from spark_eos.monitoring import Activity, Watch
 
 __all__ = ["app"]
 
 app = typer.Typer()
 
 _LEAST_S = 0.1
+
+_INTERRUPTED = 130
+"""The exit code after Ctrl-C, as a shell has it."""
 
 
 @app.command("top", cls=Command)
@@ -33,7 +35,6 @@ def top(
     count: Annotated[
         int | None, typer.Option(metavar="N", help="With --json: end after so many looks.")
     ] = None,
-    sink: Sinks = None,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
@@ -51,26 +52,30 @@ def top(
         )
     from spark_eos.monitoring import Watch
 
-    def watching() -> Watch:
-        log = open_log(url, command_config)
-        return Watch(log, sinks=[open_log(one, command_config) for one in sink or ()])
-
     if as_json:
-        watch, looks = watching(), 0
-        while True:
-            print_json(_as_json(watch.look()))
-            sys.stdout.flush()
-            looks += 1
-            if looks == count:
-                return
-            time.sleep(interval)
+        try:
+            _print_looks(Watch(open_log(url, command_config)), interval, count)
+        except KeyboardInterrupt:
+            raise typer.Exit(_INTERRUPTED) from None
+        return
     try:
         from spark_eos.cli.operate.view import Top
     except ImportError as error:
         raise ConfigError(f"eoslog top needs textual ({error}): pip install 'spark-eos[ui]'") from error
 
-    watch = watching()
+    watch = Watch(open_log(url, command_config))
     Top(watch, watch.look(), interval).run()
+
+
+def _print_looks(watch: Watch, interval_s: float, count: int | None) -> None:
+    looks = 0
+    while True:
+        print_json(_as_json(watch.look()))
+        sys.stdout.flush()
+        looks += 1
+        if looks == count:
+            return
+        time.sleep(interval_s)
 
 
 def _is_terminal() -> bool:

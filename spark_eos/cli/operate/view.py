@@ -121,6 +121,7 @@ class Top(App[None]):
         Binding("p", "by_partition", "Parts"),
         Binding("space", "pause", "Pause"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
     ]
 
     def __init__(self, watch: Watch, first: Activity, interval_s: float = 1.0) -> None:
