@@ -20,6 +20,7 @@ FLOORS = {
     "cli": 4,
     "maintenance": 4,
     "tables": 4,
+    "ui": 4,
     "spark": 5,
     "kafka": 5,
 }
