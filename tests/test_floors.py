@@ -19,6 +19,7 @@ FLOORS = {
     "clients": 4,
     "cli": 4,
     "maintenance": 4,
+    "monitoring": 4,
     "tables": 4,
     "ui": 4,
     "spark": 5,

@@ -19,7 +19,7 @@ from spark_eos.cli import (
     transactions,
     verify,
 )
-from spark_eos.cli.operate import ui
+from spark_eos.cli.operate import lag, top, ui
 from spark_eos.cli.parsing import Commands
 from spark_eos.errors import EosLogError
 
@@ -46,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(topics.named)
-for noun in (topics, transactions, groups, configs, maintain, tables, verify, copy, history, ui):
+for noun in (topics, transactions, groups, lag, top, configs, maintain, tables, verify, copy, history, ui):
     app.add_typer(noun.app)
 
 

@@ -46,7 +46,17 @@ def test_the_commands():
         *("transactions list", "transactions describe", "transactions describe-producers"),
         *("transactions find-hanging", "transactions abort", "transactions force-terminate"),
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
-        *("groups remove-members", "configs", "clock", "expire", "maintain", "vacuum", "delete-records"),
+        *(
+            "groups remove-members",
+            "lag",
+            "top",
+            "configs",
+            "clock",
+            "expire",
+            "maintain",
+            "vacuum",
+            "delete-records",
+        ),
         *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
         *("verify", "copy", "dump", "history", "diff", "ui"),
     ]
@@ -125,7 +135,7 @@ def completed(line):
 
 
 def test_completion():
-    assert completed("eoslog to") == ["topics"]
+    assert completed("eoslog top") == ["topics", "top"]
     assert completed("eoslog groups re") == ["reset-offsets", "remove-members"]
     assert completed("eoslog dump LOG --f") == ["--from"]
     assert completed("eoslog maintain LOG --only vacuum,re") == ["vacuum,retire", "vacuum,retention"]

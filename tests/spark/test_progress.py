@@ -12,9 +12,10 @@ import pytest
 
 from spark_eos import ProgressListener, query_progress
 from spark_eos.errors import NotALogError
+from spark_eos.monitoring import lags
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark import progress
-from spark_eos.spark.source.offsets import SourceOffset
+from spark_eos.spark.source.offsets import META_KEY, SourceOffset
 from tests.spark.conftest import Bench, Streams
 
 SPARK = "org.apache.spark.sql.execution.datasources.v2.python.Python"
@@ -67,6 +68,21 @@ def test_a_source_says_how_far_it_is_behind(copied):
     first, last = [report["sources"][0]["metrics"] for report in reports[:2]]
     assert int(first["maxOffsetsBehindLatest"]) > 0
     assert [last[name] for name in BEHIND] == ["0", "0.0", "0"]
+
+
+def test_the_log_knows_how_far_the_query_is(copied):
+    bench, query, _, _ = copied
+    found = lags(bench.log)
+    assert {one.kind for one in found} == {"query"}
+    end = query.lastProgress["sources"][0]["endOffset"]
+    end = json.loads(end) if isinstance(end, str) else end
+    assert {(one.topic, one.partition): one.committed for one in found} == {
+        (topic, int(number)): offset
+        for topic, numbers in end.items()
+        if topic != META_KEY
+        for number, offset in numbers.items()
+    }
+    assert [(one.offsets, one.records, one.time_ms) for one in found] == [(0, 0, 0)] * 3
 
 
 def test_bytes_are_those_of_the_batches(copied):
@@ -145,10 +161,13 @@ def test_bytes_of_sealed_pages_are_estimated_without_a_read(bench):
 
 def test_the_code_of_the_guide_runs(spark, tmp_path, capsys):
     page = (Path(__file__).parents[2] / "docs/guide/monitoring.md").read_text("utf-8")
-    first, second = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    (said,) = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```(?:\n<!-- output -->\n```text\n(.*?)^```)?", page, re.DOTALL | re.MULTILINE
+    )
+    assert len(blocks) == 3
     names = {"spark": spark}
-    exec(first.replace("/tmp/", f"{tmp_path}/"), names)
-    assert capsys.readouterr().out == said.replace("/tmp/", f"{tmp_path}/")
-    exec(second, names)
+    for code, said in blocks:
+        exec(code.replace("/tmp/", f"{tmp_path}/"), names)
+        shown = capsys.readouterr().out
+        assert not said or shown == said.replace("/tmp/", f"{tmp_path}/")
     spark.streams.removeListener(names["listener"])

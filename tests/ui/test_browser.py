@@ -6,10 +6,11 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from spark_eos import Admin, Log, Producer
+from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.errors import ProducerFencedError
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import Access
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.skipif(
 def log(tmp_path_factory):
     made = Log.create(str(tmp_path_factory.mktemp("ui") / "shop"))
     Admin(made).create_topic("orders", 3)
+    Admin(made).alter_group_offsets(HOSTILE, {TopicPartition("orders", 0): 0})
     return made
 
 
@@ -120,9 +122,10 @@ def test_every_view_fits_the_screen(open_page, width):
     page = open_page(width, color_scheme="dark")
     views = [link.get_attribute("href") for link in page.query_selector_all("#views a")]
     assert len(views) == 8
-    for view in [*views, "#/topic/orders"]:
+    for view in [*views, "#/topic/orders", f"#/group/{quote(HOSTILE, safe='')}"]:
         page.goto(page.url.partition("#")[0] + view)
         page.wait_for_selector("main h1 + div > *", state="attached")
+        assert page.locator("#problem").count() == 0, view
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, view
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 29)"
     if width == 360:

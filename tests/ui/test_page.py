@@ -196,7 +196,9 @@ def test_a_group_and_its_lag(page, log, follower):
     follower.poll()
     (row,) = ask(page, "groups").json()["rows"]
     assert (row["name"], row["lag"]) == ("readers", 15)
-    assert ask(page, "group", group="readers").json()["page_rows"][0]["lag"] == 15
+    one = ask(page, "group", group="readers").json()
+    assert one["page_rows"][0]["lag"] == one["behind"]["records"] == 15
+    assert one["behind"]["bytes"] > 0
 
 
 # -- Transactions -------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Commands that show how a log is doing."""
+"""Commands for those who operate a log: ``eoslog lag``, ``eoslog top`` and ``eoslog ui``."""

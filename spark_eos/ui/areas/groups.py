@@ -7,6 +7,7 @@ from typing import Any
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
+from spark_eos.monitoring.lag import LagTotal, lags_at, totals
 from spark_eos.protocol.state import Group, State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.ui.answers import points, spark
@@ -14,6 +15,8 @@ from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question, page
 
 __all__ = ["groups", "show_group", "show_query"]
+
+_LAGS_S = 3
 
 
 def groups(follower: Follower, question: Question) -> Answer:
@@ -76,6 +79,7 @@ def show_group(follower: Follower, question: Question) -> Answer:
         "generation": group.generation,
         "assignor": group.assignor,
         "lag": sum(row["lag"] or 0 for row in rows),
+        "behind": _behind(follower, "group", name),
         "over_time": points(follower.series.lags("group", name)),
         "members": [
             {
@@ -132,9 +136,31 @@ def show_query(follower: Follower, question: Question) -> Answer:
             for source in query.sources
         ],
         "lag": sum(row["lag"] or 0 for row in rows),
+        "behind": _behind(follower, "query", name),
         "over_time": points(follower.series.lags("query", name)),
         "members": [],
         **{f"page_{key}": value for key, value in page(question, rows, lambda row: row).items()},
+    }
+
+
+def _behind(follower: Follower, kind: str, name: str) -> Answer | None:
+    """How far a reader is behind in records, bytes and time; None if it reads nothing of this log.
+
+    It reads index pages now and then: once in a few seconds for all browsers together.
+    """
+
+    def measure() -> dict[tuple[str, str], LagTotal]:
+        found = totals(lags_at(follower.log, follower.state, follower.now_ms()))
+        return {(one.kind, one.name): one for one in found}
+
+    known = follower.remember("lags", measure, for_s=_LAGS_S).get((kind, name))
+    if known is None:
+        return None
+    return {
+        "records": known.records,
+        "bytes": known.bytes,
+        "time_ms": known.time_ms,
+        "exact": known.is_exact,
     }
 
 

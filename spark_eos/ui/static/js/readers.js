@@ -1,5 +1,5 @@
 import {ask} from "./api.js";
-import {chart, field, h, number, pager, put, spark, table, tiles, time} from "./dom.js";
+import {chart, duration, field, h, number, pager, put, size, spark, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
 
 export function groups(root, context) {
@@ -26,6 +26,8 @@ const detail = (kind) => (root, context) => {
   return {live: true, async update() {
     const answer = await ask(kind, asked);
     put(root, tiles([["Kind", answer.kind], ["State", answer.state], ["Lag in offsets", number(answer.lag)],
+      ...(answer.behind ? [["Behind in time", duration(answer.behind.time_ms)], ["Behind in records", (answer.behind.exact ? "" : "about ") + number(answer.behind.records)],
+        ["Behind in bytes", size(answer.behind.bytes)]] : []),
       kind === "group" ? ["Generation", number(answer.generation)] : ["Last seen (UTC)", time(answer.last_ms)]]),
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
     answer.members.length ? table("Members", [["Member", (one) => one.member], ["Client", (one) => one.client],
