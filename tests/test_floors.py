@@ -21,6 +21,7 @@ FLOORS = {
     "maintenance": 4,
     "monitoring": 4,
     "tables": 4,
+    "ui": 4,
     "spark": 5,
     "kafka": 5,
 }

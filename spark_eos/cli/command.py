@@ -19,7 +19,7 @@ from spark_eos.cli import (
     transactions,
     verify,
 )
-from spark_eos.cli.operate import lag, metrics, top
+from spark_eos.cli.operate import lag, metrics, top, ui
 from spark_eos.cli.parsing import Commands
 from spark_eos.errors import EosLogError
 
@@ -59,6 +59,7 @@ for noun in (
     copy,
     history,
     metrics,
+    ui,
 ):
     app.add_typer(noun.app)
 

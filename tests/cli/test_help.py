@@ -58,7 +58,7 @@ def test_the_commands():
             "delete-records",
         ),
         *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
-        *("verify", "copy", "dump", "history", "diff", "metrics"),
+        *("verify", "copy", "dump", "history", "diff", "metrics", "ui"),
     ]
     assert all(isinstance(command, Command) for command in COMMANDS.values())
 
