@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,11 +15,13 @@ from spark_eos.cli import (
     history,
     maintain,
     tables,
-    topics,
     transactions,
     verify,
 )
+from spark_eos.cli.console import consume, produce
 from spark_eos.cli.parsing import Commands
+from spark_eos.cli.topics import change, describe, offsets
+from spark_eos.cli.usage.version import show_version
 from spark_eos.errors import EosLogError
 
 __all__ = ["app", "main"]
@@ -40,12 +42,41 @@ class _AllCommands(Commands):
 
 app = typer.Typer(
     cls=_AllCommands,
-    help="Inspect and maintain a log: its topics, groups, transactions, settings and files.",
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-app.add_typer(topics.named)
-for noun in (topics, transactions, groups, configs, maintain, tables, verify, copy, history):
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=show_version,
+            is_eager=True,
+            help="Print the versions of eoslog, Python and pyarrow, and the formats written.",
+        ),
+    ] = False,
+) -> None:
+    """Inspect, use and maintain a log: its topics, records, groups, transactions, settings and files."""
+
+
+app.add_typer(change.named)
+for noun in (
+    describe,
+    produce,
+    consume,
+    offsets,
+    transactions,
+    groups,
+    configs,
+    maintain,
+    tables,
+    verify,
+    copy,
+    history,
+):
     app.add_typer(noun.app)
 
 

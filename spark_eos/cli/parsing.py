@@ -15,6 +15,9 @@ __all__ = ["Command", "Commands", "ListedCommands"]
 _SEVERAL = "..."
 """The metavar of an option that takes several values at once ends with this: ``--alter NAME=VALUE...``."""
 
+_OPTIONAL = "["
+"""The metavar of an option of which Kafka has the bare word begins with this: ``--alter [NAME=VALUE]...``."""
+
 _NUMBER = re.compile(r"-[0-9]+|-[0-9]*\.[0-9]+")
 
 
@@ -22,7 +25,8 @@ class Command(TyperCommand):
     """A command of ``eoslog``.
 
     ``--alter A=1 B=2`` is ``--alter A=1 --alter B=2`` for options with several values. An option is never the value of
-    the option before it: ``groups delete LOG --group --json`` is refused, and does not delete a group ``--json``.
+    the option before it: ``groups delete LOG --group --json`` is refused, and does not delete a group ``--json``. An
+    option whose value is optional is left out where it has none: ``configs LOG --alter --add-config A=1``.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -38,7 +42,12 @@ class Command(TyperCommand):
         }
         waiting = several = ""
         for position, argument in enumerate(args):
+            following = args[position + 1 : position + 2]
             if _is_option(argument):
+                is_bare = not following or _is_option(following[0])
+                if is_bare and metavars.get(argument, "").startswith(_OPTIONAL):
+                    waiting = several = ""
+                    continue
                 if waiting and not ctx.resilient_parsing:
                     ctx.fail(f"Option {waiting!r} needs a value: {metavars[waiting] or 'TEXT'}.")
                 if argument == "--":

@@ -42,7 +42,8 @@ def fails(capsys, *arguments):
 
 def test_the_commands():
     assert [" ".join(names) for names in COMMANDS] == [
-        *("topics list", "topics alter", "describe"),
+        *("topics list", "topics describe", "topics create", "topics alter", "topics delete"),
+        *("describe", "produce", "consume", "get-offsets"),
         *("transactions list", "transactions describe", "transactions describe-producers"),
         *("transactions find-hanging", "transactions abort", "transactions force-terminate"),
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
@@ -86,7 +87,7 @@ def test_a_command_without_its_log(names, capsys):
         ((), "Missing command"),
         (("groups",), "Missing command"),
         (("topcs", "LOG"), "did you mean topics"),
-        (("nonsense",), "known are topics, describe, transactions, groups"),
+        (("nonsense",), "known are topics, describe, produce, consume"),
         (("groups", "lst"), "did you mean list"),
         (("topics", "LOG", "--jsn"), "--json"),
         (("topics", "LOG", "MORE"), "MORE"),
