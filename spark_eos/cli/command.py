@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -87,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     maintenance.
     """
     # Help and usage errors are drawn for terminals, and plain text for all else.
+    if "_EOSLOG_COMPLETE" in os.environ:
+        # Typer wraps descriptions to the width of a terminal; fish takes each line for an offer.
+        os.environ["COLUMNS"] = "1000"
     app.rich_markup_mode = "rich" if _is_terminal() else None
     try:
         typer.main.get_command(app).main(arguments, prog_name="eoslog")

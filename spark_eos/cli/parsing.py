@@ -8,6 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from spark_eos.cli.usage.examples import examples_of
 from spark_eos.config.nearest import suggestion
 
 __all__ = ["Command", "Commands", "ListedCommands"]
@@ -31,7 +32,18 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments into ``ctx.params``."""
+        if ctx.resilient_parsing and args and _is_option(args[-1]):
+            # The value of this option is being completed: without it, the arguments before it would not be parsed.
+            args = args[:-1]
         return super().parse_args(ctx, [*self._separated(ctx, args)])
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Help, with the examples at its end, which are not wrapped: they are lines of a shell."""
+        super().format_help(ctx, formatter)
+        examples = examples_of(ctx.command_path)
+        if examples:
+            formatter.write("\nExamples (LOG is the log's URL):\n")
+            formatter.write("".join(f"  {example}\n" for example in examples))
 
     def _separated(self, ctx: Any, args: list[str]) -> Iterator[str]:
         metavars = {

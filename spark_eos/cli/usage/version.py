@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from importlib.metadata import version
 
 import typer
 
@@ -14,7 +15,6 @@ def version_lines() -> list[str]:
     import fastavro
     import pyarrow as pa
 
-    import spark_eos
     from spark_eos.protocol.encoding import index_pages, snapshot_schema
     from spark_eos.protocol.encoding.schema import written
     from spark_eos.protocol.types import RULES
@@ -26,7 +26,7 @@ def version_lines() -> list[str]:
     }
     newest = ", ".join(f"{name} {number}" for name, number in formats.items())
     return [
-        f"eoslog {spark_eos.__version__}",
+        f"eoslog {version('spark-eos')}",
         f"Python {platform.python_version()}, pyarrow {pa.__version__}, fastavro {fastavro.__version__}",
         f"formats written: {newest}, rules {RULES}; all earlier ones are read",
     ]
