@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -28,6 +30,9 @@ from spark_eos.errors import EosLogError
 __all__ = ["app", "main"]
 
 
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 class _PassedOnError(BaseException):
     """Carries an exception through typer, which would end the process with an exit code of its own."""
 
@@ -39,6 +44,10 @@ class _AllCommands(Commands):
             sys.stdout.flush()
         except (BrokenPipeError, KeyboardInterrupt) as error:
             raise _PassedOnError from error
+        except OSError as error:
+            if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
+                raise
+            raise _PassedOnError from error  # Stores name the file: this is the output.
 
 
 app = typer.Typer(
@@ -98,10 +107,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"eoslog: {error}", file=sys.stderr)
         return 1
     except _PassedOnError as passed:
-        if isinstance(passed.__cause__, KeyboardInterrupt):
-            raise passed.__cause__ from None
-        # The reader of the pipe has ended (`eoslog dump ... | head`): nothing is to be flushed any more.
+        # Nothing is to be flushed any more: the reader of the pipe has ended (`eoslog dump ... | head`), or the disk is
+        # full.
         sys.stdout = None
+        if isinstance(passed.__cause__, KeyboardInterrupt):
+            raise SystemExit(128 + signal.SIGINT) from None
+        if not isinstance(passed.__cause__, BrokenPipeError):
+            print(f"eoslog: the output cannot be written: {passed.__cause__}", file=sys.stderr)
+            return 1
     except SystemExit as ended:
         if ended.code:
             raise

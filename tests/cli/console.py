@@ -11,9 +11,9 @@ from spark_eos.cli.command import main
 ROOT = Path(__file__).parent.parent.parent
 
 
-def eoslog(*arguments, stdin=b"", code=0):
+def eoslog(*arguments, stdin=b"", code=0, prefix=()):
     """The command in a process of its own; its output is bytes."""
-    command = [sys.executable, "-m", "spark_eos", *map(str, arguments)]
+    command = [*prefix, sys.executable, "-m", "spark_eos", *map(str, arguments)]
     done = subprocess.run(command, input=stdin, capture_output=True, check=False)
     assert done.returncode == code, done.stderr.decode()
     return done

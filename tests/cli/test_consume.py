@@ -229,6 +229,14 @@ def test_a_closed_standard_output(url):
     assert b"standard output is closed" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["consume {} t", "topics {}"])
+def test_an_output_that_is_full(url, command):
+    code = f"exec {sys.executable} -m spark_eos {command.format(url)} >/dev/full"
+    done = subprocess.run(["bash", "-c", code], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == b"eoslog: the output cannot be written: [Errno 28] No space left on device\n"
+
+
 def test_records_do_not_steer_a_terminal():
     assert shown_on_terminal(b"a\tb\n\x1b[31m\x07") == b"a\tb\n\\x1b[31m\\x07"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_eos.cli.console.json_columns import bytes_of_json, from_json
 from spark_eos.cli.console.properties import LineFormat
 from spark_eos.config.nearest import suggestion
-from spark_eos.errors import EosLogError, InvalidRecordError, InvalidRequestError
+from spark_eos.errors import EosLogError, InvalidRecordError, RecordTooLargeError
 from spark_eos.log.data.layout import TIMESTAMP_TYPE
 from spark_eos.log.values.json_values import loads
 
@@ -36,12 +36,11 @@ class Intake(ABC):
 
 
 def with_line(error: EosLogError, first: int, last: int) -> EosLogError:
-    """An error of the rows ``first`` to ``last`` that names the line."""
+    """An error of the rows ``first`` to ``last`` that names the line, if it is about a row."""
     text = str(error)
-    if isinstance(error, InvalidRequestError) and text.startswith("line "):
+    if not isinstance(error, (InvalidRecordError, RecordTooLargeError)) or text.startswith("line "):
         return error
-    found = _ROW.search(text)
-    if found:
+    if _ROW.search(text):
         return type(error)(_ROW.sub(lambda row: f"line {first + int(row[1])}", text))
     where = f"line {first}" if first == last else f"lines {first} to {last}"
     return type(error)(f"{where}: {text}")

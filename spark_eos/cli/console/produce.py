@@ -209,7 +209,7 @@ def _abort(producer: Producer, is_committing: bool) -> str:
         if is_committing:
             return "whether the transaction is committed, `eoslog transactions describe` says"
         # It was never begun, or another producer has taken over.
-    return "the transaction is aborted, no line is in the log"
+    return "the transaction is not committed, no line is in the log"
 
 
 def _settle(sending: Sending) -> str:
