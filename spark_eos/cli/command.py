@@ -91,10 +91,10 @@ for noun in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code: 0 after success, 1 after an error, which is printed in one line.
+    """Run the command, and return its exit code: 0 after success, 1 after an error.
 
-    Raises ``SystemExit`` with 2 after wrong arguments, and with 128 plus its number after a signal that stopped
-    maintenance.
+    An error is printed in one line, with its code at the end (docs/reference/error-codes.md). Raises ``SystemExit``
+    with 2 after wrong arguments, and with 128 plus its number after a signal.
     """
     # Help and usage errors are drawn for terminals, and plain text for all else.
     if "_EOSLOG_COMPLETE" in os.environ:
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         typer.main.get_command(app).main(arguments, prog_name="eoslog")
     except EosLogError as error:
-        print(f"eoslog: {error}", file=sys.stderr)
+        print(f"eoslog: {error} [{error.code}]", file=sys.stderr)
         return 1
     except _PassedOnError as passed:
         # Nothing is to be flushed any more: the reader of the pipe has ended (`eoslog dump ... | head`), or the disk is

@@ -130,7 +130,7 @@ def test_an_error_names_the_line_and_what_is_in_the_log(log_url):
     assert process.returncode == 1
     assert b"line 3" in error
     assert b"101 bytes, more than the limit of 100" in error
-    assert error.strip().endswith(b"line 1 is in the log, the others not")
+    assert error.strip().endswith(b"line 1 is in the log, the others not [RECORD_TOO_LARGE]")
     assert values(log_url, "t") == [b"good"]
 
 
@@ -157,7 +157,7 @@ def test_all_lines_in_one_transaction(log_url, here):
         log_url, "t", b"c\td\ne", "--transactional-id", "me", "--property", "parse.key=true", code=1
     )
     assert "line 2: no key separator" in error
-    assert error.endswith("the transaction is not committed, no line is in the log\n")
+    assert error.endswith("the transaction is not committed, no line is in the log [INVALID_RECORD]\n")
     assert values(log_url, "t") == [b"a", b"b"]
     assert Admin(log_url).list_transactions()[0].state == "CompleteCommit"
 
@@ -206,7 +206,7 @@ def test_a_log_that_may_only_be_read(tmp_path, here):
     try:
         refused = eoslog("produce", url, "t", stdin=b"b\n", code=1, prefix=AS_A_USER).stderr
         assert b"Permission denied" in refused
-        assert refused.endswith(b"; no line is in the log\n")
+        assert refused.endswith(b"; no line is in the log [STORE_PERMISSION]\n")
         assert eoslog("consume", url, "t", prefix=AS_A_USER).stdout == b"a\n"
         assert eoslog("get-offsets", url, prefix=AS_A_USER).stdout == b"t:0:1\n"
     finally:

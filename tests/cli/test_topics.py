@@ -31,7 +31,9 @@ def test_create(log_url, run):
     assert "  id: int64 not null\n  tags: list<element: string>\n  a.b: decimal128(10, 2)\n" in shown
     topic = Admin(log_url).describe_topic("t")
     assert (len(topic.partitions), topic.config) == (3, {"retention.ms": "5"})
-    assert run("topics", "create", log_url, "t", code=1) == "eoslog: topic 't' is there already\n"
+    assert (
+        run("topics", "create", log_url, "t", code=1) == "eoslog: topic 't' is there already [TOPIC_EXISTS]\n"
+    )
     assert (
         json.loads(run("topics", "create", log_url, "t", "--if-not-exists", "--json"))["topic_id"]
         == topic.topic_id

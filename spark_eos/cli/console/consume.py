@@ -251,7 +251,9 @@ def _renderer(topic: Topic, wanted: Format | None, form: PrintFormat, on_error: 
     if chosen is Format.HEX and topic.schemas:
         raise ConfigError(f"--format hex: topic {topic.name!r} has columns; use --format json")
     if chosen is not Format.JSON:
-        decoder = None if chosen is Format.HEX or (chosen is Format.TEXT and is_avro) else codec
+        # JSON without a header is printed as it is stored.
+        is_raw = chosen is Format.TEXT and (is_avro or codec is None or codec.settings.framing is None)
+        decoder = None if chosen is Format.HEX or is_raw else codec
         return rendered_text(form, is_hex=chosen is Format.HEX, codec=decoder, on_error=on_error)
     if form != PrintFormat():
         raise ConfigError(

@@ -18,7 +18,7 @@ from spark_eos.cli.options import ConfigFile, Json, TopicName, Url
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
-from spark_eos.errors import ConfigError, EosLogError, InvalidRequestError, NotALogError
+from spark_eos.errors import CommitOutcomeUnknownError, ConfigError, EosLogError, NotALogError
 
 if TYPE_CHECKING:
     from spark_eos.cli.console.intake import Intake
@@ -190,7 +190,7 @@ def _write(
         _send_all(sending, intake, descriptor, is_transaction=is_transaction)
         if is_transaction:
             is_committing = True
-            producer.commit_transaction()
+            _commit(producer)
         sending.settle()
     except Interrupted as interrupted:
         account = _abort(producer, is_committing) if is_transaction else _settle(sending)
@@ -198,7 +198,7 @@ def _write(
         raise SystemExit(interrupted.exit_code) from None
     except EosLogError as error:
         account = _abort(producer, is_committing) if is_transaction else _settle(sending)
-        raise _told(error, account) from error
+        raise _told(error, account) from None
     return sending
 
 
@@ -219,14 +219,16 @@ def _settle(sending: Sending) -> str:
 
 
 def _told(error: EosLogError, account: str) -> EosLogError:
-    from spark_eos.errors import CommitOutcomeUnknownError
+    """The error, which also says which lines are in the log."""
+    error.args = (f"{error}; {account}",)
+    return error
 
-    if isinstance(error, CommitOutcomeUnknownError):
-        return error
+
+def _commit(producer: Producer) -> None:
     try:
-        return type(error)(f"{error}; {account}")
-    except TypeError:
-        return error if not isinstance(error, InvalidRequestError) else ConfigError(f"{error}; {account}")
+        producer.commit_transaction()
+    except CommitOutcomeUnknownError:
+        producer.commit_transaction()  # The same call finds its own request, if it is there.
 
 
 def _send_all(sending: Sending, intake: Intake, descriptor: int, *, is_transaction: bool) -> None:

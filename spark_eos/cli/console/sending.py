@@ -79,9 +79,10 @@ class Sending:
 
     def account(self) -> str:
         """Which lines are in the log, in words."""
-        others = ", the others not" if self.acknowledged else ""
-        told = f"{_lines(self.acknowledged)} in the log{others}"
-        return f"{told}; of {_words(self.unknown)} it is not known" if self.unknown else told
+        told = f"{_lines(self.acknowledged)} in the log"
+        if self.unknown:
+            return f"{told}, of {_words(self.unknown)} it is not known, the others are not there"
+        return f"{told}, the others not" if self.acknowledged else told
 
 
 def _add(spans: list[Span], span: Span) -> None:
