@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.usage.completion import topic_names
+from spark_eos.cli.usage.completion import group_ids, topic_names
 from spark_eos.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per li
 TopicName = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)
 ]
-Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="The group's id.")]
+Group = Annotated[
+    str, typer.Option("--group", metavar="GROUP", help="The group's id.", autocompletion=group_ids)
+]
 
 # Clients and Arrow are imported when a command runs: help and completion answer without them.
 

@@ -173,6 +173,18 @@ def test_it_follows_until_a_signal_comes(url, number):
     assert process.returncode == 128 + number
 
 
+def test_it_follows_partitions_that_are_new(url):
+    process = start("consume", url, "t", "--follow", "--from-beginning", "--max-messages", "8")
+    assert len([process.stdout.readline() for _ in range(6)]) == 6
+    Admin(url).alter_topic("t", partitions=3)
+    with Producer(url) as producer:
+        producer.send("t", b"new", partition=2)
+        assert process.stdout.readline() == b"new\n"
+        producer.send("t", b"old", partition=0)
+        assert process.communicate() == (b"old\n", b"")
+    assert process.returncode == 0
+
+
 def test_with_follow_alone_reading_begins_at_the_end(url):
     process = start("consume", url, "t", "--follow", "--group", "g", "--max-messages", "1")
     wait_for(lambda: Admin(url).describe_group("g").members)

@@ -15,6 +15,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.cli.progress import Progress
 from spark_eos.log.schemas.type_names import parse_type
 from tests.cli.console import Here, eoslog
 
@@ -363,6 +364,18 @@ def test_json_that_a_topic_checks(log_url, here):
     assert here.consume(log_url, "t") == b'{"n":1}\n'
     assert "line 2: value: " in here.produce(log_url, "t", b'{"n": 1}\n{"n": "x"}\n', code=1)
     assert json.loads(here.consume(log_url, "t", "--json"))["value"] == {"n": 1}
+
+
+def test_long_input_and_output_show_how_far_they_are(log_url, here, monkeypatch):
+    shown = []
+    monkeypatch.setattr(Progress, "count", lambda _self, what, done, of: shown.append((what, done, of)))
+    here.produce(log_url, "t", b"x" * 1000 + b"\n" + b"y\n" * 800_000)
+    assert shown[0][0] == "lines sent"
+    assert len(shown) > 1
+    assert shown[-1] == ("lines sent", 800_001, 0)
+    shown.clear()
+    here.consume(log_url, "t", "--property", "print.value=false", "print.offset=true")
+    assert shown[-1] == ("records", 800_001, 0)
 
 
 def test_many_lines(log_url, here):

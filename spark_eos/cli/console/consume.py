@@ -270,6 +270,8 @@ class _Reading:
         self._is_group = is_group
         self._is_assigned = not is_group
         self._left: dict[TopicPartition, int] = {}
+        self._grows_with: int | None = None
+        """How many partitions of the topic are assigned, if these are all."""
         self._printed = 0
 
     def begin(self, partitions: list[int] | None, place: Place) -> None:
@@ -286,6 +288,7 @@ class _Reading:
                 )
         places = [TopicPartition(name, number) for number in partitions or range(self._topic.partitions)]
         consumer.assign(places)
+        self._grows_with = None if partitions else len(places)
         self._left = consumer.end_offsets(places)
         if place == "earliest":
             consumer.seek_to_beginning()
@@ -321,18 +324,33 @@ class _Reading:
                 if table.num_rows:
                     for start in range(0, table.num_rows, _PRINT_RECORDS):
                         self._print(table.slice(start, _PRINT_RECORDS))
+                        if not sys.stdout.isatty():
+                            progress.count("records", self._printed, 0)
                     if self._is_group:
                         self._consumer.commit()
                     if timeout_ms is not None:
                         deadline = time.monotonic() + timeout_ms / 1000
                     if is_bounded and not self._is_group and self._is_past_end(table):
                         return
-                    if not sys.stdout.isatty():
-                        progress.count("records", self._printed, 0)
                 elif (is_bounded and self._is_assigned) or (
                     deadline is not None and time.monotonic() >= deadline
                 ):
                     return
+                else:
+                    self._take_new_partitions()
+
+    def _take_new_partitions(self) -> None:
+        """Partitions that the topic has got since: all of their records are new."""
+        from spark_eos.protocol.types import TopicPartition
+
+        if self._grows_with is None:
+            return
+        count = len(self._consumer.partitions_for_topic(self._topic.name))
+        if count > self._grows_with:
+            places = [TopicPartition(self._topic.name, number) for number in range(count)]
+            self._consumer.assign(places)
+            self._consumer.seek_to_beginning(places[self._grows_with :])
+            self._grows_with = count
 
     def _print(self, table: pa.Table) -> None:
         from spark_eos.cli.console.rendering import shown_on_terminal
