@@ -273,6 +273,10 @@ def test_what_the_chain_says_of_a_hidden_topic_stays_visible(hidden):
 def test_rights_of_a_topic_do_not_protect_it_from_writers(hidden):
     """The chain is one: who may write to it may end any topic, though not read its rows."""
     place = TopicPartition("secret", 0)
+    with Producer(hidden.url, hidden.writer) as producer:
+        sent = producer.send("secret", b"no")
+        with pytest.raises(StorePermissionError, match=failing("s3:PutObject on it", "data/secret-")):
+            sent.result()
     assert Admin(hidden.url, hidden.writer).delete_records({place: 1}) == {place: 1}
     Admin(hidden.url, hidden.writer).create_topic("another", 1)
     Admin(hidden.url, hidden.writer).delete_topic("another")
