@@ -105,8 +105,8 @@ def read(url: str, settings: Settings) -> None:
     assert admin.list_transactions()
 
 
-def maintain(url: str, settings: Settings, *steps: str) -> Iterator[Done]:
-    """One pass of all steps, or of these."""
+def maintain(url: str, settings: Settings, *steps: str, wait: bool = True) -> Iterator[Done]:
+    """One pass of all steps, or of these. Without ``wait`` what is due in a minute is left for a later one."""
     log = Log.open(url, settings=Settings(settings))
     more = {"only": steps} if steps else {}
-    yield from Maintainer(log, min_age_s=0, tail_rows=2, **more).run()
+    yield from Maintainer(log, min_age_s=0, tail_rows=2, **more).run(wait=wait)
