@@ -10,6 +10,7 @@ import uuid
 from contextlib import suppress
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
@@ -51,6 +52,17 @@ def test_a_writer_leaves_nothing_that_it_should_remove(place):
     assert not [name for name in names if name.startswith(("_probe/", "_groups/"))]
     assert sum(name.startswith("_log/snapshots/") for name in names) == 2
     assert not [name for name in names if name.endswith("given-up")]
+
+
+def test_staged_files_that_a_writer_may_not_delete_stay(place):
+    log = Log.open(place.url, settings=place.writer)
+    with log.stage(log.topic("t")) as writer:
+        writer.append(pa.table({"value": [b"never"]}), 0)
+        staged = writer.finish()
+    log.discard(staged)
+    assert staged[0].file.name in contents(place)
+    Log.open(place.url, settings=place.server.settings).discard(staged)
+    assert staged[0].file.name not in contents(place)
 
 
 def test_a_reader_reads(place):
