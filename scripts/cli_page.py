@@ -35,7 +35,8 @@ def _commands() -> Iterator[str]:
     for name, command in found:
         own = [param for param in command.params if param.name not in COMMON]
         needed = "".join(f" {_written(param)}" for param in own if param.required)
-        yield from (f"### {name}", "", f"`{name} URL{needed}`", "", *command.help.splitlines(), "")
+        log = " URL" if any(param.name == "url" for param in command.params) else ""
+        yield from (f"### {name}", "", f"`{name}{log}{needed}`", "", *command.help.splitlines(), "")
         if own:
             yield from (*_table(own), "")
 

@@ -10,7 +10,6 @@ import typer
 
 from spark_eos.cli import (
     configs,
-    copy,
     groups,
     history,
     maintain,
@@ -19,6 +18,7 @@ from spark_eos.cli import (
     transactions,
     verify,
 )
+from spark_eos.cli.archive import backup, copy
 from spark_eos.cli.parsing import Commands
 from spark_eos.errors import EosLogError
 
@@ -45,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(topics.named)
-for noun in (topics, transactions, groups, configs, maintain, tables, verify, copy, history):
+for noun in (topics, transactions, groups, configs, maintain, tables, verify, copy, backup, history):
     app.add_typer(noun.app)
 
 

@@ -48,7 +48,8 @@ def test_the_commands():
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
         *("groups remove-members", "configs", "clock", "expire", "maintain", "vacuum", "delete-records"),
         *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
-        *("verify", "copy", "dump", "history", "diff"),
+        *("verify", "copy", "backup", "restore", "backups list", "backups delete", "backups vacuum"),
+        *("backups verify", "dump", "history", "diff"),
     ]
     assert all(isinstance(command, Command) for command in COMMANDS.values())
 
