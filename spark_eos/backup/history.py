@@ -17,6 +17,7 @@ from spark_eos.backup.manifest import Manifest, Pack
 from spark_eos.backup.repository import Repository, is_there
 from spark_eos.errors import CorruptRecordError, EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
+from spark_eos.log.commit.closing import is_closed_after
 from spark_eos.protocol.actions import AppendBatches, Entry, ReplaceSegments
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
@@ -159,6 +160,8 @@ def _follow(source: Store, history: History, stored: list[int]) -> None:
         except ObjectNotFoundError:
             break
         if not data.size:
+            if is_closed_after(source, state):
+                break
             raise _GapError  # Retired since.
         history.then(data, seq, f"{source.url}/{name}", keep=True)
         history.entries[seq] = data

@@ -31,6 +31,8 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM
+from spark_eos.log.commit.closing import close_after, is_closed_after
+from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
@@ -80,6 +82,7 @@ def copy_log(
     found: Callable[[Finding], None],
     *,
     quick: bool = False,
+    close: bool = False,
     progress: Progress | None = None,
     mark: Mapping[str, object] | None = None,
     settings: Settings = NO_SETTINGS,
@@ -87,6 +90,7 @@ def copy_log(
 ) -> Copied:
     """Copy the log at ``url`` into the empty ``destination``, and verify the copy (``found``, ``quick`` as there).
 
+    ``close``: the log is moved. It is closed after the entry with which the copy ends (`spark_eos.log.commit.closing`).
     ``mark`` says what is copied: an unfinished copy of something else is not gone on with. None: the log by its id.
     After an error or a kill the same call goes on. Raises `NotALogError` if there is no log at ``url`` or something
     else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is missing in the
@@ -100,7 +104,11 @@ def copy_log(
     if not _take(target, json.dumps(mark or {"log_id": fixed.state.log_id}).encode()):
         probe(target, SYSTEM.unique())
         if not any(target.list(paths.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
-            _make_a_log(target, _copy_content(source, target, fixed, tell))
+            fixed = _copy_content(source, target, fixed, tell)
+            if close:
+                _close(source)
+                fixed = _copy_content(source, target, _fix(source), tell)
+            _make_a_log(target, fixed)
         _create(target, paths.entry(0), source.read(paths.entry(0)))
     summary = verify(target, found, quick=quick, progress=progress)
     if not summary.is_sound:
@@ -213,9 +221,25 @@ def _fix(source: Store) -> _Fixed:
             return _Fixed(state, base, entries)
         newer = newest_snapshot(source)
         if newer is None or newer.seq <= state.seq:
+            if is_closed_after(source, state):
+                return _Fixed(state, base, entries)
             raise CorruptRecordError(
                 f"entry {state.seq + 1} of {source.url} is retired, but no snapshot stands for it: run eoslog verify"
             )
+
+
+def _close(source: Store) -> None:
+    """Close the log at its end. Writers compete for the next slot, and one of them may be quicker a few times."""
+    log = Log(source)
+    while True:
+        try:
+            state = log.follow()
+        except NotALogError:
+            if is_closed_after(source, log.state):
+                return
+            raise
+        if close_after(source, state):
+            return
 
 
 def _entry(source: Store, state: State) -> pa.Buffer | None:
