@@ -80,7 +80,7 @@ def test_a_group_goes_on_at_the_new_place(tmp_path):
     producer.close()
     consumer.close()
     with pytest.raises(NotALogError, match="was closed after entry"):
-        Producer(old)
+        Log.open(old)
     with Producer(new) as producer, Consumer(new, settings) as consumer:
         producer.send("t", b"10").result()
         consumer.subscribe(["t"])
