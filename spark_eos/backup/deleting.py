@@ -6,8 +6,7 @@ What is freed is decided in this order, which no backup that runs meanwhile can 
 2. Read all manifests.
 3. Look for backups that are under way; free nothing while there is one. It may refer to anything that the manifests it
    has read refer to.
-4. List the manifests again. If there is one that was not read, begin anew: its backup may have been under way before,
-   and have ended since.
+4. List the manifests again. If one of them was not read in step 2, go back to step 1: its backup was under way then.
 
 A backup that begins after step 3 sees only manifests that were read in step 2, or that came from backups like itself.
 """

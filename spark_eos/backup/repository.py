@@ -2,8 +2,8 @@
 
 - A backup writes its objects into a folder of its own, and its manifest last. The manifest is created atomically, so
   a backup is whole or not there.
-- Whoever deletes looks for backups that are under way, and frees nothing while there is one: it may refer to what
-  earlier backups have. One that died is *given up*: something else is created in place of its manifest, which it can
+- A deletion looks for backups that are under way, and frees nothing while there is one: it may need the files of
+  earlier backups. One that died is *given up*: something else is created in place of its manifest, which it can
   never create any more, however late it goes on.
 """
 
