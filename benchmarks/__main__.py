@@ -36,6 +36,7 @@ WORKLOADS = (
     "producers",
     "guarantee",
     "writers",
+    "monitored",
     "bytes",
     "cpu",
     "growth",

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from spark_eos.cli.command import app
+from spark_eos.cli.usage.examples import examples_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
 BEGIN = "<!-- Written by scripts/cli_page.py from spark_eos/cli. Do not edit. -->"
@@ -39,6 +40,9 @@ def _commands() -> Iterator[str]:
         yield from (f"### {name}", "", f"`{name}{log}{needed}`", "", *command.help.splitlines(), "")
         if own:
             yield from (*_table(own), "")
+        examples = examples_of(name)
+        if examples:
+            yield from ("```", *(f"$ {example}" for example in examples), "```", "")
 
 
 def _leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:

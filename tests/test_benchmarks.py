@@ -21,7 +21,15 @@ from benchmarks.peers import Peers
 from benchmarks.results import Figure, Ratio, Result
 from benchmarks.rows import table
 from benchmarks.workloads import bytes as bytes_on_disk
-from benchmarks.workloads import publish_beside, publish_cost, publish_growth, sink, source, writers
+from benchmarks.workloads import (
+    monitored,
+    publish_beside,
+    publish_cost,
+    publish_growth,
+    sink,
+    source,
+    writers,
+)
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
 
@@ -333,6 +341,15 @@ def test_publishes_of_a_log_that_grows(bench, monkeypatch):
     )
     (curve,) = found.curves.values()
     assert [at for at, _ in curve] == list(range(0, 100, publish_growth.EVERY))
+
+
+def test_a_writer_that_is_monitored(bench):
+    found = Result("monitored", run=RUN)
+    monitored.monitored(bench, found, 0.7, 1)
+    assert [ratio.target for ratio in found.ratios] == [0.98, 1.02] * 2
+    assert {ratio.against for ratio in found.ratios} == {monitored.ALONE}
+    assert all(figure.median > 0 for figure in found.figures)
+    assert len(found.figures) == 3
 
 
 def test_bytes_of_a_folder(tmp_path):

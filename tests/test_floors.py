@@ -20,7 +20,9 @@ FLOORS = {
     "backup": 4,
     "cli": 4,
     "maintenance": 4,
+    "monitoring": 4,
     "tables": 4,
+    "ui": 4,
     "spark": 5,
     "kafka": 5,
 }

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import spark_eos
-from spark_eos import errors
+from spark_eos import errors, monitoring
 
 PUBLIC = [
     "AIOConsumer",
@@ -52,6 +52,21 @@ PUBLIC = [
     "register_store",
     "require_own_log",
     "start_query",
+]
+
+MONITORING = [
+    "Activity",
+    "HeldBack",
+    "Lag",
+    "LagTotal",
+    "MeasuredStore",
+    "OpenTransaction",
+    "Registration",
+    "TopicActivity",
+    "Watch",
+    "lags",
+    "register",
+    "totals",
 ]
 
 ERRORS = {
@@ -121,6 +136,11 @@ ERRORS = {
 def test_names_of_the_package():
     assert sorted(spark_eos.__all__) == PUBLIC
     assert [name for name in PUBLIC if not hasattr(spark_eos, name)] == []
+
+
+def test_names_of_monitoring():
+    assert sorted(monitoring.__all__) == MONITORING
+    assert [name for name in MONITORING if not hasattr(monitoring, name)] == []
 
 
 def test_names_of_the_errors():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,15 +17,21 @@ from spark_eos.cli import (
     history,
     maintain,
     tables,
-    topics,
     transactions,
     verify,
 )
 from spark_eos.cli.archive import backup, copy
+from spark_eos.cli.console import consume, produce
+from spark_eos.cli.operate import lag, metrics, top, ui
 from spark_eos.cli.parsing import Commands
+from spark_eos.cli.topics import change, describe, offsets
+from spark_eos.cli.usage.version import show_version
 from spark_eos.errors import EosLogError
 
 __all__ = ["app", "main"]
+
+
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _PassedOnError(BaseException):
@@ -36,37 +45,82 @@ class _AllCommands(Commands):
             sys.stdout.flush()
         except (BrokenPipeError, KeyboardInterrupt) as error:
             raise _PassedOnError from error
+        except OSError as error:
+            if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
+                raise
+            raise _PassedOnError from error  # Stores name the file: this is the output.
 
 
 app = typer.Typer(
     cls=_AllCommands,
-    help="Inspect and maintain a log: its topics, groups, transactions, settings and files.",
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-app.add_typer(topics.named)
-for noun in (topics, transactions, groups, configs, maintain, tables, verify, copy, backup, history):
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=show_version,
+            is_eager=True,
+            help="Print the versions of eoslog, Python and pyarrow, and the formats written.",
+        ),
+    ] = False,
+) -> None:
+    """Inspect, use and maintain a log: its topics, records, groups, transactions, settings and files."""
+
+
+app.add_typer(change.named)
+for noun in (
+    describe,
+    produce,
+    consume,
+    offsets,
+    transactions,
+    groups,
+    lag,
+    top,
+    configs,
+    maintain,
+    tables,
+    verify,
+    copy,
+    backup,
+    history,
+    metrics,
+    ui,
+):
     app.add_typer(noun.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code: 0 after success, 1 after an error, which is printed in one line.
+    """Run the command, and return its exit code: 0 after success, 1 after an error.
 
-    Raises ``SystemExit`` with 2 after wrong arguments, and with 128 plus its number after a signal that stopped
-    maintenance.
+    An error is printed in one line, with its code at the end (docs/reference/error-codes.md). Raises ``SystemExit``
+    with 2 after wrong arguments, and with 128 plus its number after a signal.
     """
     # Help and usage errors are drawn for terminals, and plain text for all else.
+    if "_EOSLOG_COMPLETE" in os.environ:
+        # Typer wraps descriptions to the width of a terminal; fish takes each line for an offer.
+        os.environ["COLUMNS"] = "1000"
     app.rich_markup_mode = "rich" if _is_terminal() else None
     try:
         typer.main.get_command(app).main(arguments, prog_name="eoslog")
     except EosLogError as error:
-        print(f"eoslog: {error}", file=sys.stderr)
+        print(f"eoslog: {error} [{error.code}]", file=sys.stderr)
         return 1
     except _PassedOnError as passed:
-        if isinstance(passed.__cause__, KeyboardInterrupt):
-            raise passed.__cause__ from None
-        # The reader of the pipe has ended (`eoslog dump ... | head`): nothing is to be flushed any more.
+        # Nothing is to be flushed any more: the reader of the pipe has ended (`eoslog dump ... | head`), or the disk is
+        # full.
         sys.stdout = None
+        if isinstance(passed.__cause__, KeyboardInterrupt):
+            raise SystemExit(128 + signal.SIGINT) from None
+        if not isinstance(passed.__cause__, BrokenPipeError):
+            print(f"eoslog: the output cannot be written: {passed.__cause__}", file=sys.stderr)
+            return 1
     except SystemExit as ended:
         if ended.code:
             raise

@@ -2,55 +2,163 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.options import ConfigFile, Json, Url, admin
+from spark_eos.cli.options import ConfigFile, Json, Url, admin, at_most_one, commas, properties_file
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
+from spark_eos.cli.usage.completion import topic_names
+from spark_eos.config.log import LOG
+from spark_eos.config.option import Table
+from spark_eos.config.reference import in_force
+from spark_eos.config.topic import TOPIC
+
+if TYPE_CHECKING:
+    from spark_eos.clients.admin import Admin
 
 __all__ = ["app"]
 
 app = typer.Typer()
 
 
+class EntityType(str, Enum):
+    """What has settings. Those of Kafka's brokers are settings of the log here."""
+
+    TOPICS = "topics"
+    LOG = "log"
+    BROKERS = "brokers"
+
+
 @app.command("configs", cls=Command)
 def configs(
     url: Url,
+    entity_type: Annotated[
+        EntityType | None,
+        typer.Option(
+            metavar="TYPE",
+            help="What has the settings: topics, or log (which brokers stands for, too). Default: log.",
+        ),
+    ] = None,
+    entity_name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="With --entity-type topics: the topic (default: all topics).",
+            autocompletion=topic_names,
+        ),
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="The same as --entity-type topics --entity-name.",
+            autocompletion=topic_names,
+        ),
+    ] = None,
+    describe: Annotated[bool, typer.Option("--describe", help="Show the settings (default).")] = False,
     alter: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE...", help="Change settings. NAME= takes one back to its default. Repeatable."
+            metavar="[NAME=VALUE]...",
+            help="Change settings. NAME= takes one back to its default. Without a value it is Kafka's word before "
+            "--add-config and --delete-config. Repeatable.",
         ),
+    ] = None,
+    add_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE[,NAME=VALUE]", help="Set these. A value with commas: [a,b]. Repeatable."
+        ),
+    ] = None,
+    add_config_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Set those of a file: NAME=VALUE on each line.")
+    ] = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[,NAME]", help="Take these back to their defaults. Repeatable."),
     ] = None,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show the settings of the log, or change them."""
-    from spark_eos.config.log import LOG
-    from spark_eos.config.reference import in_force
-
-    changes = dict(map(_setting, alter or ()))
+    """Show the settings of the log or of topics, or change them all at once."""
+    at_most_one({"--topic": topic, "--entity-type": entity_type})
+    at_most_one({"--topic": topic, "--entity-name": entity_name})
+    changes = _changes(alter, add_config, add_config_file, delete_config)
+    at_most_one({"--describe": describe, "--alter": changes or None})
     client = admin(url, command_config)
+    if entity_type is EntityType.TOPICS or topic is not None:
+        _configs_of_topics(client, topic or entity_name, changes, as_json=as_json)
+        return
+    if entity_name is not None:
+        raise typer.BadParameter("it needs --entity-type topics", param_hint="'--entity-name'")
     if changes:
         client.alter_log(changes)
     log = client.describe_log()
     if as_json:
         print_json(asdict(log))
         return
-    print_table(
-        ("NAME", "VALUE", "DEFAULT"),
-        [row[:3] for row in in_force(LOG, log.config)],
-    )
+    _print_settings(LOG, log.config)
 
 
-def _setting(text: str) -> tuple[str, str | None]:
+def _configs_of_topics(
+    client: Admin, name: str | None, changes: dict[str, str | None], *, as_json: bool
+) -> None:
+    if changes:
+        if name is None:
+            raise typer.BadParameter("name the topic whose settings change", param_hint="'--entity-name'")
+        client.alter_topic(name, config=changes)
+    for one in client.list_topics() if name is None else [name]:
+        found = client.describe_topic(one)
+        if as_json:
+            print_json({"topic": found.name, "config": found.config})
+        else:
+            if name is None:
+                print(f"topic {found.name}")
+            _print_settings(TOPIC, found.config)
+
+
+def _print_settings(table: Table, stored: Mapping[str, str]) -> None:
+    print_table(("NAME", "VALUE", "DEFAULT"), [row[:3] for row in in_force(table, stored)])
+
+
+def _changes(
+    alter: list[str] | None, add: list[str] | None, file: str | None, delete: list[str] | None
+) -> dict[str, str | None]:
+    """The new value of each setting; None takes it back to its default. No setting may be named twice."""
+    named: list[tuple[str, str | None, str]] = [
+        *((*_setting(text, "--alter"), "--alter") for text in alter or ()),
+        *(
+            (name, value, "--add-config-file")
+            for name, value in properties_file(file, "--add-config-file").items()
+        ),
+        *((*_setting(part, "--add-config"), "--add-config") for text in add or () for part in _parts(text)),
+        *((name.strip(), None, "--delete-config") for name in commas(delete) or ()),
+    ]
+    found: dict[str, str | None] = {}
+    for name, value, option in named:
+        if name in found and option in {"--delete-config", "--alter"}:
+            raise typer.BadParameter(f"setting {name} is named twice", param_hint=f"'{option}'")
+        found[name] = value
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    """``a=1,b=[2,3]`` in its parts; brackets keep commas together, and go."""
+    parts = re.findall(r"[^=,]+=\[[^\]]*\](?=,|$)|[^,]+", text)
+    return [re.sub(r"=\[(.*)\]$", r"=\1", part.strip()) for part in parts]
+
+
+def _setting(text: str, option: str) -> tuple[str, str | None]:
     """``name=value``; an empty value takes the setting back to its default."""
     name, sign, value = text.partition("=")
-    if not sign:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="'--alter'")
+    if not sign or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
     return name, value or None
 
 

@@ -15,6 +15,7 @@ from spark_eos.cli.options import (
     Url,
     admin,
     at_most_one,
+    commas,
     exactly_one,
     partitions,
 )
@@ -28,29 +29,61 @@ __all__ = ["app"]
 
 app = typer.Typer(name="groups", cls=Commands, help="List, describe, reset and delete consumer groups.")
 
+_STATES = ("Empty", "PreparingRebalance", "Stable")
+"""Kafka's names. A log has no CompletingRebalance and no Dead: a group is there, or it is not."""
+
 _TOPICS = typer.Option(
     "--topic", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions. Repeatable."
 )
 
 
 @app.command("list", cls=Command)
-def list_groups(url: Url, command_config: ConfigFile = None, as_json: Json = False) -> None:
+def list_groups(
+    url: Url,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATE[,STATE]", help="Only groups in these states, such as Stable or empty. Repeatable."
+        ),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
     """List the groups that have members or committed offsets."""
-    groups = admin(url, command_config).describe_groups()
+    wanted = _states(state)
+    found = admin(url, command_config).describe_groups().values()
+    groups = [group for group in found if wanted is None or group.state in wanted]
     if as_json:
-        for group in groups.values():
+        for group in groups:
             print_json({"group": group.group, "state": group.state, "members": len(group.members)})
         return
     print_table(
         ("GROUP", "STATE", "#MEMBERS"),
-        [(group.group, group.state, len(group.members)) for group in groups.values()],
+        [(group.group, group.state, len(group.members)) for group in groups],
     )
+
+
+def _states(texts: list[str] | None) -> set[str] | None:
+    """States as Kafka's tool takes them: in any case."""
+    names = commas(texts)
+    if names is None:
+        return None
+    known = {name.lower(): name for name in _STATES}
+    for name in names:
+        if name.strip().lower() not in known:
+            raise typer.BadParameter(
+                f"{name!r} is no state of a group: they are {', '.join(_STATES)}", param_hint="'--state'"
+            )
+    return {known[name.strip().lower()] for name in names}
 
 
 @app.command("describe", cls=Command)
 def describe(
     url: Url,
-    group_id: Group,
+    group_id: Annotated[
+        list[str] | None, typer.Option("--group", metavar="GROUP", help="The group's id. Repeatable.")
+    ] = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups of the log.")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="Show offsets and lag (default).")] = False,
     members: Annotated[
         bool, typer.Option("--members", help="Show the members and their partitions.")
@@ -59,46 +92,45 @@ def describe(
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show offsets, lag, members or state of a group."""
+    """Show offsets, lag, members or state of groups (--group or --all-groups)."""
+    exactly_one({"--group": group_id, "--all-groups": all_groups})
     at_most_one({"--offsets": offsets, "--members": members, "--state": state})
-    group = admin(url, command_config).describe_group(group_id)
+    chosen = None if all_groups else dict.fromkeys(group_id or ())
+    groups = [*admin(url, command_config).describe_groups(chosen).values()]
     if as_json:
-        print_json(_as_json(group))
+        for group in groups:
+            print_json(_as_json(group))
     elif members:
-        _print_members(group)
+        _print_members(groups)
     elif state:
         print_table(
             ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "GENERATION", "#MEMBERS"),
-            [(group.group, group.assignor, group.state, group.generation, len(group.members))],
+            [(one.group, one.assignor, one.state, one.generation, len(one.members)) for one in groups],
         )
     else:
-        _print_offsets(group)
+        _print_offsets(groups)
 
 
-def _print_offsets(group: GroupDescription) -> None:
-    clients = {member.member_id: member.client_id for member in group.members}
+def _print_offsets(groups: list[GroupDescription]) -> None:
     header = (
         *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
         *("CONSUMER-ID", "CLIENT-ID"),
     )
-    rows = [
+    print_table(header, [row for group in groups for row in _offset_rows(group)])
+
+
+def _offset_rows(group: GroupDescription) -> list[tuple[object, ...]]:
+    clients = {member.member_id: member.client_id for member in group.members}
+    return [
         (
-            *(
-                group.group,
-                part.topic,
-                part.partition,
-                part.committed and part.committed.offset,
-                part.end,
-                part.lag,
-            ),
-            *(part.member_id, clients.get(part.member_id or "")),
+            *(group.group, part.topic, part.partition, part.committed and part.committed.offset),
+            *(part.end, part.lag, part.member_id, clients.get(part.member_id or "")),
         )
         for part in group.partitions
     ]
-    print_table(header, rows)
 
 
-def _print_members(group: GroupDescription) -> None:
+def _print_members(groups: list[GroupDescription]) -> None:
     header = (
         *("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "CLIENT-ID", "GENERATION"),
         *("#PARTITIONS", "ASSIGNMENT"),
@@ -108,6 +140,7 @@ def _print_members(group: GroupDescription) -> None:
             *(group.group, member.member_id, member.instance_id, member.client_id, member.generation),
             *(len(member.partitions), _assignment(member)),
         )
+        for group in groups
         for member in group.members
     ]
     print_table(header, rows)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -26,7 +26,7 @@ from spark_eos.protocol.types import TopicPartition
 if TYPE_CHECKING:
     from spark_eos.maintenance.maintain import Maintainer
 
-__all__ = ["app", "seconds_of", "sleep", "stoppable", "teller"]
+__all__ = ["app", "seconds_of", "sleep", "stoppable", "teller", "until_stopped"]
 
 app = typer.Typer()
 
@@ -286,6 +286,13 @@ def teller(stop: _Stop, progress: Progress) -> Callable[[str], None]:
         progress.show(text)
 
     return tell
+
+
+def until_stopped(stop: _Stop) -> NoReturn:
+    """Wait until the command has to end."""
+    while stop.signal is None:
+        time.sleep(0.2)
+    raise _Stopped
 
 
 def sleep(seconds: float, stop: _Stop, progress: Progress) -> None:

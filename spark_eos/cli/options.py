@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_eos.cli.usage.completion import group_ids, topic_names
 from spark_eos.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
     "ConfigFile",
     "Group",
     "Json",
+    "TopicName",
     "Url",
     "admin",
     "at_most_one",
@@ -27,6 +29,7 @@ __all__ = [
     "exactly_one",
     "open_log",
     "partitions",
+    "properties_file",
     "store_settings",
 ]
 
@@ -40,7 +43,12 @@ ConfigFile = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
-Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="The group's id.")]
+TopicName = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)
+]
+Group = Annotated[
+    str, typer.Option("--group", metavar="GROUP", help="The group's id.", autocompletion=group_ids)
+]
 
 # Clients and Arrow are imported when a command runs: help and completion answer without them.
 
@@ -60,14 +68,24 @@ def open_log(url: str, config_file: str | None) -> Log:
 
 
 def store_settings(path: str | None, option: str = "--command-config") -> Settings:
-    """The settings in a file, as Kafka's tools take them: ``name=value``; a line that begins with ``#`` is a comment.
-
-    A file, because all users of the machine can see the arguments of a command.
-    """
+    """The settings of an object store in a file, as `properties_file` reads it."""
     from spark_eos.storage import NO_SETTINGS, Settings
 
     if path is None:
         return NO_SETTINGS
+    try:
+        return Settings(properties_file(path, option))
+    except ConfigError as error:
+        raise typer.BadParameter(f"{path!r}: {error}", param_hint=f"'{option}'") from None
+
+
+def properties_file(path: str | None, option: str = "--command-config") -> dict[str, str]:
+    """Settings in a file, as Kafka's tools take them: ``name=value``; a line that begins with ``#`` is a comment.
+
+    A file, because all users of the machine can see the arguments of a command.
+    """
+    if path is None:
+        return {}
     try:
         with Path(path).open(encoding="utf-8") as file:
             lines = [line.strip() for line in file]
@@ -82,10 +100,7 @@ def store_settings(path: str | None, option: str = "--command-config") -> Settin
                     f"line {number} of {path!r} is not NAME=VALUE", param_hint=f"'{option}'"
                 )
             found[name.strip()] = value.strip()
-    try:
-        return Settings(found)
-    except ConfigError as error:
-        raise typer.BadParameter(f"{path!r}: {error}", param_hint=f"'{option}'") from None
+    return found
 
 
 def commas(texts: Iterable[str] | None) -> list[str] | None:

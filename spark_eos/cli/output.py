@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["NOTHING", "print_json", "print_table"]
+__all__ = ["NOTHING", "print_json", "print_table", "printable"]
 
 NOTHING = "-"
 """Stands in a table where there is no value (as in Kafka's tools)."""
@@ -20,7 +20,8 @@ def print_json(value: Mapping[str, object]) -> None:
 def print_table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
     """A table, drawn on a terminal; elsewhere columns of plain text. None and empty text become a dash."""
     lines = [
-        [NOTHING if cell is None or cell == "" else str(cell) for cell in row] for row in (header, *rows)
+        [NOTHING if cell is None or cell == "" else printable(str(cell)) for cell in row]
+        for row in (header, *rows)
     ]
     if sys.stdout.isatty():
         _draw(lines[0], lines[1:])
@@ -28,6 +29,15 @@ def print_table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> N
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def printable(text: str) -> str:
+    """Text that cannot break a line or steer a terminal: what is not printable is written as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )
 
 
 def _draw(header: list[str], rows: list[list[str]]) -> None:

@@ -8,12 +8,16 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from spark_eos.cli.usage.examples import examples_of
 from spark_eos.config.nearest import suggestion
 
 __all__ = ["Command", "Commands", "ListedCommands"]
 
 _SEVERAL = "..."
 """The metavar of an option that takes several values at once ends with this: ``--alter NAME=VALUE...``."""
+
+_OPTIONAL = "["
+"""The metavar of an option of which Kafka has the bare word begins with this: ``--alter [NAME=VALUE]...``."""
 
 _NUMBER = re.compile(r"-[0-9]+|-[0-9]*\.[0-9]+")
 
@@ -22,12 +26,24 @@ class Command(TyperCommand):
     """A command of ``eoslog``.
 
     ``--alter A=1 B=2`` is ``--alter A=1 --alter B=2`` for options with several values. An option is never the value of
-    the option before it: ``groups delete LOG --group --json`` is refused, and does not delete a group ``--json``.
+    the option before it: ``groups delete LOG --group --json`` is refused, and does not delete a group ``--json``. An
+    option whose value is optional is left out where it has none: ``configs LOG --alter --add-config A=1``.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments into ``ctx.params``."""
+        if ctx.resilient_parsing and args and _is_option(args[-1]):
+            # The value of this option is being completed: without it, the arguments before it would not be parsed.
+            args = args[:-1]
         return super().parse_args(ctx, [*self._separated(ctx, args)])
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Help, with the examples at its end, which are not wrapped: they are lines of a shell."""
+        super().format_help(ctx, formatter)
+        examples = examples_of(ctx.command_path)
+        if examples:
+            formatter.write("\nExamples (LOG is the log's URL):\n")
+            formatter.write("".join(f"  {example}\n" for example in examples))
 
     def _separated(self, ctx: Any, args: list[str]) -> Iterator[str]:
         metavars = {
@@ -38,7 +54,12 @@ class Command(TyperCommand):
         }
         waiting = several = ""
         for position, argument in enumerate(args):
+            following = args[position + 1 : position + 2]
             if _is_option(argument):
+                is_bare = not following or _is_option(following[0])
+                if is_bare and metavars.get(argument, "").startswith(_OPTIONAL):
+                    waiting = several = ""
+                    continue
                 if waiting and not ctx.resilient_parsing:
                     ctx.fail(f"Option {waiting!r} needs a value: {metavars[waiting] or 'TEXT'}.")
                 if argument == "--":

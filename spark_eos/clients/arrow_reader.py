@@ -117,7 +117,8 @@ def read_arrow(
     opened = opened_log(log, config)
     isolation = _isolation(isolation_level)
     # A reader of committed records waits for no transaction whose time is over.
-    opened.end_overdue() if isolation is Isolation.READ_COMMITTED else opened.follow()
+    if isolation is Isolation.READ_COMMITTED:
+        opened.end_overdue()
     now = opened.topic(topic)
     past = past_log(opened, topic, as_of)
     if past is not None:
@@ -176,13 +177,14 @@ class ArrowWork(NamedTuple):
 
 
 def opened_log(log: str | os.PathLike[str] | Log, config: Mapping[str, object] | None) -> Log:
-    """The log of the arguments ``log`` and ``config``. Raises `ConfigError`, `NotALogError`."""
+    """The log of the arguments ``log`` and ``config``, at its newest entry. Raises `ConfigError`, `NotALogError`."""
     settings = store_settings(config)
     others = [name for name in config or {} if name not in settings]
     if others:
         raise ConfigError(f"read_arrow: {others[0]} is no setting of an object store; leave it out of config")
     if isinstance(log, Log):
         check_open_log(config)
+        log.follow()
         return log.without_maintenance()
     return Log.shared(log, settings, maintenance=False)
 

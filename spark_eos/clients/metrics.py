@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from spark_eos.clients.durations import Durations
 from spark_eos.storage.forks import Lock
 
 __all__ = ["ConsumerMetrics", "Metrics", "ProducerMetrics"]
@@ -16,6 +17,9 @@ Metrics: TypeAlias = dict[str, dict[str, float]]
 _SAMPLE_S = 30.0
 _SAMPLES = 2
 """Kafka's metrics.sample.window.ms and metrics.num.samples."""
+
+_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+"""Seconds: what OpenTelemetry's conventions for messaging advise."""
 
 
 class _Sample:
@@ -103,6 +107,8 @@ class ProducerMetrics:
         self._all = _Figures(now)
         self._topics: dict[str, _Figures] = {}
         self._lock = threading.Lock()
+        self.durations = Durations(_BOUNDS)
+        """Of the calls, as histograms."""
 
     def sent(self, topic: str, records: int, size: int) -> None:
         """So many records of a topic are in the log, in files of so many bytes."""
@@ -115,10 +121,12 @@ class ProducerMetrics:
     def requested(self, seconds: float, records: int) -> None:
         """A request with so many records was answered: staging and commit took so long."""
         self._all.record({"request-latency": seconds * 1000, "records-per-request": records})
+        self.durations.record(("send",), seconds)
 
     def took(self, call: str, seconds: float) -> None:
         """A call about transactions, or a flush, took so long (KIP-761)."""
         self._all.record({call: int(seconds * 1e9)})
+        self.durations.record((call.removeprefix("txn-"),), seconds)
 
     def _record(self, topic: str, values: Mapping[str, float]) -> None:
         if not any(values.values()):
@@ -175,6 +183,8 @@ class ConsumerMetrics:
         self.now = now
         self._all = _Figures(now)
         self._last_poll: float | None = None
+        self.durations = Durations(_BOUNDS)
+        """Of the commits, as a histogram."""
 
     def polled(self) -> None:
         """A poll begins."""
@@ -191,6 +201,7 @@ class ConsumerMetrics:
     def committed(self, seconds: float) -> None:
         """Offsets were committed."""
         self._all.record({"commit-latency": seconds * 1000})
+        self.durations.record(("commit",), seconds)
 
     def rebalanced(self) -> None:
         """The consumer has synced to a new generation of its group."""

@@ -211,10 +211,17 @@ class _Stream(NamedTuple):
 
 
 def _is_plain(type_: pa.DataType) -> bool:
-    """Whether the values of a type are the same in our Parquet files: durations are numbers there, times differ."""
+    """Whether the values of a type are the same in our Parquet files: durations are numbers there, times differ.
+
+    Names of a struct's fields that differ in case alone are others for DuckDB there.
+    """
     types = pa.types
     if types.is_duration(type_) or types.is_time(type_):
         return False
+    if types.is_struct(type_):
+        names = {type_.field(number).name.lower() for number in range(type_.num_fields)}
+        if len(names) < type_.num_fields:
+            return False
     return all(_is_plain(type_.field(number).type) for number in range(type_.num_fields))
 
 

@@ -153,7 +153,8 @@ SOURCE = Table(
         "offsetRanges",
         Text("ranges of offsets by partition as JSON"),
         None,
-        'The offsets to read, and no others, such as `{"flights": {"0": [[0, 100], [200, 300]]}}`: first and end.',
+        'The offsets to read, and no others, such as `{"flights": {"0": [[0, 100], [200, 300]]}}`: first and end. '
+        '`"id"` beside the partitions: the id that the topic must have.',
         "spark/source/selection.py",
         uses=_BATCH,
         origin="eoslog",

@@ -17,7 +17,15 @@ from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.state import PartitionKey, State, TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 
-__all__ = ["Changes", "PartitionChange", "Span", "Transaction", "changes", "transactions"]
+__all__ = [
+    "Changes",
+    "PartitionChange",
+    "Span",
+    "Transaction",
+    "changes",
+    "ended_transactions",
+    "transactions",
+]
 
 ProducerRow: TypeAlias = "tuple[str | None, int, int, str]"
 
@@ -90,7 +98,7 @@ def _of_entry(entry: Entry, state: State, topics: dict[str, str]) -> Iterator[Tr
 def _of_request(
     seq: int, request: Request, before: State, after: State, topics: dict[str, str]
 ) -> Iterator[Transaction]:
-    for stamp, commit in _ended(request, before, after).items():
+    for stamp, commit in ended_transactions(request, before, after).items():
         producer = after.producers.get(stamp.producer_id) or before.producers.get(stamp.producer_id)
         spans = tuple(_spans(request, before, after, stamp, topics))
         if stamp.number == NO_PRODUCER.number and not spans:
@@ -110,7 +118,7 @@ def _of_request(
         )
 
 
-def _ended(request: Request, before: State, after: State) -> dict[ProducerStamp, bool]:
+def ended_transactions(request: Request, before: State, after: State) -> dict[ProducerStamp, bool]:
     """The transactions that this request ended, and whether they were committed."""
     found: dict[ProducerStamp, bool] = {}
     for action in request.actions:

@@ -96,6 +96,11 @@ def check_segments(topic: str, settings: Mapping[str, str], schema: pa.Schema | 
         where = f"topic {topic!r}, segment.bloom.filter.columns"
         if name not in columns:
             raise ConfigError(f"{where}: there is no column {name!r} for it; it has {', '.join(columns)}")
+        if pa.types.is_floating(columns[name]):
+            raise ConfigError(
+                f"{where}: column {name!r} is {columns[name]}, which has no bloom filter: -0.0 equals 0.0, but would "
+                "not be found by it"
+            )
         if pa.types.is_nested(columns[name]) or pa.types.is_boolean(columns[name]):
             raise ConfigError(
                 f"{where}: column {name!r} is {columns[name]}, which has no bloom filter in Parquet"

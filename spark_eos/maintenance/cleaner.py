@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from spark_eos.log.data.records import Records
 from spark_eos.maintenance.rewrite import CLEAN
 
-__all__ = ["KeyMap", "Keys", "is_kept", "keys_of", "label_of", "since"]
+__all__ = ["KeyMap", "Keys", "hashes_of", "is_kept", "keys_of", "label_of", "since"]
 
 _HASH = np.dtype("S16")
 _MERGE = 1 << 16
@@ -42,6 +42,15 @@ def keys_of(records: Records, keys: Sequence[str], values: Sequence[str]) -> Key
     """
     found = [records.column(name) for name in keys]
     nulls = np.logical_and.reduce([_is_null(column) for column in found])
+    hashes = hashes_of(found)
+    empty = np.zeros(records.num_rows, np.bool_)
+    if values and records.num_rows:
+        empty = np.logical_and.reduce([_is_null(records.column(name)) for name in values])
+    return Keys(hashes, ~nulls, empty & ~nulls)
+
+
+def hashes_of(found: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bytes_]:
+    """The hash of each key, whose columns these are: two rows have the same one if they have the same key."""
     if len(found) == 1 and pa.types.is_binary(found[0].type):
         texts = [key or b"" for key in found[0].to_pylist()]
     else:
@@ -49,11 +58,7 @@ def keys_of(records: Records, keys: Sequence[str], values: Sequence[str]) -> Key
         parts = [_bytes(pa.concat_arrays(one.chunks)) if one.chunks else [] for one in found]
         texts = [b"".join(row) for row in zip(*parts, strict=True)]
     # No collision by chance, nor with chosen keys: of two keys with one hash, one would be lost.
-    hashes = np.array([blake2b(text, digest_size=16).digest() for text in texts], _HASH)
-    empty = np.zeros(records.num_rows, np.bool_)
-    if values and records.num_rows:
-        empty = np.logical_and.reduce([_is_null(records.column(name)) for name in values])
-    return Keys(hashes, ~nulls, empty & ~nulls)
+    return np.array([blake2b(text, digest_size=16).digest() for text in texts], _HASH)
 
 
 def _bytes(array: pa.Array) -> list[bytes]:

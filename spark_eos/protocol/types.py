@@ -9,6 +9,7 @@ __all__ = [
     "LATEST_MS",
     "MAX_METADATA_BYTES",
     "MAX_NUMBER",
+    "MAX_PARTITIONS",
     "NO_PRODUCER",
     "NO_SEQUENCE",
     "RULES",
@@ -33,6 +34,9 @@ MAX_METADATA_BYTES = 4096
 EARLIEST_MS = -62_135_596_800_000
 LATEST_MS = 253_402_300_799_999
 """The first millisecond of the year 1, the last one of the year 9999: so far Python's and Spark's calendars go."""
+
+MAX_PARTITIONS = 100_000
+"""Of a topic."""
 
 MAX_NUMBER = 2**62
 """The largest number that a request may carry: the sum of two such numbers still has 64 bits."""

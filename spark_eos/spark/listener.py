@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import (
@@ -15,9 +15,12 @@ from pyspark.sql.streaming.listener import (
 )
 
 from spark_eos.spark.progress import KnownLog, ProgressReport
+from spark_eos.spark.query_figures import QueryFigures
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from spark_eos.monitoring.metrics.points import Histogram, Point
 
 __all__ = ["ProgressListener"]
 
@@ -49,6 +52,9 @@ class ProgressListener(StreamingQueryListener):
     ...     folder + "/log", on_progress=lambda progress: print(progress["sink"]["metrics"])
     ... )
     >>> spark.streams.addListener(listener)
+
+    Its metrics go to Prometheus or OpenTelemetry by ``spark_eos.monitoring.register(listener, registry=…)``.
+
     >>> spark.streams.removeListener(listener)
     """
 
@@ -61,6 +67,7 @@ class ProgressListener(StreamingQueryListener):
         self._report = ProgressReport([KnownLog(url, settings) for url in logs])
         self._on_progress = on_progress or _to_python_log
         self._last: dict[str, dict[str, Any]] = {}
+        self._figures = QueryFigures()
 
     def last_progress(self, query: StreamingQuery) -> dict[str, Any] | None:
         """The last progress of a query that this listener has received.
@@ -90,13 +97,35 @@ class ProgressListener(StreamingQueryListener):
             _LOG.warning("a log of the progress listener cannot be read", exc_info=True)
             report = ProgressReport().of(event.progress)
         self._last[report["id"]] = report
+        self._figures.add(report)
         self._on_progress(report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing: there is no progress."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Nothing: the last progress stays."""
+        """Export its metrics no more. The last progress stays."""
+        self._figures.drop(str(event.id))
+
+    def points(self) -> Iterable[Point]:
+        """Give the metrics of the running queries, for `spark_eos.monitoring.register`.
+
+        Returns
+        -------
+        iterable of Point
+            Records, bytes and lag by query, as far as this listener has heard of them.
+        """
+        return self._figures.points()
+
+    def histograms(self) -> Iterable[Histogram]:
+        """Give the histograms of the running queries: there are none.
+
+        Returns
+        -------
+        iterable of Histogram
+            Nothing.
+        """
+        return ()
 
 
 def _to_python_log(report: dict[str, Any]) -> None:

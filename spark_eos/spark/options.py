@@ -35,6 +35,7 @@ from spark_eos.spark.source.selection import (
     moment,
     offset_ranges,
     pattern,
+    ranged_ids,
     subscribe,
 )
 from spark_eos.storage import NO_SETTINGS, Settings, settings_of
@@ -64,6 +65,7 @@ class SourceOptions:
     starting_option: str | None = None
     ending: OffsetSpec = DEFAULT_END
     offset_ranges: Ranges | None = None
+    ranged_ids: Mapping[str, str] = field(default_factory=dict)
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -173,7 +175,7 @@ def _source(
         with problems.about(end):
             ends = ending(given)
             _check_selected(end, ends, chosen)
-    if "startingOffsetsByTimestampStrategy" in given and start == "startingOffsets":
+    if "startingOffsetsByTimestampStrategy" in given and start in ("startingTable", "startingOffsets"):
         problems.add(
             "startingOffsetsByTimestampStrategy",
             "option startingOffsetsByTimestampStrategy needs startingTimestamp or startingOffsetsByTimestamp",
@@ -187,6 +189,7 @@ def _source(
         moment_ms = moment(given)
     with problems.about("offsetRanges"):
         ranges = offset_ranges(given)
+        chosen = replace(chosen, ranged_ids=ranged_ids(given))
         _check_selected("offsetRanges", OffsetSpec("specific", dict.fromkeys(ranges or (), 0)), chosen)
     if "versionAsOf" in given and "timestampAsOf" in given:
         problems.add(

@@ -17,6 +17,7 @@ from spark_eos.log.selection.columns import place_names
 from spark_eos.log.topics import config_value
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.topics import source_schema
+from spark_eos.spark.types import without
 from spark_eos.storage import is_object_store
 
 if TYPE_CHECKING:
@@ -39,6 +40,19 @@ _EXACT = {
     "datetimeRebaseMode": "CORRECTED",
 }
 """Options of Spark's Parquet reader."""
+
+_FORMAT = "org.apache.spark.sql.parquet"
+"""Spark's Parquet reader by its old name: the same one whatever ``spark.sql.sources.useV1SourceList`` says.
+
+The other one takes the least and greatest values of the wrong column from files that have more columns than are read
+(``spark.sql.parquet.aggregatePushdown``): tried with Spark 4.2.
+"""
+
+_FLOATING = {"parquet.filter.dictionary.enabled": "false"}
+"""For columns with floating-point numbers: -0.0 equals 0.0, but a row group's dictionary is searched for the bits."""
+
+_FIELD_ID = "parquet.field.id"
+"""Metadata of a column by which Spark finds it in files, if the session says so. Ours have no such ids."""
 
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 """What Hadoop takes for a pattern in the name of a folder.
@@ -128,7 +142,7 @@ def read_table(
     if not read.rest:
         return sealed
     ranges = {str(at.partition): found for at, found in read.plan.ranges.items()}
-    rest = _ours(spark, {**source, "offsetRanges": json.dumps({topic: ranges})}, wanted)
+    rest = _ours(spark, {**source, "offsetRanges": _ranges(read, ranges)}, wanted)
     return sealed.unionAll(rest)
 
 
@@ -165,12 +179,18 @@ def _options(
     if columns is not None:
         if isinstance(columns, str) or not columns:
             raise ConfigError(f"read_table: columns={columns!r}; expected a list of names, such as ['value']")
+        for name in columns:
+            if "," in name or name != name.strip():
+                raise ConfigError(
+                    f"read_table: columns has {name!r}: names with a comma in them or a blank at an end cannot be "
+                    "chosen there. Leave columns out, and select from the result"
+                )
         given["columns"] = ",".join(columns)
     return {**given, "subscribe": topic}
 
 
 def _everything(read: TableRead) -> str:
-    """All offsets of the plan as one range a partition."""
+    """All offsets of the plan as one range a partition, in the form of option ``offsetRanges``."""
     found: dict[str, list[int]] = {}
     for file in read.files:
         ends = found.setdefault(str(file.partition), [file.start, file.end])
@@ -178,7 +198,12 @@ def _everything(read: TableRead) -> str:
     for fetch in read.rest:
         ends = found.setdefault(str(fetch.partition), [fetch.offset, fetch.next_offset])
         ends[:] = [min(ends[0], fetch.offset), max(ends[1], fetch.next_offset)]
-    return json.dumps({read.topic.name: {number: [ends] for number, ends in found.items()}})
+    return _ranges(read, {number: [ends] for number, ends in found.items()})
+
+
+def _ranges(read: TableRead, ranges: Mapping[str, Sequence[Sequence[int]]]) -> str:
+    """Option ``offsetRanges``: of this topic, and not of one that is created again with its name."""
+    return json.dumps({read.topic.name: {"id": read.topic.topic_id, **ranges}})
 
 
 def _ours(spark: SparkSession, options: Mapping[str, str], columns: StructType | None = None) -> DataFrame:
@@ -209,17 +234,31 @@ def _sealed(
     made: dict[str, Any] = {place_names(is_typed=is_typed)[0]: sql.lit(read.topic.name)}
     if not is_typed:
         made["timestampType"] = sql.lit(0)
-    stored = [StructField(f.name, f.dataType, True, f.metadata) for f in wanted if f.name not in made]
-    reader = spark.read.schema(StructType(stored)).options(**_EXACT, **_of_hadoop(options))
-    shown = [
-        made[f.name].alias(f.name) if f.name in made else sql.col(f"`{f.name.replace('`', '``')}`")
+    stored = [
+        without(StructField(f.name, f.dataType, True, f.metadata), _FIELD_ID)
         for f in wanted
+        if f.name not in made
     ]
+    exact = {**_EXACT, **(_FLOATING if any(_is_floating(field.dataType) for field in stored) else {})}
+    reader = spark.read.format(_FORMAT).schema(StructType(stored)).options(**exact, **_of_hadoop(options))
+
+    def shown_as(field: StructField) -> Any:
+        if field.name in made:
+            return made[field.name].alias(field.name)
+        name = f"`{field.name.replace('`', '``')}`"  # A name costs no call of the JVM, as `col` does.
+        if _FIELD_ID in field.metadata:
+            return sql.col(name).alias(field.name, metadata=field.metadata)
+        return name
+
+    def rows_of(paths: list[str]) -> DataFrame:
+        rows = reader.load(paths)
+        return rows if stored == list(wanted) else rows.select(*map(shown_as, wanted))
+
     paths = [_GLOB.sub(r"\\\1", f"{base}/{file.name}") for file in read.files]
     if not is_object_store(read.log.url):
-        return reader.parquet(*paths).select(*shown)
+        return rows_of(paths)
     try:
-        rows = reader.parquet(*paths).select(*shown)
+        rows = rows_of(paths)
         rows.schema  # noqa: B018  (Spark Connect looks for the files only now)
     except Exception as error:
         if not _lacks_jar(error):
@@ -258,7 +297,8 @@ def _lacks_jar(error: Exception) -> bool:
 def _is_plain(type_: Any) -> bool:
     """Whether Spark reads such a column of our files as eoslog gives it.
 
-    Not so are its own types that Parquet and Arrow do not have: char and varchar, collations, intervals, VARIANT.
+    Not so are its own types that Parquet and Arrow do not have: char and varchar, collations, intervals, VARIANT; and
+    structs with fields whose names differ in case alone, which Spark finds in no file.
     """
     from pyspark.sql import types as t
 
@@ -267,8 +307,22 @@ def _is_plain(type_: Any) -> bool:
     if isinstance(type_, t.MapType):
         return _is_plain(type_.keyType) and _is_plain(type_.valueType)
     if isinstance(type_, t.StructType):
-        return all(_is_plain(field.dataType) for field in type_)
+        names = {name.lower() for name in type_.names}
+        return len(names) == len(type_) and all(_is_plain(field.dataType) for field in type_)
     return type_ in _plain_types() or type(type_) is t.DecimalType
+
+
+def _is_floating(type_: Any) -> bool:
+    """Whether there are floating-point numbers in a column, however deep."""
+    from pyspark.sql import types as t
+
+    if isinstance(type_, t.ArrayType):
+        return _is_floating(type_.elementType)
+    if isinstance(type_, t.MapType):
+        return _is_floating(type_.keyType) or _is_floating(type_.valueType)
+    if isinstance(type_, t.StructType):
+        return any(_is_floating(field.dataType) for field in type_)
+    return isinstance(type_, (t.FloatType, t.DoubleType))
 
 
 def _plain_types() -> tuple[Any, ...]:

@@ -19,7 +19,17 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD, normalise_type
 
-__all__ = ["annotated", "arrow_type", "as_spark", "bare", "of_arrow", "plain_type", "restored", "same_types"]
+__all__ = [
+    "annotated",
+    "arrow_type",
+    "as_spark",
+    "bare",
+    "of_arrow",
+    "plain_type",
+    "restored",
+    "same_types",
+    "without",
+]
 
 _INTERNAL = ("__", "spark.")
 """How the keys begin that Spark uses for itself in the metadata of fields: watermarks, aliases, padding."""
@@ -104,6 +114,15 @@ def _kept(type_: Any) -> Any:
 def bare(type_: Any) -> Any:
     """The type without what may differ between two frames that are written to one topic."""
     return _rebuilt(type_, lambda _metadata: {})
+
+
+def without(field: t.StructField, key: str) -> t.StructField:
+    """The field without ``key`` in its metadata and, however deep, in that of the fields in it."""
+
+    def kept(metadata: dict[str, Any] | None) -> dict[str, Any]:
+        return {name: value for name, value in (metadata or {}).items() if name != key}
+
+    return t.StructField(field.name, _rebuilt(field.dataType, kept), field.nullable, kept(field.metadata))
 
 
 def _rebuilt(type_: Any, metadata: Any) -> Any:

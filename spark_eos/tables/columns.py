@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
 
+from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.parquet.columns import stored_schema
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.arrow_fields import SchemaField
 from spark_eos.protocol.state import Topic
 
-__all__ = ["grows_into", "oldest_version", "table_schema"]
+__all__ = ["check_delta_schema", "grows_into", "oldest_version", "table_schema"]
+
+_REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
+"""What Delta refuses in the name of a column."""
 
 
 def table_schema(topic: Topic, versions: int) -> pa.Schema:
@@ -44,3 +49,45 @@ def oldest_version(topic: Topic) -> int:
 def _shape(field: SchemaField) -> tuple[Any, ...]:
     """All of a field but whether it may be null: every column of a table may."""
     return (field.name, field.field_id, field.type, *map(_shape, field.children))
+
+
+def check_delta_schema(schema: pa.Schema, place: str) -> None:
+    """Raise `SchemaMismatchError`, which names the column, for what a Delta table cannot keep."""
+    for field in schema:
+        _check_field(field, field.name, place)
+
+
+def _check_field(field: pa.Field, column: str, place: str) -> None:
+    """Raise `SchemaMismatchError` for a name or type that Delta cannot keep."""
+    if _REFUSED_IN_NAMES.search(field.name):
+        raise SchemaMismatchError(
+            f"column {column!r}: Delta refuses names with a space or one of ,;{{}}()= or a line break or tab; rename "
+            f"it before the topic is published as {place}"
+        )
+    _check_type(field.type, column, place)
+
+
+def _check_type(type_: pa.DataType, column: str, place: str) -> None:
+    types = pa.types
+    if types.is_struct(type_):
+        if not type_.num_fields:
+            raise SchemaMismatchError(
+                f"column {column!r} is a struct without fields, which {place} cannot keep: drop it"
+            )
+        for number in range(type_.num_fields):
+            field = type_.field(number)
+            _check_field(field, f"{column}.{field.name}", place)
+    elif types.is_map(type_):
+        _check_type(type_.key_type, f"{column}.key", place)
+        _check_type(type_.item_type, f"{column}.value", place)
+    elif types.is_list(type_):
+        _check_type(type_.value_type, f"{column}.element", place)
+    elif types.is_time(type_) or types.is_duration(type_):
+        raise SchemaMismatchError(
+            f"column {column!r} has the type {type_}, which Delta does not have: {place} cannot keep it. Store it as "
+            "a number, or as a timestamp"
+        )
+    elif types.is_decimal(type_) and not 0 <= type_.scale <= type_.precision:
+        raise SchemaMismatchError(
+            f"column {column!r} has the type {type_}, whose scale Delta does not have: {place} cannot keep it. Cast it"
+        )

@@ -18,7 +18,7 @@ from spark_eos.tables.copies import copy_files
 from spark_eos.tables.planner import Planner, SealedFile, Unsealed, difference
 from spark_eos.tables.settings import is_copied, is_merged, retention_ms
 from spark_eos.tables.target import DataFile, FileChange, RowChange, Stamp, Target, Version
-from spark_eos.tables.values.decoded import decoded_copies
+from spark_eos.tables.values.decoded import decoded_copies, has_newest_columns
 
 __all__ = ["Contents"]
 
@@ -75,6 +75,7 @@ class Contents:
         before = publication.published
         grows = now is not None and before is not None
         grows = grows and before is not None and grows_into(topic, before.schemas[topic.name], versions)
+        grows = grows and has_newest_columns(publication, topic, target)
         if is_merged(publication, topic):
             last = now.stamp if now is not None and grows else None
             return newest_rows(self._log, topic, versions, pins, last)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from spark_eos.errors import CorruptRecordError, ObjectExistsError, ObjectNotFoundError
 from spark_eos.protocol.types import FileRef
 from spark_eos.storage import Store
 
-__all__ = ["copy_files", "copy_name"]
+__all__ = ["copy_files", "copy_name", "is_copy"]
 
+_COPY = re.compile(r"\d+-\d{20}-[0-9a-f]+(-[0-9a-f]{16})?\.parquet")
 _PART_BYTES = 16 << 20
 
 
 def copy_name(ref: FileRef, partition: int) -> str:
     """The name of a copy, below the table's own folder."""
     return f"{partition}-{ref.name.rpartition('/')[2]}"
+
+
+def is_copy(name: str, *, marked: bool | None = None) -> bool:
+    """Whether a file of a table is a copy of a file of the log: byte for byte, or ``marked``; None: either of them.
+
+    Files of other names have merged rows.
+    """
+    found = _COPY.fullmatch(name)
+    return found is not None and marked in (None, found[1] is not None)
 
 
 def copy_files(source: Store, target: Store, files: Mapping[str, FileRef]) -> None:

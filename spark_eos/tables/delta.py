@@ -7,7 +7,6 @@ other, so a commit is a compare-and-set. What was tried of delta-rs is in tests/
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,15 +18,15 @@ import pyarrow as pa
 from spark_eos.errors import (
     ConfigError,
     EosLogError,
-    SchemaMismatchError,
     StoreUnavailableError,
     TableChangedError,
     TableDamagedError,
 )
 from spark_eos.storage import NO_SETTINGS, Settings, Store, is_object_store, open_store
 from spark_eos.storage.objects.library_options import library_options
+from spark_eos.tables.columns import check_delta_schema
 from spark_eos.tables.delta_history import history
-from spark_eos.tables.delta_stats import statistics
+from spark_eos.tables.delta_stats import bounded_columns, statistics
 from spark_eos.tables.target import (
     DataFile,
     FileChange,
@@ -43,16 +42,18 @@ __all__ = ["DeltaTarget", "needs_tables"]
 
 _LOG = "_delta_log/"
 _PREPARES = "eoslog.prepares"
-"""In the commit info of a commit that adds columns before the version that needs them."""
+"""In the commit info of a commit that prepares the columns before the version that needs them."""
+
+_BOUNDED = "delta.dataSkippingStatsColumns"
 
 _CHECKPOINT_COMMITS = 20
 """Commits between two checkpoints of the table's own log: to open the table reads so many files at most."""
 
+_LOOK = 50
+"""So many of the newest commits are looked at first for the one that a publisher has made."""
+
 _MIN_LOG_S = 30 * 86_400
 """For how long Delta keeps its versions at least (its default)."""
-
-_REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
-"""What Delta refuses in the name of a column."""
 
 _GONE = "_eoslog_gone"
 """A column of what is merged: the key is removed."""
@@ -98,8 +99,7 @@ class DeltaTarget(Target):
     # -- Schema -----------------------------------------------------------------------------------------
 
     def check_schema(self, schema: pa.Schema) -> None:
-        for field in schema:
-            _check_field(field, field.name, self.place)
+        check_delta_schema(schema, self.place)
 
     def schema(self) -> pa.Schema:
         with self._errors():
@@ -114,12 +114,15 @@ class DeltaTarget(Target):
         with self._errors():
             self._known = self._library.DeltaTable(self._uri, storage_options=self._options)
         stamp, reached = None, False
-        commits = self._history(self._known)
+        for limit in (_LOOK, None):
+            for commit in self._history(self._known, limit):
+                stamp, reached = Stamp.of(commit), commit["version"] == 0
+                if stamp is not None or commit.get("operation") not in _HARMLESS:
+                    break
+            else:
+                continue  # Nothing but commits that leave all rows as they are: look at all.
+            break
         native: int = self._known.version()
-        for commit in commits:
-            stamp, reached = Stamp.of(commit), commit["version"] == 0
-            if stamp is not None or commit.get("operation") not in _HARMLESS:
-                break
         if stamp is None and not reached and native:
             raise TableDamagedError(
                 f"{self.place}: another program than its publication has changed it, in version {native} or shortly "
@@ -146,7 +149,7 @@ class DeltaTarget(Target):
             raise TableDamagedError(f"{self.place} is not there")
         return self._known
 
-    def _history(self, table: Any, limit: int | None = 50) -> list[dict[str, Any]]:
+    def _history(self, table: Any, limit: int | None) -> list[dict[str, Any]]:
         with self._errors():
             return history(table, limit)
 
@@ -177,6 +180,7 @@ class DeltaTarget(Target):
         options = {"storage_options": self._options, "commit_properties": self._properties(stamp)}
         seconds = max(_MIN_LOG_S, -(-stamp.retention_ms // 1000))
         configuration = {
+            _BOUNDED: bounded_columns(change.schema),
             "delta.checkpointInterval": str(_CHECKPOINT_COMMITS),
             "delta.logRetentionDuration": f"interval {seconds} seconds",
             "delta.deletedFileRetentionDuration": f"interval {max(stamp.retention_ms // 1000, 1)} seconds",
@@ -207,6 +211,8 @@ class DeltaTarget(Target):
 
     def _change(self, change: FileChange | RowChange, stamp: Stamp, footers: Footers) -> None:
         table = self._known
+        if change.replaces_all:
+            self._bound(table, change.schema, stamp)
         if isinstance(change, RowChange):
             if change.replaces_all:
                 self._library.write_deltalake(
@@ -252,10 +258,14 @@ class DeltaTarget(Target):
         new = [field for field in nullable(schema) if field.name not in known]
         if new:
             fields = self._library.Schema.from_arrow(pa.schema(new)).fields
-            properties = self._library.CommitProperties(
-                max_commit_retries=0, custom_metadata={_PREPARES: str(stamp.sequence)}
-            )
-            table.alter.add_columns(fields, commit_properties=properties)
+            table.alter.add_columns(fields, commit_properties=self._preparing(stamp))
+            table.update_incremental()
+
+    def _bound(self, table: Any, schema: pa.Schema, stamp: Stamp) -> None:
+        """Name the columns with bounds for other columns, in a commit of its own, which changes no row."""
+        bounded = bounded_columns(schema)
+        if table.metadata().configuration.get(_BOUNDED) != bounded:
+            table.alter.set_table_properties({_BOUNDED: bounded}, commit_properties=self._preparing(stamp))
             table.update_incremental()
 
     def _merge(self, table: Any, change: RowChange, stamp: Stamp) -> None:
@@ -307,9 +317,14 @@ class DeltaTarget(Target):
     def _add(self, one: DataFile, footers: Footers, schema: pa.Schema) -> Any:
         from deltalake.transaction import AddAction
 
-        names = frozenset(schema.names)
         return AddAction(
-            one.path, one.size, {}, time.time_ns() // 1_000_000, True, statistics(footers(one), names)
+            one.path, one.size, {}, time.time_ns() // 1_000_000, True, statistics(footers(one), schema)
+        )
+
+    def _preparing(self, stamp: Stamp) -> Any:
+        """Of a commit before that of the version, which stands for no entry."""
+        return self._library.CommitProperties(
+            max_commit_retries=0, custom_metadata={_PREPARES: str(stamp.sequence)}
         )
 
     def _properties(self, stamp: Stamp) -> Any:
@@ -358,39 +373,3 @@ def nullable(schema: pa.Schema) -> pa.Schema:
 def _first(error: BaseException) -> str:
     """The first line of a message: delta-rs adds its stack."""
     return str(error).partition("\n")[0]
-
-
-def _check_field(field: pa.Field, column: str, place: str) -> None:
-    """Raise `SchemaMismatchError` for a name or type that Delta cannot keep."""
-    if _REFUSED_IN_NAMES.search(field.name):
-        raise SchemaMismatchError(
-            f"column {column!r}: Delta refuses names with a space or one of ,;{{}}()= or a line break or tab; rename "
-            f"it before the topic is published as {place}"
-        )
-    _check_type(field.type, column, place)
-
-
-def _check_type(type_: pa.DataType, column: str, place: str) -> None:
-    types = pa.types
-    if types.is_struct(type_):
-        if not type_.num_fields:
-            raise SchemaMismatchError(
-                f"column {column!r} is a struct without fields, which {place} cannot keep: drop it"
-            )
-        for number in range(type_.num_fields):
-            field = type_.field(number)
-            _check_field(field, f"{column}.{field.name}", place)
-    elif types.is_map(type_):
-        _check_type(type_.key_type, f"{column}.key", place)
-        _check_type(type_.item_type, f"{column}.value", place)
-    elif types.is_list(type_):
-        _check_type(type_.value_type, f"{column}.element", place)
-    elif types.is_time(type_) or types.is_duration(type_):
-        raise SchemaMismatchError(
-            f"column {column!r} has the type {type_}, which Delta does not have: {place} cannot keep it. Store it as "
-            "a number, or as a timestamp"
-        )
-    elif types.is_decimal(type_) and not 0 <= type_.scale <= type_.precision:
-        raise SchemaMismatchError(
-            f"column {column!r} has the type {type_}, whose scale Delta does not have: {place} cannot keep it. Cast it"
-        )

@@ -3,7 +3,8 @@
 A bound that is too narrow hides rows from readers, one that is missing costs time alone. So a bound is left out where
 readers of the table might understand it differently: for floating-point numbers (NaN has no place among the bounds of
 Parquet, and is the largest number of Spark), booleans and bytes (Delta keeps none), decimals of more digits than a
-double has, and times before the year 1 or after 9999.
+double has, and times before the year 1 or after 9999. A property of the table says which columns have bounds
+(`bounded_columns`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["INDEXED", "statistics"]
+__all__ = ["INDEXED", "bounded_columns", "statistics"]
 
 INDEXED = 32
 """Bounds are kept of so many columns, counted as Delta counts them (``delta.dataSkippingNumIndexedCols``)."""
@@ -29,24 +30,23 @@ _EXACT_DIGITS = 15
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (both kinds of timestamps are counted from it)
 _LAST_CHARACTER = 0x10FFFF
+_ANY_TEXT = ("", chr(_LAST_CHARACTER) * _PREFIX)
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def statistics(footer: Any, names: frozenset[str] | None = None) -> str:
-    """The statistics of a file in Delta's JSON, for these columns of the table (None: all).
+def statistics(footer: Any, table: pa.Schema | None = None) -> str:
+    """The statistics of a file in Delta's JSON, for the columns of the ``table`` (None: those of the file).
 
-    ``footer`` is its ``pyarrow.parquet.FileMetaData``.
+    ``footer`` is its ``pyarrow.parquet.FileMetaData``. A column that the file does not have is null in all rows.
     """
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    counted = 0
-    for leaf, (path, type_) in enumerate(_leaves(footer.schema.to_arrow_schema())):
-        if type_ is None or (names is not None and path[0] not in names):
-            continue
-        counted += 1
-        if counted > INDEXED and not path[0].startswith("_"):
-            continue
+    stored = footer.schema.to_arrow_schema()
+    names = frozenset(stored.names if table is None else table.names)
+    for _, path, _ in () if table is None else _indexed(table, names - {*stored.names}):
+        _put(nulls, path, footer.num_rows)
+    for leaf, path, type_ in _indexed(stored, names):
         low, high, missing = _of_leaf(footer, leaf, type_)
         for found, value in ((lowest, low), (highest, high), (nulls, missing)):
             if value is not None:
@@ -54,6 +54,29 @@ def statistics(footer: Any, names: frozenset[str] | None = None) -> str:
     return _json(
         {"numRecords": footer.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
     )
+
+
+def bounded_columns(schema: pa.Schema) -> str:
+    """The columns of a table of which files have bounds, as ``delta.dataSkippingStatsColumns`` names them.
+
+    delta-rs takes a bound that is missing for one that no value lies within, and its datasets then hide all rows of the
+    file from a filter on that column. It does not look at columns that this property leaves out.
+    """
+    paths = (path for _, path, type_ in _indexed(schema, None) if _has_bounds(type_))
+    return ",".join(".".join(f"`{name.replace('`', '``')}`" for name in path) for path in paths)
+
+
+def _indexed(
+    schema: pa.Schema, names: frozenset[str] | None
+) -> Iterator[tuple[int, tuple[str, ...], pa.DataType]]:
+    """The leaves of which statistics are kept, with their numbers."""
+    counted = 0
+    for leaf, (path, type_) in enumerate(_leaves(schema)):
+        if type_ is None or (names is not None and path[0] not in names):
+            continue
+        counted += 1
+        if counted <= INDEXED or path[0].startswith("_"):
+            yield leaf, path, type_
 
 
 def _leaves(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.DataType | None]]:
@@ -98,6 +121,11 @@ def _of_leaf(footer: Any, leaf: int, type_: pa.DataType) -> tuple[Any, Any, int 
         elif found.null_count != group.num_rows:
             bounded = False
     if not bounded or not lows:
+        if pa.types.is_string(type_) and nulls != footer.num_rows:
+            return (
+                *_ANY_TEXT,
+                nulls,
+            )  # Parquet has no bounds of long texts, and readers need some (`bounded_columns`).
         return None, None, nulls
     return _written(min(lows), type_, upper=False), _written(max(highs), type_, upper=True), nulls
 
@@ -109,7 +137,7 @@ def _has_bounds(type_: pa.DataType) -> bool:
         or types.is_string(type_)
         or types.is_date32(type_)
         or types.is_timestamp(type_)
-        or types.is_decimal(type_)
+        or (types.is_decimal(type_) and type_.precision <= _EXACT_DIGITS)
     )
 
 
@@ -125,7 +153,7 @@ def _written(value: Any, type_: pa.DataType, *, upper: bool) -> Any:
     if pa.types.is_string(type_):
         return _cut(value, upper=upper)
     if pa.types.is_decimal(type_):
-        return value if len(value.as_tuple().digits) <= _EXACT_DIGITS else None
+        return value
     try:
         if pa.types.is_date32(type_):
             return (_EPOCH + timedelta(days=value)).date().isoformat()
@@ -139,8 +167,8 @@ def _written(value: Any, type_: pa.DataType, *, upper: bool) -> Any:
     return value
 
 
-def _cut(text: str, *, upper: bool) -> str | None:
-    """The beginning of a long text; as an upper bound, the next larger one."""
+def _cut(text: str, *, upper: bool) -> str:
+    """The beginning of a long text; as an upper bound, the next larger one, or the text where there is none."""
     if len(text) <= _PREFIX or not upper:
         return text[:_PREFIX]
     for end in range(_PREFIX, 0, -1):
@@ -149,7 +177,7 @@ def _cut(text: str, *, upper: bool) -> str | None:
             point = _SURROGATES.stop
         if point <= _LAST_CHARACTER:
             return text[: end - 1] + chr(point)
-    return None
+    return text
 
 
 def _put(found: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -176,14 +176,29 @@ class Publisher:
         return publication.begun is not None or not self._is_up_to_date(publication)
 
     def drop(self) -> None:
-        """Remove the tables of which the log has the files, and the publication. Tables with copies stay."""
+        """Remove the publication, and those of its tables of which the log has the files; copies stay."""
         self._take_over()
         publication = self._publication()
         for topic, _ in publication.topics:
-            if not is_copied(publication):
+            if not is_copied(publication) and self._is_own(publication, self._targets[topic]):
                 self._targets[topic].drop()
         action = DropPublication(self._name, self._epoch)
         self._log.commit(lambda _: (action,), writer=WRITER)
+
+    def _is_own(self, publication: Publication, target: Target) -> bool:
+        """Whether the table, if there is one, was made by this publication."""
+        try:
+            found = target.current()
+        except TableDamagedError:
+            return publication.published is not None
+        if found is None:
+            return True
+        stamp = found.stamp
+        is_known = stamp is not None and (stamp.log_id, stamp.publication) == (self._log.log_id, self._name)
+        if is_known and target.is_here():
+            return True
+        self._tell(f"{target.place} is not the one that publication {self._name!r} has made: it stays")
+        return False
 
     # -- In the log -------------------------------------------------------------------------------------
 

@@ -43,7 +43,8 @@ def check_settings(name: str, format_: str, config: Mapping[str, str], topics: l
             raise ConfigError(f"{where}: {key} is a setting of Iceberg tables; a Delta table has a location")
     if format_ == "iceberg" and not (config.get("catalog") and config.get("namespace")):
         raise ConfigError(
-            f"{where}: Iceberg tables need catalog, by the name that pyiceberg's settings have for it, and namespace"
+            f"{where}: Iceberg tables need catalog, by the name that pyiceberg's settings have for it, and namespace: "
+            "on the command line --config catalog=NAME --config namespace=NAMESPACE"
         )
     if format_ == "iceberg":
         _check_identifiers(where, config["namespace"], topics)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from spark_eos.clients.admin.base import AdminBase
-from spark_eos.errors import InvalidRequestError
+from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import CreatePublication
 from spark_eos.protocol.actions.publishing.publications import require_publication
 from spark_eos.protocol.publication import Publication
+from spark_eos.storage.urls import absolute
 from spark_eos.tables.publisher import Published, Publisher
 from spark_eos.tables.settings import check_settings, identifier_of, is_copied, retention_ms
 from spark_eos.tables.stamps import ICEBERG
@@ -162,9 +163,16 @@ class Tables(AdminBase):
         log = self._log()
         found = [log.topic(topic) for topic in topics]
         given = dict(config or {})
+        for own in ("mode", "location", "retention.ms"):
+            if own in given:
+                raise ConfigError(
+                    f"publication {name!r}: {own} is no setting of config: give it as {own.replace('.', '_')}, on the "
+                    f"command line as --{own.replace('.', '-')}"
+                )
         given["mode"] = mode
         if location is not None:
-            given["location"] = location
+            # A publisher may run in another folder.
+            given["location"] = str(absolute(location))
         if retention_ms is not None:
             given["retention.ms"] = str(retention_ms)
         check_settings(name, format, given, found)

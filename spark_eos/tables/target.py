@@ -197,6 +197,10 @@ class Target(ABC):
         Raises `TableDamagedError` if there is one that cannot be read.
         """
 
+    def is_here(self) -> bool:
+        """Whether the table that `current` has found is where this target makes it; not so for a copy of a log."""
+        return True
+
     @abstractmethod
     def files(self) -> tuple[str, ...]:
         """The paths of all files of the newest version, in any order."""

@@ -221,7 +221,11 @@ def make_container(address: str, container: str) -> None:
 
 def temporary(server: Server, policy: Mapping[str, object]) -> Settings:
     """Settings with credentials of MinIO that are allowed what ``policy`` says (S3's AssumeRole), for an hour."""
-    named = {"Action": "AssumeRole", "Version": "2011-06-15", "Policy": json.dumps(policy)}
+    named = {
+        "Action": "AssumeRole",
+        "Version": "2011-06-15",
+        "Policy": json.dumps(policy, separators=(",", ":")),
+    }
     body = urllib.parse.urlencode(named).encode()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     headers = {
@@ -242,8 +246,7 @@ def temporary(server: Server, policy: Mapping[str, object]) -> Settings:
         f"AWS4-HMAC-SHA256 Credential={_USER}/{'/'.join(scope)}, SignedHeaders={names}, Signature={signature.hex()}"
     )
     asked = urllib.request.Request(server.address, data=body, headers=headers)  # noqa: S310
-    with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310  (the server's own address)
-        text = answer.read().decode()
+    text = _answer(asked)
     given = dict(server.settings)
     for name, tag in {
         "s3.access-key-id": "AccessKeyId",
@@ -252,6 +255,19 @@ def temporary(server: Server, policy: Mapping[str, object]) -> Settings:
     }.items():
         given[name] = text.partition(f"<{tag}>")[2].partition("<")[0]
     return Settings(given)
+
+
+def _answer(asked: urllib.request.Request) -> str:
+    """What a MinIO says that may have been started a moment ago, and does not know its users yet."""
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310  (the server's own address)
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            if b"not initialized" not in error.read() or time.monotonic() >= deadline:
+                raise
+        time.sleep(0.1)
 
 
 def shared_access(container: str, permissions: str, *, expires: str = "2099-01-01T00:00:00Z") -> str:

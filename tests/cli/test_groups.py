@@ -108,6 +108,50 @@ def test_describing_with_members(url, capsys):
     assert rows(capsys, "describe", url, "--group", "g", "--state")[1][2] == "Stable"
 
 
+def test_listing_by_state(url, capsys):
+    assert rows(capsys, "list", url, "--state", "empty,Stable")[1:] == [["g", "Empty", "0"]]
+    assert lines(capsys, "list", url, "--state", "stable", "--state", "PREPARINGREBALANCE") == []
+    with pytest.raises(SystemExit):
+        main(["groups", "list", url, "--state", "dead"])
+    assert "'dead' is no state of a group" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("members")
+def test_describing_several_groups(url, capsys):
+    Admin(url).alter_group_offsets("f", {T1: 0})
+    Admin(url).alter_group_offsets("h", {T0: 10})
+    shown = rows(capsys, "describe", url, "--all-groups")
+    assert [row[:4] for row in shown[1:]] == [
+        ["f", "t", "1", "0"],
+        ["g", "t", "0", "6"],
+        ["g", "t", "1", "-"],
+        ["h", "t", "0", "10"],
+    ]
+    assert rows(capsys, "describe", url, "--all-groups", "--offsets") == shown
+    few = ("--group", "h", "--group", "f", "--group", "h")
+    assert [row[0] for row in rows(capsys, "describe", url, *few)] == ["GROUP", "h", "f"]
+    assert [row[:2] for row in rows(capsys, "describe", url, "--all-groups", "--members")[1:]] == [
+        ["g", "a"],
+        ["g", "b"],
+    ]
+    states = rows(capsys, "describe", url, "--all-groups", "--state")
+    assert [row[2] for row in states[1:]] == ["Empty", "PreparingRebalance", "Empty"]
+    assert [line["group"] for line in lines(capsys, "describe", url, "--all-groups")] == ["f", "g", "h"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--group", "g", "--all-groups")], ids=" ".join)
+def test_describing_needs_groups_or_all_of_them(url, capsys, arguments):
+    with pytest.raises(SystemExit):
+        main(["groups", "describe", url, *arguments])
+    assert "--all-groups" in capsys.readouterr().err
+
+
+def test_describing_all_groups_of_a_log_without_any(log_url, capsys):
+    Log.create(log_url)
+    assert rows(capsys, "describe", log_url, "--all-groups") == [OFFSETS]
+    assert lines(capsys, "describe", log_url, "--all-groups") == []
+
+
 WAYS = {
     ("--to-earliest",): 0,
     ("--to-latest",): 10,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from spark_eos import Admin, Consumer, TopicPartition
 from spark_eos.cli.command import app, main
 from spark_eos.cli.parsing import Command, Commands
 
@@ -42,14 +44,25 @@ def fails(capsys, *arguments):
 
 def test_the_commands():
     assert [" ".join(names) for names in COMMANDS] == [
-        *("topics list", "topics alter", "describe"),
+        *("topics list", "topics describe", "topics create", "topics alter", "topics delete"),
+        *("describe", "produce", "consume", "get-offsets"),
         *("transactions list", "transactions describe", "transactions describe-producers"),
         *("transactions find-hanging", "transactions abort", "transactions force-terminate"),
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
-        *("groups remove-members", "configs", "clock", "expire", "maintain", "vacuum", "delete-records"),
+        *(
+            "groups remove-members",
+            "lag",
+            "top",
+            "configs",
+            "clock",
+            "expire",
+            "maintain",
+            "vacuum",
+            "delete-records",
+        ),
         *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
         *("verify", "copy", "backup", "restore", "backups list", "backups delete", "backups vacuum"),
-        *("backups verify", "dump", "history", "diff"),
+        *("backups verify", "dump", "history", "diff", "metrics", "ui"),
     ]
     assert all(isinstance(command, Command) for command in COMMANDS.values())
 
@@ -87,7 +100,7 @@ def test_a_command_without_its_log(names, capsys):
         ((), "Missing command"),
         (("groups",), "Missing command"),
         (("topcs", "LOG"), "did you mean topics"),
-        (("nonsense",), "known are topics, describe, transactions, groups"),
+        (("nonsense",), "known are topics, describe, produce, consume"),
         (("groups", "lst"), "did you mean list"),
         (("topics", "LOG", "--jsn"), "--json"),
         (("topics", "LOG", "MORE"), "MORE"),
@@ -112,27 +125,64 @@ def test_wrong_usage_names_what_is_wrong(arguments, words, capsys):
     assert not {*DRAWN} & {*error}
 
 
-def completed(line):
-    """What bash is offered for a line, whose last word is not finished."""
+def completed(line, shell="bash"):
+    """What a shell is offered for a line, whose last word is not finished."""
     words = line.split(" ")
-    environment = {
-        **os.environ,
-        "_EOSLOG_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(words) - 1),
-    }
+    asked = {
+        "bash": {"_EOSLOG_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
+        "zsh": {"_EOSLOG_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line},
+        "fish": {
+            "_EOSLOG_COMPLETE": "complete_fish",
+            "_TYPER_COMPLETE_ARGS": line,
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+            "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1],
+        },
+    }[shell]
     command = [sys.executable, "-m", "spark_eos"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    if shell == "zsh":
+        return re.findall(r'(?:^|\(\()"([^":]+)', done.stdout, re.MULTILINE)
+    return [text.partition("\t")[0] for text in done.stdout.split("\n") if text]
 
 
 def test_completion():
-    assert completed("eoslog to") == ["topics"]
+    assert completed("eoslog top") == ["topics", "top"]
     assert completed("eoslog groups re") == ["reset-offsets", "remove-members"]
     assert completed("eoslog dump LOG --f") == ["--from"]
     assert completed("eoslog maintain LOG --only vacuum,re") == ["vacuum,retire", "vacuum,retention"]
 
 
-def test_the_script_of_completion(tmp_path):
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_the_topics_of_the_log(shell, log_url):
+    for name in ("orders", "orders.dead", "bills"):
+        Admin(log_url).create_topic(name)
+    assert completed("eoslog cons", shell) == ["consume"]
+    assert completed(f"eoslog consume {log_url} --isol", shell) == ["--isolation-level"]
+    assert completed(f"eoslog consume {log_url} ord", shell) == ["orders", "orders.dead"]
+    assert completed(f"eoslog configs {log_url} --topic b", shell) == ["bills"]
+
+
+def test_completion_of_a_log_that_is_not_there_offers_nothing(log_url):
+    assert completed(f"eoslog consume {log_url} ord") == []
+    assert not Path(log_url).exists()
+
+
+def test_completion_of_groups(log_url):
+    Admin(log_url).create_topic("t")
+    with Consumer(log_url, {"group.id": "audit"}) as consumer:
+        consumer.commit({TopicPartition("t", 0): 0})
+    assert completed(f"eoslog consume {log_url} t --group a") == ["audit"]
+
+
+SCRIPTS = {
+    "bash": (".bash_completions/eoslog.sh", "_EOSLOG_COMPLETE=complete_bash"),
+    "zsh": (".zfunc/_eoslog", "_EOSLOG_COMPLETE=complete_zsh"),
+    "fish": (".config/fish/completions/eoslog.fish", "_EOSLOG_COMPLETE=complete_fish"),
+}
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_the_script_of_completion(shell, tmp_path):
     environment = {
         **os.environ,
         "HOME": str(tmp_path),
@@ -140,14 +190,15 @@ def test_the_script_of_completion(tmp_path):
     }
     for option in ("--show-completion", "--install-completion"):
         done = subprocess.run(
-            [sys.executable, "-m", "spark_eos", option, "bash"],
+            [sys.executable, "-m", "spark_eos", option, shell],
             env=environment,
             capture_output=True,
             text=True,
             check=True,
         )
-        assert "completion" in done.stdout
-    assert "_EOSLOG_COMPLETE=complete_bash" in (tmp_path / ".bash_completions/eoslog.sh").read_text()
+        assert "complet" in done.stdout
+    file, words = SCRIPTS[shell]
+    assert words in (tmp_path / file).read_text()
 
 
 HEAVY = {"pyarrow", "numpy", "fastavro", "pandas", "obstore", "immutables", "rich"}

@@ -51,7 +51,7 @@ def test_findings_and_the_exit_status(log, capsys):
         "until then"
     )
     assert "bytes, present\n" in out
-    assert err == f"eoslog: {log.url}: 1 thing is wrong, see above\n"
+    assert err == f"eoslog: {log.url}: 1 thing is wrong, see above [CORRUPT_RECORD]\n"
 
 
 def test_as_json(log, capsys):

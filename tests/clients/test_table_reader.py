@@ -91,6 +91,18 @@ def test_one_moment(url, engine):
     assert engine(url, "t").num_rows == 75
 
 
+@ENGINES
+def test_an_open_log_is_read_at_its_newest_entry(url, engine):
+    """Also if that was written by another process, which the handle has not heard of."""
+    opened = Log.open(url)
+    with Producer(Log.open(url)) as producer:
+        producer.send_arrow("t", rows(90, 95), partition=0).result(timeout=60)
+    assert engine(opened, "t").num_rows == 75
+    with Producer(Log.open(url)) as producer:
+        producer.send_arrow("t", rows(95, 97), partition=0).result(timeout=60)
+    assert read_arrow(opened, "t").read_all().num_rows == 77
+
+
 def test_filters_and_columns(url):
     frame = read_polars(url, "t", columns=["_offset", "n"]).filter(pl.col("_offset") >= 38).select("n")
     assert sorted(frame.collect()["n"]) == [*range(38, 60)]
@@ -120,6 +132,19 @@ def test_types_that_parquet_has_otherwise_are_read_by_us(tmp_path):
     assert read_polars(url, "t").collect().rows() == [(1, timedelta(days=3))]
     for engine in (in_duckdb, in_polars):
         assert engine(url, "t", columns=["n"])["n"].to_pylist() == [1]
+
+
+@ENGINES
+def test_names_inside_that_differ_in_case_alone(tmp_path, engine):
+    schema = pa.schema([("n", pa.int64()), ("in", pa.struct([("x", pa.int64()), ("X", pa.int64())]))])
+    url = str(tmp_path / "log")
+    with Admin(url) as admin, Producer(url) as producer:
+        admin.create_topic("t", 1, schema=schema)
+        for n in range(2):
+            made = pa.Table.from_pylist([{"n": n, "in": {"x": n, "X": 5}}], schema=schema)
+            producer.send_arrow("t", made).result(timeout=60)
+    seal(Log.shared(url), "t", 1)
+    assert [[*row.values()] for row in engine(url, "t")["in"].to_pylist()] == [[0, 5], [1, 5]]
 
 
 @ENGINES

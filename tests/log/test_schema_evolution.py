@@ -297,10 +297,17 @@ def test_columns_that_parquet_does_not_have_are_refused(bad):
 
 def test_bloom_filters_are_of_columns_that_can_have_them():
     setting = "segment.bloom.filter.columns"
-    schema = pa.schema([("k", pa.string()), ("b", pa.bool_()), ("s", pa.struct([("x", pa.int64())]))])
+    inner = pa.struct([("x", pa.int64())])
+    schema = pa.schema([("k", pa.string()), ("b", pa.bool_()), ("s", inner), ("d", pa.float64())])
     evolving = Evolving(schema, **{setting: "k"})
     before = evolving.admin.describe_log().entries
-    for names, says in (("k,q", "no column 'q'"), ("b", "column 'b' is bool"), ("s", "column 's' is struct")):
+    wrong = {
+        "k,q": "no column 'q'",
+        "b": "column 'b' is bool",
+        "s": "column 's' is struct",
+        "d": "column 'd' is double",
+    }
+    for names, says in wrong.items():
         with pytest.raises(ConfigError, match=f"topic 't', {setting}: .*{says}"):
             evolving.alter(config={setting: names})
         with pytest.raises(ConfigError, match=f"topic 'new', {setting}: .*{says}"):

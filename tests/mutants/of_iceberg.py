@@ -94,8 +94,8 @@ MUTANTS = (
     Mutant(
         "decoded-columns-late",
         "spark_eos/tables/values/decoded.py",
-        "    return decoded is None or decoded.are_all(target.files())\n",
-        "    return True\n",
+        "        return decoded.are_all(target.files())\n",
+        "        return True\n",
         "a table has the columns of a new value.schema only once there are new records",
         ("tests/tables/test_decoded.py",),
     ),

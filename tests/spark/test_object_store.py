@@ -19,7 +19,9 @@ from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.start import start_query
 from spark_eos.storage import Settings, open_store, split_settings
+from spark_eos.testing.cloud_servers import temporary
 from spark_eos.testing.fault_proxy import FaultPlan, FaultProxy
+from tests.security.roles import policy
 
 from .conftest import SECRETS
 
@@ -105,6 +107,31 @@ def test_spark_writes_and_reads(spark, url, settings, tmp_path):
     assert sum(map(len, rows(url, settings, "out").values())) == ROWS
     group = Admin(url, settings).list_group_offsets(query.id)
     assert sum(offset.offset for at, offset in group.items() if at.topic == "in") == ROWS
+
+
+def test_a_stream_with_the_rights_of_a_reader_and_of_a_writer(spark, minio_server, tmp_path):
+    """From one log into another, with no more than conf/policies gives; and no query begins that may not write."""
+    places = [uuid.uuid4().hex[:8] for _ in range(2)]
+    first, second = (f"{minio_server.url}/{place}" for place in places)
+    rights = {role: dict(temporary(minio_server, policy(role, places[0]))) for role in ("reader", "writer")}
+    into = dict(temporary(minio_server, policy("writer", places[1])))
+    frame = spark.range(ROWS).selectExpr("CAST(id AS STRING) AS value")
+    writer = frame.write.format("eoslog").options(**rights["writer"], topic="in").mode("append")
+    writer.save(first)
+
+    def query(settings, to, topic):
+        source = spark.readStream.format("eoslog").options(**rights["reader"], subscribe="in")
+        copied = source.option("startingOffsets", "earliest").load(first).select("value")
+        writer = copied.writeStream.format("eoslog").options(**settings, topic=topic)
+        writer = writer.option("checkpointLocation", str(tmp_path / topic)).trigger(availableNow=True)
+        return start_query(partial(writer.start, to))
+
+    query(into, second, "out").awaitTermination()
+    assert sum(map(len, rows(second, into, "out").values())) == ROWS
+    before = [info.name for info in open_store(first, minio_server.settings).list("")]
+    with pytest.raises((StreamingQueryException, PySparkException), match="They need s3:PutObject on it"):
+        query(rights["reader"], first, "denied").awaitTermination()
+    assert [info.name for info in open_store(first, minio_server.settings).list("")] == before
 
 
 @MINIO_ALONE

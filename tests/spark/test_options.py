@@ -404,17 +404,26 @@ def test_bounds_of_what_is_not_read_are_refused(chosen, bound):
         parse_source(options, streaming=False)
 
 
+def test_a_strategy_for_times_needs_a_time():
+    for given in ({}, {"startingTable": "/table"}):
+        with pytest.raises(ConfigError, match="startingOffsetsByTimestampStrategy needs startingTimestamp"):
+            batch(startingOffsetsByTimestampStrategy="latest", **given)
+
+
 def test_ranges_of_offsets():
     text = '{"flights": {"10": [[0, 1]], "2": [[5, 5], [7, 9]]}}'
     two, ten = TopicPartition("flights", 2), TopicPartition("flights", 10)
     assert batch(offsetRanges=text).offset_ranges == {two: ((5, 5), (7, 9)), ten: ((0, 1),)}
     assert list(batch(offsetRanges=text).offset_ranges) == [two, ten]
+    with_id = batch(offsetRanges='{"flights": {"id": "x", "2": [[5, 5]]}}')
+    assert (with_id.offset_ranges, with_id.ranged_ids) == ({two: ((5, 5),)}, {"flights": "x"})
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("7", "expected ranges by partition as JSON"),
+        ('{"flights": {"id": 1}}', "'id' of topic 'flights' is not a partition"),
         ('{"flights": {"x": [[0, 1]]}}', "'x' of topic 'flights' is not a partition"),
         ('{"flights": {"0": [[3, 1]]}}', r"has \[3, 1\]; expected ranges \[first, end\] that rise"),
         ('{"flights": {"0": [[0, 4], [3, 5]]}}', r"has \[3, 5\]; expected ranges"),
@@ -432,6 +441,8 @@ def test_no_ranges_of_offsets(text, says):
 def test_ranges_of_offsets_go_with_no_other_bound():
     with pytest.raises(ConfigError, match="offsetRanges and endingTimestamp contradict each other"):
         batch(offsetRanges='{"flights": {"0": [[0, 1]]}}', endingTimestamp="3")
+    with pytest.raises(ConfigError, match="offsetRanges and startingTable contradict each other"):
+        batch(offsetRanges='{"flights": {"0": [[0, 1]]}}', startingTable="/table")
     with pytest.raises(ConfigError, match=r"offsetRanges belongs to spark\.read"):
         stream(offsetRanges='{"flights": {"0": [[0, 1]]}}')
 

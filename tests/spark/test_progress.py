@@ -9,12 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from spark_eos import ProgressListener, query_progress
 from spark_eos.errors import NotALogError
+from spark_eos.monitoring import lags, register
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark import progress
-from spark_eos.spark.source.offsets import SourceOffset
+from spark_eos.spark.source.offsets import META_KEY, SourceOffset
 from tests.spark.conftest import Bench, Streams
 
 SPARK = "org.apache.spark.sql.execution.datasources.v2.python.Python"
@@ -32,7 +34,12 @@ def copied(spark, tmp_path_factory):
     bench.produce("other", range(10))
     streams = Streams(spark, bench, folder)
     told = []
-    listener = ProgressListener(bench.url, on_progress=told.append)
+
+    def note(report):
+        told.append(report)
+        bench.figures = {point.metric.name: point.value for point in listener.points()}
+
+    listener = ProgressListener(bench.url, on_progress=note)
     spark.streams.addListener(listener)
     try:
         query = streams.copy({"topics": "src,other", "maxOffsetsPerTrigger": 15})
@@ -67,6 +74,35 @@ def test_a_source_says_how_far_it_is_behind(copied):
     first, last = [report["sources"][0]["metrics"] for report in reports[:2]]
     assert int(first["maxOffsetsBehindLatest"]) > 0
     assert [last[name] for name in BEHIND] == ["0", "0.0", "0"]
+
+
+def test_a_listener_has_metrics_while_the_query_runs(copied):
+    bench, _, listener, told = copied
+    figures = {name.removeprefix("eoslog.streaming_query."): value for name, value in bench.figures.items()}
+    assert (figures["input.messages"], figures["output.messages"]) == (30, 30)
+    assert (figures["batch"], figures["lag"], figures["lag.size"]) == (told[-1]["batchId"], 0, 0)
+    assert figures["input.io"] == sum(int(one["sources"][0]["metrics"]["numInputBytes"]) for one in told)
+    assert figures["output.io"] > 0
+    assert figures["batch.duration"] > 0
+    assert [*listener.points()] == [], "the query has ended"
+    registry = CollectorRegistry()
+    with register(listener, registry=registry):
+        assert [*registry.collect()] == []
+
+
+def test_the_log_knows_how_far_the_query_is(copied):
+    bench, query, _, _ = copied
+    found = lags(bench.log)
+    assert {one.kind for one in found} == {"query"}
+    end = query.lastProgress["sources"][0]["endOffset"]
+    end = json.loads(end) if isinstance(end, str) else end
+    assert {(one.topic, one.partition): one.committed for one in found} == {
+        (topic, int(number)): offset
+        for topic, numbers in end.items()
+        if topic != META_KEY
+        for number, offset in numbers.items()
+    }
+    assert [(one.offsets, one.records, one.time_ms) for one in found] == [(0, 0, 0)] * 3
 
 
 def test_bytes_are_those_of_the_batches(copied):
@@ -145,10 +181,13 @@ def test_bytes_of_sealed_pages_are_estimated_without_a_read(bench):
 
 def test_the_code_of_the_guide_runs(spark, tmp_path, capsys):
     page = (Path(__file__).parents[2] / "docs/guide/monitoring.md").read_text("utf-8")
-    first, second = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    (said,) = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```(?:\n<!-- output -->\n```text\n(.*?)^```)?", page, re.DOTALL | re.MULTILINE
+    )
+    assert len(blocks) == 3
     names = {"spark": spark}
-    exec(first.replace("/tmp/", f"{tmp_path}/"), names)
-    assert capsys.readouterr().out == said.replace("/tmp/", f"{tmp_path}/")
-    exec(second, names)
+    for code, said in blocks:
+        exec(code.replace("/tmp/", f"{tmp_path}/"), names)
+        shown = capsys.readouterr().out
+        assert not said or shown == said.replace("/tmp/", f"{tmp_path}/")
     spark.streams.removeListener(names["listener"])

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import IntegerType, StructField, StructType
 
-from spark_eos import Admin, Producer, read_table
+from spark_eos import Admin, Log, Producer, read_table
 from spark_eos.errors import ConfigError, UnknownTopicOrPartitionError
 from spark_eos.spark import table
 from spark_eos.spark.sink.commit import truncation
@@ -54,10 +55,41 @@ def typed(tmp_path):
         for first in range(0, 60, 10):
             rows = pa.Table.from_pylist([nested(n) for n in range(first, first + 10)], schema=NESTED)
             producer.send_arrow("t", rows).result(timeout=60)
-    from spark_eos import Log
-
     seal(Log.shared(url), "t", 15, 50, group=10)
     return url
+
+
+@pytest.fixture
+def sealed(tmp_path):
+    """Makes a log with a topic of these rows, of which the first ones are sealed."""
+
+    def make(schema, rows, end, **settings):
+        url = str(tmp_path / "log")
+        with Admin(url) as admin, Producer(url) as producer:
+            admin.create_topic("t", 1, schema=schema)
+            for part in (rows[:end], rows[end:]):
+                if part:
+                    table = pa.Table.from_pylist(part, schema=schema)
+                    producer.send_arrow("t", table).result(timeout=60)
+        seal(Log.shared(url), "t", end, **settings)
+        return url
+
+    return make
+
+
+@pytest.fixture
+def session(spark):
+    """Sets what the session says, until the end of the test."""
+    names = set()
+
+    def say(**settings):
+        for name, value in settings.items():
+            names.add("spark.sql." + name.replace("_", "."))
+            spark.conf.set("spark.sql." + name.replace("_", "."), value)
+
+    yield say
+    for name in names:
+        spark.conf.unset(name)
 
 
 def source(spark, url, topic="t", **options):
@@ -110,8 +142,6 @@ def test_columns_and_filters_reach_the_files(spark, typed):
 
 def test_one_moment(spark, typed):
     """What comes later is in no part of a frame that was made before, nor in one as of that entry."""
-    from spark_eos import Log
-
     entry = Log.shared(typed).follow().seq
     before = read_table(spark, typed, "t", columns=["n"])
     with Producer(typed) as producer:
@@ -122,6 +152,101 @@ def test_one_moment(spark, typed):
     now = read_table(spark, typed, "t", columns=["n"])
     assert scans(now) == (True, False)
     assert sorted(row.n for row in now.collect()) == [*range(61)]
+
+
+@pytest.mark.parametrize("end", [0, 15, 60])
+def test_a_topic_that_is_created_again(spark, tmp_path, end):
+    """Its records are none of those that were there at the call, though they have the same offsets."""
+    url = str(tmp_path / "log")
+    schema = pa.schema([("n", pa.int64())])
+
+    def write(first):
+        with Admin(url) as admin, Producer(url) as producer:
+            admin.create_topic("t", 1, schema=schema)
+            rows = pa.table({"n": range(first, first + 60)}, schema=schema)
+            for at in range(0, 60, 15):
+                producer.send_arrow("t", rows.slice(at, 15)).result(timeout=60)
+
+    write(0)
+    if end:
+        seal(Log.shared(url), "t", end)
+    before = read_table(spark, url, "t")
+    with Admin(url) as admin:
+        admin.delete_topic("t")
+    write(1000)
+    if end == 60:
+        assert sorted(row.n for row in before.collect()) == [*range(60)]
+    else:
+        with pytest.raises(
+            Exception, match="topic 't' was deleted and created again since this read was planned"
+        ):
+            before.collect()
+    assert sorted(row.n for row in read_table(spark, url, "t").collect()) == [*range(1000, 1060)]
+
+
+def test_a_topic_that_is_compacted_by_now(spark, tmp_path):
+    """Records of the plan may be gone, and no read of these offsets would say so."""
+    url = str(tmp_path / "log")
+    with Admin(url) as admin, Producer(url) as producer:
+        admin.create_topic("t", 1)
+        for number in range(4):
+            producer.send("t", b"%d" % number, key=b"k").result(timeout=60)
+        before = read_table(spark, url, "t")
+        admin.alter_topic("t", config={"cleanup.policy": "compact"})
+    with pytest.raises(Exception, match="topic 't' is compacted by now"):
+        before.collect()
+    assert read_table(spark, url, "t").count() == 4
+
+
+def test_zeros_and_nan(spark, sealed):
+    """-0.0 equals 0.0, and NaN is the greatest number, also where only one of them is in a row group."""
+    schema = pa.schema([("n", pa.int32()), ("x", pa.float64()), ("in", pa.struct([("y", pa.float32())]))])
+    values = [-0.0] * 3 + [0.0] * 3 + [float("nan")] * 3 + [1.0, None, float("-inf")]
+    rows = [{"n": n, "x": value, "in": {"y": value}} for n, value in enumerate(values)]
+    url = sealed(schema, rows, 12, group=3)
+    found, wanted = read_table(spark, url, "t"), source(spark, url)
+    assert scans(found) == (True, False)
+    for condition in ("x = 0", "x >= 0", "x in (0.0D, 1.0D)", "x = 'NaN'", "x > 1", "in.y = 0"):
+        same(found.filter(condition), wanted.filter(condition))
+
+
+def test_aggregates_from_the_files_bounds(spark, sealed, session):
+    """Of files with other columns than those that are read, in a session that takes aggregates from bounds."""
+    session(sources_useV1SourceList="", parquet_aggregatePushdown="true")
+    schema = pa.schema(
+        [("in", pa.struct([("x", pa.int64()), ("y", pa.int64())])), ("n", pa.int64()), ("m", pa.int64())]
+    )
+    url = sealed(schema, [{"in": {"x": -n, "y": -n}, "n": n, "m": 1000 + n} for n in range(20)], 20)
+    for columns in (["n", "_offset"], ["m", "n"], ["in", "n", "m", "_offset", "_timestamp"]):
+        found = read_table(spark, url, "t", columns=columns)
+        assert scans(found) == (True, False)
+        for name in {"n", "m", "_offset"} & {*columns}:
+            row = found.selectExpr(f"min({name})", f"max({name})", f"count({name})", "count(*)").collect()[0]
+            assert [*row] == ([1000, 1019, 20, 20] if name == "m" else [0, 19, 20, 20])
+
+
+def test_ids_of_fields(spark, tmp_path, session):
+    """A session may look for columns by their ids: ours have none in the files."""
+    session(parquet_fieldId_read_enabled="true", parquet_fieldId_read_ignoreMissing="true")
+    url = str(tmp_path / "log")
+    inner = StructType([StructField("x", IntegerType(), True, {"parquet.field.id": 2})])
+    outer = StructField("a", IntegerType(), True, {"parquet.field.id": 1, "comment": "one"})
+    rows = spark.createDataFrame([(1, (2,))], StructType([outer, StructField("in", inner)]))
+    for _ in range(2):
+        rows.write.format("eoslog").option("topic", "t").mode("append").save(url)
+    seal(Log.shared(url), "t", 1)
+    found = read_table(spark, url, "t")
+    assert scans(found) == (True, True)
+    same(found.select("a", "in.x"), source(spark, url).select("a", "in.x"))
+    assert found.schema["a"].metadata == {"parquet.field.id": 1, "comment": "one"}
+
+
+def test_names_inside_that_differ_in_case_alone(spark, sealed):
+    schema = pa.schema([("n", pa.int32()), ("in", pa.struct([("x", pa.int32()), ("X", pa.int32())]))])
+    url = sealed(schema, [{"n": n, "in": {"x": n, "X": -n}} for n in range(4)], 2)
+    found = read_table(spark, url, "t")
+    assert scans(found) == (False, True)
+    same(found, source(spark, url))
 
 
 def test_kafka_shaped_rows(spark, bench):
@@ -144,8 +269,6 @@ def test_types_of_spark_alone_are_read_by_eoslog(spark, tmp_path):
     url = str(tmp_path / "log")
     rows = spark.sql("SELECT CAST('ab' AS CHAR(4)) AS c, INTERVAL '3' DAY AS i, 1 AS n")
     rows.write.format("eoslog").option("topic", "t").mode("append").save(url)
-    from spark_eos import Log
-
     seal(Log.shared(url), "t", 1)
     found = read_table(spark, url, "t")
     assert scans(found) == (False, True)
@@ -172,6 +295,9 @@ def test_what_does_not_fit(spark, typed):
         read_table(spark, typed, "t", options={"startingOffsets": "earliest"})
     with pytest.raises(ConfigError, match="read_table: columns='n'; expected a list"):
         read_table(spark, typed, "t", columns="n")
+    for name in ("a b,`c.d", " n"):
+        with pytest.raises(ConfigError, match=f"read_table: columns has '{name}': names with a comma"):
+            read_table(spark, typed, "t", columns=[name])
     with pytest.raises(ConfigError, match="names 'm', which topic 't' does not have"):
         read_table(spark, typed, "t", columns=["m"])
     with pytest.raises(UnknownTopicOrPartitionError, match="has no topic 'u'"):

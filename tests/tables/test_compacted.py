@@ -99,6 +99,24 @@ def test_tombstones_that_compaction_has_removed_are_not_missed(world):
     assert {one["key"] for one in found(world, "keys")} == {b"b", b"c"}
 
 
+def test_a_topic_that_is_compacted_from_now_on_or_no_more_is_published_as_a_whole(world):
+    world.write(4, ["events"])
+    world.tables.create("e", ["events"], mode="copied", location=world.lake)
+    world.tables.publish("e")
+    assert len(found(world, "events")) == 8
+    world.admin.alter_topic("events", config={"cleanup.policy": "compact"})
+    published = world.tables.publish("e")
+    assert found(world, "events") == expected(world, "events", published.entry, ["key"])
+    assert not world.tables.publish("e").is_new
+    world.admin.alter_topic("events", config={"cleanup.policy": "delete"})
+    world.tables.publish("e")
+    assert len(found(world, "events")) == 8
+    assert not world.tables.publish("e").is_new
+    world.write(1, ["events"])
+    world.tables.publish("e")
+    assert len(found(world, "events")) == 10
+
+
 def test_a_compacted_topic_cannot_share_the_files_of_the_log(world):
     with pytest.raises(ConfigError, match="'keys' is compacted"):
         world.tables.create("s", ["keys"])

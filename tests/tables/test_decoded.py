@@ -49,9 +49,9 @@ class World:
         config = {"catalog": "lake", "namespace": "shop"} if format_ == "iceberg" else {}
         self.tables.create("p", ["orders"], format_, mode="copied", location=self.lake, config=config, **more)
 
-    def rows(self, version=None):
+    def rows(self, version=None, place="_offset"):
         table = DeltaTable(f"{self.lake}/orders", version=version).to_pyarrow_dataset().to_table()
-        return table.sort_by("_offset")
+        return table.sort_by(place)
 
 
 def order(item, count=None, **more):
@@ -101,6 +101,30 @@ def test_another_schema_is_published_at_once_and_replaces_all(world):
     world.admin.alter_topic("orders", config={"value.schema": json.dumps(AVRO)})
     world.tables.publish("p")
     assert world.rows().schema.names == ["item", "count", "placed", "tags", *PLACES]
+
+
+def test_values_that_are_bytes_or_rows_of_keys_from_now_on_replace_all(world):
+    world.send(order("apples", 2), order("pears"))
+    world.create()
+    world.tables.publish("p")
+    world.admin.alter_topic("orders", config={"cleanup.policy": "compact"})
+    world.tables.publish("p")
+    assert world.rows(place="offset").schema.names == [
+        "key",
+        "value",
+        "headers",
+        "timestamp",
+        "partition",
+        "offset",
+    ]
+    assert world.rows(place="offset").num_rows == 1
+    world.admin.alter_topic("orders", config={"cleanup.policy": "delete"})
+    world.tables.publish("p")
+    assert world.rows()["item"].to_pylist() == ["apples", "pears"]
+    world.admin.alter_topic("orders", config={"value.format": "bytes", "value.schema": None})
+    world.tables.publish("p")
+    assert world.rows(place="offset")["key"].to_pylist() == [b"k", b"k"]
+    assert not world.tables.publish("p").is_new
 
 
 def test_json_values(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import polars as pl
 import pyarrow as pa
@@ -118,6 +119,44 @@ def test_a_column_that_was_added_before_a_crash_is_not_added_twice(table):
     assert table.publish(2, table.file("b", [1], new=[5]), schema=grown) == Version(2, stamp(2))
 
 
+def test_no_filter_of_delta_rs_hides_rows(table):
+    """Its datasets take a bound that is missing for one that excludes all values."""
+    values = {
+        "f": [1.5, float("nan")],
+        "b": [True, None],
+        "y": [b"y", None],
+        "d": [Decimal("123456789012345678.90"), None],
+        "t": ["x" * 5000, None],
+    }
+    types = {
+        "f": pa.float64(),
+        "b": pa.bool_(),
+        "y": pa.binary(),
+        "d": pa.decimal128(30, 2),
+        "t": pa.string(),
+    }
+    schema = pa.schema([*SCHEMA, *types.items()])
+    table.publish(1, table.file("a", [0, 1], **values), schema=schema)
+    wider = pa.schema([*schema, ("more", pa.int64())])
+    table.publish(2, table.file("b", [2, 3], **values, more=[7, 8]), schema=wider)
+
+    def check():
+        found = DeltaTable(table.root).to_pyarrow_dataset()
+        for name, (value, _) in values.items():
+            assert found.to_table(filter=pc.field(name) == pa.scalar(value, types[name])).num_rows == 2, name
+        assert found.to_table(filter=pc.field("more").is_null()).num_rows == 2
+        assert found.to_table(filter=pc.field("more") == 7).num_rows == 1
+
+    check()
+    # In a table with other columns, which has files without one of them from the start.
+    table.publish(
+        3, table.file("c", [0], t=["z"]), schema=SCHEMA.append(pa.field("t", pa.string())), replaces_all=True
+    )
+    again = [table.file("d", [0, 1], **values), table.file("e", [2, 3], **values, more=[7, 8])]
+    table.publish(4, *again, schema=wider, replaces_all=True)
+    check()
+
+
 def test_other_columns_replace_all_files(table):
     table.publish(1, table.file("a", [0]))
     other = pa.schema([("number", pa.int64()), ("_offset", pa.int64())])
@@ -162,6 +201,13 @@ def test_a_vacuum_of_the_table_leaves_it_as_published(table):
     assert not (table.folder / "b").exists()
     assert now == Version(version.native + 2, version.stamp)
     assert table.publish(4, table.file("c", [2])).stamp == stamp(4)
+
+
+def test_many_commits_that_leave_the_rows_as_they_are_hide_no_version(table):
+    version = table.publish(1, table.file("a", [0]))
+    for number in range(60):
+        DeltaTable(table.root).alter.set_table_properties({"delta.checkpointInterval": str(100 + number)})
+    assert table.target.current() == Version(version.native + 60, version.stamp)
 
 
 def test_rows_of_another_program_are_seen(table):

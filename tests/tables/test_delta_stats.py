@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_eos.tables.delta_stats import statistics
+from spark_eos.tables.delta_stats import bounded_columns, statistics
 
 US = pa.timestamp("us", "UTC")
 
@@ -31,7 +31,7 @@ def of(table, **options):
         (US, [1, 1_700_000_000_123_456], "1970-01-01T00:00:00.000Z", "2023-11-14T22:13:20.124Z"),
         (US, [-1, 0], "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z"),
         (pa.timestamp("us"), [1000, 2000], "1970-01-01T00:00:00.001", "1970-01-01T00:00:00.002"),
-        (pa.decimal128(30, 2), [Decimal("1.10"), Decimal("-7.00")], Decimal("-7.00"), Decimal("1.10")),
+        (pa.decimal128(15, 2), [Decimal("1.10"), Decimal("-7.00")], Decimal("-7.00"), Decimal("1.10")),
         (pa.string(), ["b", "a" * 32], "a" * 32, "b"),
         (pa.string(), ["a" * 33], "a" * 32, "a" * 31 + "b"),
         (pa.string(), ["ü" * 40], "ü" * 32, "ü" * 31 + "ý"),
@@ -58,7 +58,6 @@ def test_bounds(type_, values, low, high):
         pa.array([Decimal("1234567890123456.00")], pa.decimal128(30, 2)),
         pa.array([-(10**18)], pa.int64()).cast(pa.timestamp("us")),
         pa.array([None, None], pa.string()),
-        pa.array(["x" * 5000]),  # Parquet has none of so long a text.
     ],
 )
 def test_no_bounds(array):
@@ -67,14 +66,24 @@ def test_no_bounds(array):
     assert found["nullCount"] == {"c": array.null_count}
 
 
-def test_an_upper_bound_that_no_text_reaches_is_left_out():
+def test_an_upper_bound_that_cannot_be_cut_is_the_text_itself():
     found = of(pa.table({"c": ["\U0010ffff" * 33]}))
-    assert (found["minValues"], found["maxValues"]) == ({"c": "\U0010ffff" * 32}, {})
+    assert (found["minValues"], found["maxValues"]) == ({"c": "\U0010ffff" * 32}, {"c": "\U0010ffff" * 33})
 
 
-def test_one_row_group_without_bounds_leaves_none_for_the_file():
-    found = of(pa.table({"c": ["x" * 5000, "a"]}), row_group_size=1)
-    assert (found["minValues"], found["maxValues"]) == ({}, {})
+@pytest.mark.parametrize("texts", [["x" * 5000], ["a", None, "x" * 5000]])
+def test_long_texts_of_which_parquet_has_no_bounds_lie_within_the_widest(texts):
+    found = of(pa.table({"c": texts}), row_group_size=1)
+    assert (found["minValues"], found["maxValues"]) == ({"c": ""}, {"c": "\U0010ffff" * 32})
+
+
+def test_the_table_names_the_columns_with_bounds():
+    number, inner = pa.int64(), pa.struct([("x", pa.string()), ("f", pa.float64())])
+    columns = [("a", number), ("f", pa.float32()), ("b", pa.bool_()), ("y", pa.binary()), ("s", inner)]
+    columns += [("l", pa.list_(number)), ("`d.", pa.decimal128(15, 2)), ("e", pa.decimal128(16, 2))]
+    assert bounded_columns(pa.schema(columns)) == "`a`,`s`.`x`,```d.`"
+    many = pa.schema([(f"c{at}", number) for at in range(40)])
+    assert bounded_columns(many).count(",") == 31
 
 
 def test_fields_of_structs_have_bounds_and_those_of_lists_none():
@@ -101,10 +110,17 @@ def test_of_many_columns_the_first_and_the_places_have_bounds():
     assert [*found["minValues"]] == [*names[:32], "_offset"]
 
 
-def test_columns_that_the_table_does_not_have_are_left_out():
+def test_columns_that_the_table_does_not_have_are_left_out_and_those_that_the_file_has_not_are_null():
     sink = io.BytesIO()
     pq.write_table(pa.table({"a": [1], "_value": ["x"]}), sink)
-    assert json.loads(statistics(pq.read_metadata(sink), frozenset("a")))["nullCount"] == {"a": 0}
+    assert json.loads(
+        statistics(
+            pq.read_metadata(sink),
+            pa.schema(
+                [("a", pa.int64()), ("s", pa.struct([("x", pa.int64()), ("l", pa.list_(pa.int64()))]))]
+            ),
+        )
+    )["nullCount"] == {"a": 0, "s": {"x": 1}}
 
 
 def test_moments_lie_inside_of_their_bounds():

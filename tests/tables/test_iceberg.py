@@ -332,6 +332,15 @@ def test_a_tagged_version_stays(table, monkeypatch):
     assert table.load().scan().use_ref("end-of-year").to_arrow()["id"].to_pylist() == [0]
 
 
+def test_tags_of_all_versions_are_no_hindrance(table, monkeypatch):
+    monkeypatch.setattr(cleanup, "MIN_EXPIRED", 1)
+    for sequence in (1, 2, 3):
+        version = table.publish(sequence, table.file(str(sequence), [sequence]))
+        table.load().manage_snapshots().create_tag(version.native, f"v{sequence}").commit()
+        table.target.maintain()
+    assert [one.stamp.sequence for one in table.target.versions()] == [3, 2, 1]
+
+
 def test_manifests_are_merged(table, monkeypatch):
     monkeypatch.setattr(cleanup, "MAX_MANIFESTS", 4)
     one = table.file("x", [0])
@@ -390,6 +399,51 @@ def test_only_files_with_rows_that_go_are_written_again_and_small_ones():
     assert (new.num_rows, kept.num_rows, gone) == (2, 39, ["small", "touched"])
     # The same key in another partition is another one.
     assert merged_rows(change_of([{"key": "k5", "partition": 1, "offset": 0}]), {"large": 100}, read)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "keys"),
+    [
+        (pa.string(), [None, "", "a"]),
+        (pa.float64(), [None, float("nan"), 0.0, -0.0]),
+        (pa.struct([("x", pa.int32())]), [None, {"x": None}, {"x": 1}]),
+        (pa.list_(pa.int32()), [None, [], [None], [1]]),
+    ],
+    ids=["text", "number", "struct", "list"],
+)
+def test_keys_are_those_of_the_log_whatever_they_are(type_, keys):
+    """One of several columns of a key may be null. Arrow's join takes no two nulls for the same, nor NaN."""
+    schema = pa.schema(
+        [("key", type_), ("id", pa.int32()), ("partition", pa.int32()), ("offset", pa.int64())]
+    )
+
+    def rows(offset, keys):
+        places = [{"id": 7, "partition": 0, "offset": offset + number} for number in range(len(keys))]
+        columns = [*zip(*(one.values() for one in places), strict=True)] or [[]] * 3
+        arrays = [
+            pa.array(column, field.type) for column, field in zip([keys, *columns], schema, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    for at, key in enumerate(keys):
+        for new, removed in (([key], []), ([], [key])):
+            change = RowChange(
+                schema,
+                ("key", "id", "partition"),
+                ("partition", "offset"),
+                lambda new=new: rows(100, new),
+                lambda removed=removed: rows(0, removed).drop_columns(["offset"]),
+                {0: 0},
+            )
+            files = {"a": rows(0, keys)}
+            found, gone = merged_rows(
+                change,
+                {"a": len(keys)},
+                lambda name, names, files=files: files[name].select(names or schema.names),
+            )
+            left = {*range(len(keys))} - {at} | ({100} if new else set())
+            assert {one for table in found for one in table["offset"].to_pylist()} == left, key
+            assert gone == ["a"]
 
 
 def test_files_of_a_table_of_copies_go_with_the_versions_that_had_them(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import warnings
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.tables import Tables
 from tests.tables.world import World, in_order
 
 pytest.importorskip("pyiceberg", reason="the extra 'tables' is not installed")
 
 from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 SECRET = "s3cret-of-the-catalog"
 
@@ -134,6 +138,38 @@ def test_a_dropped_publication_takes_its_shared_tables_along(world):
     create(world)
     world.tables.publish("p")
     assert same(world) == 2
+
+
+def test_a_dropped_publication_leaves_the_table_of_another_one(world, tmp_path):
+    """Names of topics may differ where names of tables do not."""
+    for topic in ("a.b", "a_b"):
+        world.admin.create_topic(topic, 1)
+    create(world, "first", ["a.b"])
+    create(world, "second", ["a_b"])
+    published = world.tables.publish("first")
+    with pytest.raises(ConfigError, match="there is a table already"):
+        world.tables.publish("second")
+    world.tables.drop("second")
+    assert world.tables.versions("first")[0].version == published.versions["a.b"]
+    assert not world.tables.publish("first").is_new
+    world.catalog.create_table(
+        "shop.orders", Schema(NestedField(1, "id", LongType())), str(tmp_path / "other")
+    )
+    create(world, "third", ["orders"])
+    world.tables.drop("third")
+    assert world.catalog.table_exists("shop.orders")
+
+
+def test_a_publication_that_is_dropped_in_a_copy_of_the_log_leaves_the_table(world, tmp_path):
+    create(world, topics=["orders"])
+    world.write()
+    published = world.tables.publish("p")
+    shutil.copytree(world.url, tmp_path / "copy")
+    Tables(str(tmp_path / "copy")).drop("p")
+    assert world.tables.versions("p")[0].version == published.versions["orders"]
+    assert not world.tables.publish("p").is_new
+    world.tables.drop("p")
+    assert not world.catalog.table_exists("shop.orders")
 
 
 def test_compacted_topics_have_one_row_for_each_key(world, tmp_path):

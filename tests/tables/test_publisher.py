@@ -36,7 +36,9 @@ def world(tmp_path):
 
 
 def location(world, topic):
-    (found,) = [one.location for one in world.tables.list_tables() if one.topic == topic]
+    (found,) = [
+        one.location for one in world.tables.list_tables() if (one.publication, one.topic) == ("p", topic)
+    ]
     return found
 
 
@@ -330,6 +332,8 @@ def test_a_publication_that_is_dropped_leaves_no_table_and_can_be_made_again(wor
         ({"name": "p"}, InvalidRequestError, "there already"),
         ({"name": "q"}, InvalidRequestError, "same place"),
         ({"topics": []}, InvalidRequestError, "one topic or more"),
+        ({"config": {"mode": "copied"}}, ConfigError, "mode is no setting of config.*--mode"),
+        ({"config": {"retention.ms": "1"}}, ConfigError, "--retention-ms"),
         ({"retention_ms": -1}, InvalidRequestError, "retention.ms"),
     ],
 )
@@ -361,6 +365,20 @@ def test_tables_with_copies_need_nothing_of_the_log(world, tmp_path):
     assert rows_of(str(tmp_path / "lake/orders")).num_rows == 8
     world.tables.drop("copies")
     assert rows_of(str(tmp_path / "lake/orders"), 0).num_rows == 4
+
+
+def test_a_location_is_the_same_place_from_every_folder(world, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    world.tables.create("copies", ["orders"], mode="copied", location="lake/")
+    monkeypatch.chdir("/")
+    world.write(2)
+    world.tables.publish("copies")
+    assert location(world, "orders").endswith(world.log.topic("orders").topic_id)
+    (copied,) = [one.location for one in world.tables.list_tables() if one.publication == "copies"]
+    assert copied == str(tmp_path / "lake/orders")
+    assert rows_of(copied).num_rows == 4
+    with pytest.raises(InvalidRequestError, match="same place"):
+        world.tables.create("again", ["orders"], mode="copied", location=str(tmp_path / "lake"))
 
 
 # -- Object stores ----------------------------------------------------------------------------------------

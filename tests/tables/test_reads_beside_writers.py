@@ -92,7 +92,7 @@ def test_whole_reads_beside_writers_maintenance_and_vacuum(tmp_path, seed):
             engine = chance.choice([*plans])
             frame = plans[engine]()
             if chance.random() < 0.7:
-                list(maintainer.run())
+                list(maintainer.run(wait=False))
             try:
                 rows = frame.collect().rows() if engine == "polars" else frame.fetchall()
             except Exception as error:  # noqa: BLE001  (each engine has its own)

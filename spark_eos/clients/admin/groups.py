@@ -193,8 +193,9 @@ class GroupAdmin(AdminBase):
         ).check()
         log = self._log()
         time_ms = at_time(reset, log.clock.now_ms())
-        log.follow()
-        state = log.end_overdue()  # The latest offset is the last stable one.
+        state = log.follow()
+        if not dry_run:
+            state = log.end_overdue()  # The latest offset is the last stable one.
         wanted = _expanded(state, group, partitions)
         # The incarnations that are meant: a topic that is deleted and created again meanwhile is refused.
         topic_ids = {at.topic: state.topics[at.topic].topic_id for at in wanted}

@@ -31,6 +31,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.commit.answers import Answers
+from spark_eos.log.commit.counts import CommitCounts
 from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit, Propose
 from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
@@ -162,6 +163,11 @@ class Committer(OfOneProcess):
                 raise
             _LOG.exception("leaving the commit group failed")
 
+    @property
+    def counts(self) -> CommitCounts:
+        """What this process has done since it opened the log."""
+        return self._slots.counts
+
     # -- The two strategies --------------------------------------------------------------------------------
 
     def _attempt_slot(self, tickets: list[PendingCommit]) -> None:
@@ -221,7 +227,7 @@ class Committer(OfOneProcess):
         elif not self._tail.is_covered_by_snapshot(entry.seq, draft.seen):
             self._tail.check_created(draft.state, entry.seq)
             self._answers.created(draft, entry.seq, state)
-            self._slots.filled(entry.seq)
+            self._slots.filled(entry.seq, len(draft.requests), len(draft.tickets))
             self._alone = not self._store.requests_are_free and self._tail.applied == self._alone_since
             self._alone_since = self._tail.applied
             self._tail.advance(state, entry, sent)

@@ -19,6 +19,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock, Retry
+from spark_eos.log.commit.counts import CommitCounts
 from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import ClockReading, Tail
@@ -59,6 +60,7 @@ class Slots:
         self._clock = clock
         self._retry = retry
         self._check_process = check_process
+        self.counts = CommitCounts()
         self._durable = -1
         """The newest entry that is known to outlive a power cut: a create has returned or was refused there."""
 
@@ -108,6 +110,7 @@ class Slots:
             try:
                 self._store.create(name, data)
             except ObjectExistsError:
+                self.counts.conflicts += 1
                 self._group.note_contention()
                 self.catch_up()
                 seen = self._tail.state.seq >= seq
@@ -123,6 +126,7 @@ class Slots:
                     "Look at its caching"
                 )
             except OutcomeUnknownError as error:
+                self.counts.lost_replies += 1
                 self._in_doubt.record_lost_reply(own)
                 failure = error
             except StoreUnavailableError as error:
@@ -136,6 +140,9 @@ class Slots:
             self._clock.sleep(self._retry.wait_s(attempt, self._clock))
             attempt += 1
 
-    def filled(self, seq: int) -> None:
-        """This process has filled slot ``seq``, and the reply says so: the entry is durable."""
+    def filled(self, seq: int, requests: int, own: int) -> None:
+        """This process has filled slot ``seq`` with so many requests, and the reply says so: the entry is durable."""
         self._durable = seq
+        self.counts.entries += 1
+        self.counts.requests += requests
+        self.counts.grouped += requests - own

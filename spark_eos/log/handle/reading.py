@@ -9,6 +9,7 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.errors import DivergedLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock, Retry
+from spark_eos.log.commit.counts import CommitCounts
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.components import Components
@@ -81,6 +82,16 @@ class LogReader:
     @property
     def _committer(self) -> Committer:
         return self._parts.committer
+
+    @property
+    def commit_counts(self) -> CommitCounts:
+        """What this process has done to commit since it opened the log: entries, conflicts, lost replies."""
+        return self._committer.counts
+
+    @property
+    def in_doubt(self) -> int:
+        """How many requests of this process have no known outcome now."""
+        return len(self._parts.in_doubt.ids)
 
     @property
     def maintenance(self) -> BackgroundMaintenance:

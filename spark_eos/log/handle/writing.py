@@ -8,7 +8,13 @@ from contextlib import suppress
 import pyarrow as pa
 
 from spark_eos.config.compression import Compression
-from spark_eos.errors import EosLogError, ObjectNotFoundError, StorageError, UnknownTopicOrPartitionError
+from spark_eos.errors import (
+    EosLogError,
+    ObjectNotFoundError,
+    StorageError,
+    StorePermissionError,
+    UnknownTopicOrPartitionError,
+)
 from spark_eos.log.clock import new_id
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
@@ -291,10 +297,13 @@ class LogWriter(LogReader):
     def discard(self, files: tuple[StagedFile, ...]) -> None:
         """Delete staged files that certainly are in no entry. Never call it after an unknown outcome.
 
+        Files that may not be deleted with these rights stay for the vacuum.
+
         Parameters
         ----------
         files
             What writers have finished.
         """
         for staged in files:
-            self.store.delete(staged.file.name)
+            with suppress(StorePermissionError):
+                self.store.delete(staged.file.name)

@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Callable
 
-from spark_eos.errors import EosLogError, NotALogError, ObjectNotFoundError
+from spark_eos.errors import EosLogError, NotALogError, ObjectNotFoundError, StorePermissionError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.snapshots.snapshots import Snapshots
@@ -212,7 +212,11 @@ class BackgroundMaintenance:
     def _write(self) -> bool:
         """Store the snapshot that is missing, and delete older ones; whether this process stored it."""
         written = self._snapshots.write(self._check)
-        self._snapshots.drop_old()
+        try:
+            self._snapshots.drop_old()
+        except StorePermissionError as error:
+            # A writer need not have the right: one who has it drops them later.
+            _LOG.debug("older snapshots stay: %s", error)
         return written
 
     def _step(self, state: State) -> bool:

@@ -26,9 +26,9 @@ from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.schema_versions import check_follows
 from spark_eos.protocol.state import Partition, State, Topic
+from spark_eos.protocol.types import MAX_PARTITIONS
 
 __all__ = [
-    "MAX_PARTITIONS",
     "AlterTopic",
     "CreateTopic",
     "DeleteTopic",
@@ -41,7 +41,6 @@ __all__ = [
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-MAX_PARTITIONS = 100_000
 _EMPTY = Partition()
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _TOPIC_ID = re.compile(r"(?!\.\.?$)[^/\\\x00-\x1f]{1,64}")

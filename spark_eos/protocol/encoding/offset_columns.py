@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spark_eos.protocol.types import PartitionOffset, SourceProgress
+from spark_eos.protocol.types import MAX_PARTITIONS, PartitionOffset, SourceProgress
 
 __all__ = [
+    "check_runs",
     "offset_columns",
     "offsets_text",
     "read_offsets",
@@ -36,13 +37,30 @@ def runs_of(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
     return runs
 
 
-def read_runs(runs: Iterable[dict[str, Any]]) -> list[tuple[str, int]]:
-    """The reverse of `runs_of`."""
+def read_runs(runs: Sequence[dict[str, Any]], expected: int | None = None) -> list[tuple[str, int]]:
+    """The reverse of `runs_of`; ``expected`` are as many as there must be.
+
+    Raises `ValueError` for counts that cannot be, before anything is made of them.
+    """
+    check_runs(runs, expected)
     return [
         (run["topic_id"], number)
         for run in runs
         for number in range(run["first"], run["first"] + run["count"])
     ]
+
+
+def check_runs(runs: Sequence[dict[str, Any]], expected: int | None = None) -> None:
+    """Raise `ValueError` for runs of more partitions than a topic can have, or that are not ``expected`` together.
+
+    A count is a few bytes in a file. What is made of it may take any memory.
+    """
+    for run in runs:
+        if not 0 <= run["count"] <= MAX_PARTITIONS:
+            raise ValueError(f"a run of {run['count']} partitions; up to {MAX_PARTITIONS} are possible")
+    total = sum(run["count"] for run in runs)
+    if expected is not None and total != expected:
+        raise ValueError(f"runs of {total} partitions for {expected} values")
 
 
 def offset_columns(offsets: Sequence[PartitionOffset]) -> dict[str, Any]:
@@ -66,6 +84,7 @@ def read_offsets(columns: dict[str, Any]) -> tuple[PartitionOffset, ...]:
     """The reverse of `offset_columns`. Raises `ValueError` if the columns do not fit together."""
     offsets = columns["offsets"]
     metadata = columns["metadata"] or [""] * len(offsets)
+    check_runs(columns["runs"], len(offsets))
     keys = [
         (run["topic"], run["topic_id"], number)
         for run in columns["runs"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.encoding.index_pages import page_columns, read_pages
+from spark_eos.protocol.encoding.offset_columns import read_runs
 from spark_eos.protocol.encoding.packing import Head, Heads, heads_of
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import Partition, PartitionKey
@@ -93,11 +94,7 @@ class _Heads:
 
 def read_partitions(fields: dict[str, Any]) -> dict[PartitionKey, Partition]:
     """The partitions that `partition_columns` wrote. Raises `CorruptRecordError` for what does not fit together."""
-    keys = [
-        (run["topic_id"], number)
-        for run in fields["runs"]
-        for number in range(run["first"], run["first"] + run["count"])
-    ]
+    keys = read_runs(fields["runs"], len(fields["starts"]))
     indexes = _read_tails(fields)
     others = {one["at"]: one for one in fields["others"]}
     idle = Partition()

@@ -150,7 +150,7 @@ def _read_version(fields: dict[str, Any], pool: Any) -> PublicationVersion:
     pages = fields.pop("pages")
     columns = [fields.pop(name) for name in ("starts", "ends", "counts")]
     at, pins = 0, {}
-    for key, start, end, count in zip(read_runs(fields.pop("runs")), *columns, strict=True):
+    for key, start, end, count in zip(read_runs(fields.pop("runs"), len(columns[0])), *columns, strict=True):
         numbers = pages[at : at + count]
         if any(number < 0 for number in numbers):
             raise CorruptRecordError(f"a version pins no page of partition {key}")

@@ -309,7 +309,7 @@ def _read_windows(fields: Any) -> Map[PartitionKey, tuple[int, ...]]:
     if not isinstance(fields, dict):  # Up to schema 4.
         return Map((_read_key(one["key"]), tuple(chain.from_iterable(one["ranges"]))) for one in fields)
     numbers, at, windows = fields["numbers"], 0, {}
-    for key, count in zip(read_runs(fields["runs"]), fields["counts"], strict=True):
+    for key, count in zip(read_runs(fields["runs"], len(fields["counts"])), fields["counts"], strict=True):
         windows[key] = tuple(numbers[at : at + count])
         at += count
     if at != len(numbers):

@@ -180,8 +180,8 @@ def _write_ranges(ranges: tuple[PinnedRange, ...]) -> dict[str, Any]:
 
 
 def _read_ranges(stored: dict[str, Any]) -> tuple[PinnedRange, ...]:
-    columns = (stored[name] for name in ("starts", "ends", "pages"))
-    rows = zip(read_runs(stored["runs"]), *columns, strict=True)
+    columns = [stored[name] for name in ("starts", "ends", "pages")]
+    rows = zip(read_runs(stored["runs"], len(columns[0])), *columns, strict=True)
     return tuple([PinnedRange(topic_id, number, *row) for (topic_id, number), *row in rows])
 
 

@@ -12,6 +12,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.log import Log
+from spark_eos.log.topics import config_value
 from spark_eos.protocol.actions.offsets import is_pending
 from spark_eos.protocol.state import Partition
 from spark_eos.protocol.types import TopicPartition
@@ -59,6 +60,18 @@ def wanted_ranges(
         starts = starting_positions(options, log, partitions, default=EARLIEST)
         ends = ending_positions(options, log, starts)
         return [(at, start, ends[at]) for at, start in sorted(starts.items())]
+    for name, topic_id in options.ranged_ids.items():
+        topic = log.state.topics.get(name)
+        if topic is None or topic.topic_id != topic_id:
+            raise UnknownTopicOrPartitionError(
+                f"topic {name!r} was deleted{' and created again' if topic else ''} since this read was planned: its "
+                "records are gone. Make the DataFrame again, by read_table or with other offsetRanges"
+            )
+        if options.version_as_of is None and "compact" in str(config_value(topic, "cleanup.policy")):
+            raise ConfigError(
+                f"topic {name!r} is compacted by now: records of these offsetRanges may be gone. Make the DataFrame "
+                "again by read_table, or give versionAsOf"
+            )
     _check_named(options.offset_ranges, partitions)
     found = []
     for at, ranges in options.offset_ranges.items():

@@ -17,14 +17,17 @@ from spark_eos.log.time_travel import time_ms
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.source.offsets import loads, partition_number
 
-__all__ = ["Ranges", "assign", "columns", "moment", "offset_ranges", "pattern", "subscribe"]
+__all__ = ["Ranges", "assign", "columns", "moment", "offset_ranges", "pattern", "ranged_ids", "subscribe"]
 
 Ranges: TypeAlias = "dict[TopicPartition, tuple[tuple[int, int], ...]]"
 
 _ASSIGN_EXAMPLE = '{"flights": [0, 1]}'
 _RANGES_EXAMPLE = '{"flights": {"0": [[0, 100], [200, 300]]}}'
+_ID = "id"
+"""Beside the partitions of a topic: its id, if the ranges mean nothing in another topic of that name."""
+
 _OTHER_BOUNDS = (
-    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    *("startingTable", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
 )
 
@@ -128,9 +131,18 @@ def offset_ranges(given: OptionReader) -> Ranges | None:
         ) from error
 
 
+def ranged_ids(given: OptionReader) -> dict[str, str]:
+    """The ids of topics that option ``offsetRanges``, which `offset_ranges` has read, gives beside the ranges."""
+    text: str | None = given["offsetRanges"]
+    found = {} if text is None else loads(text)
+    return {topic: partitions[_ID] for topic, partitions in found.items() if _ID in partitions}
+
+
 def _by_partition(found: Any) -> Iterator[tuple[TopicPartition, tuple[tuple[int, int], ...]]]:
     for topic, partitions in found.items():
         for key, ranges in partitions.items():
+            if key == _ID and type(ranges) is str:
+                continue
             number = partition_number(key)
             if number is None:
                 raise ValueError(f"{key!r} of topic {topic!r} is not a partition")

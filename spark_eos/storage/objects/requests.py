@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError
 from spark_eos.storage.objects.clients import check_process
 from spark_eos.storage.objects.responses import Disposition, Response, meaning, read_response, response_error
+from spark_eos.storage.objects.rights import needed_right
 from spark_eos.storage.settings import Settings
 
 __all__ = ["RETRY_S", "Requests"]
@@ -100,7 +101,8 @@ class Requests:
                 f"{self._where(name)}: there is no such object; check the name and the URL"
             )
         reply = reply._replace(message=self._settings.scrub(reply.message))
-        return response_error(reply, verb, self._where(name), in_doubt=in_doubt)
+        right = needed_right(self._url, verb)
+        return response_error(reply, verb, self._where(name), in_doubt=in_doubt, right=right)
 
     def _where(self, name: str) -> str:
         return f"{self._url}/{name}" if name else self._url

@@ -205,12 +205,14 @@ def meaning(reply: Response) -> Disposition:
     return Disposition.REJECTED
 
 
-def response_error(reply: Response, verb: str, where: str, *, in_doubt: bool = False) -> EosLogError:
+def response_error(
+    reply: Response, verb: str, where: str, *, in_doubt: bool = False, right: str = ""
+) -> EosLogError:
     """The error for a request that has failed for good: ``verb`` is what was tried on ``where``.
 
-    ``in_doubt``: it changes something, and one of its tries may have done so, or may yet.
+    ``in_doubt``: it changes something, and one of its tries may have done so, or may yet. ``right``: what it needs.
     """
-    said = f"{where}: cannot {verb}: {reply.said}"
+    said = f"{where}: cannot {verb}: {reply.said.rstrip('.')}"
     if in_doubt:
         return OutcomeUnknownError(
             f"{where}: {verb} may or may not be done: {reply.said}. Repeat the same call to learn it, and delete "
@@ -223,11 +225,11 @@ def response_error(reply: Response, verb: str, where: str, *, in_doubt: bool = F
             "set them, or give this machine a role. Nothing was done"
         )
     if meaning(reply) is Disposition.REJECTED:
-        return _refusal(reply, said)
+        return _refusal(reply, said, right)
     return StoreUnavailableError(f"{said}. Nothing was done: see to the network and the store, and try again")
 
 
-def _refusal(reply: Response, said: str) -> EosLogError:
+def _refusal(reply: Response, said: str, right: str) -> EosLogError:
     status, code = reply.status, reply.code
     if status is None:
         return StorageError(
@@ -255,8 +257,10 @@ def _refusal(reply: Response, said: str) -> EosLogError:
             "was done"
         )
     if status == 403:
+        needed = f" They need {right}." if right else ""
         return StorePermissionError(
-            f"{said}. The credentials do not allow it: docs/guide/stores/ has the policy a log needs. Nothing was done"
+            f"{said}. The credentials do not allow it.{needed} The policies of conf/policies have what a reader, a "
+            "writer and a maintainer of a log need (docs/guide/security.md). Nothing was done"
         )
     if status in {405, 501} or code in {"NotImplemented", "MethodNotAllowed"}:
         return UnsupportedStoreError(

@@ -35,10 +35,11 @@ class Cleanup:
         head = self._chain[0]
         if len(head.manifests(self._table.io)) > MAX_MANIFESTS:
             self._merge_manifests()
+        protected = {ref.snapshot_id for ref in self._table.metadata.refs.values()}
         expired = [
             old
             for old, newer in zip(self._chain[1:], self._chain, strict=False)
-            if newer.timestamp_ms + self._retention_ms <= now_ms
+            if newer.timestamp_ms + self._retention_ms <= now_ms and old.snapshot_id not in protected
         ]
         if len(expired) >= MIN_EXPIRED:
             self._expire(expired)
@@ -51,8 +52,6 @@ class Cleanup:
 
     def _expire(self, expired: list[Any]) -> None:
         table = self._table
-        protected = {ref.snapshot_id for ref in table.metadata.refs.values()}
-        expired = [one for one in expired if one.snapshot_id not in protected]
         gone = {one.snapshot_id for one in expired}
         table.maintenance.expire_snapshots().by_ids(sorted(gone)).commit()
         table = table.refresh()

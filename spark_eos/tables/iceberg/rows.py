@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_eos.maintenance.cleaner import hashes_of
 from spark_eos.tables.iceberg.columns import stored_form
 from spark_eos.tables.target import RowChange
 
@@ -76,12 +78,25 @@ def _staying(rows: pa.Table, changed: pa.Table, change: RowChange) -> pa.Array |
             old = pc.and_(pc.equal(numbered[partition], number), pc.less(numbered[offset], start))
             numbered = numbered.filter(pc.invert(old))
     if changed.num_rows:
-        left = numbered.select([*change.keys, _AT])
-        numbered = left.join(changed, list(change.keys), join_type="left anti")
+        numbered = _without(numbered, changed, list(change.keys))
     if numbered.num_rows == rows.num_rows:
         return None
     staying = numbered[_AT].combine_chunks()
     return staying.take(pc.sort_indices(staying))
+
+
+def _without(rows: pa.Table, changed: pa.Table, keys: list[str]) -> pa.Table:
+    """The rows with other keys."""
+    if all(_can_join(column) for column in changed.columns):
+        return rows.select([*keys, _AT]).join(changed, keys, join_type="left anti")
+    found = hashes_of(rows.select(keys).cast(changed.schema).columns)
+    return rows.filter(pa.array(~np.isin(found, hashes_of(changed.columns))))
+
+
+def _can_join(column: pa.ChunkedArray) -> bool:
+    """Whether Arrow's join takes two values for the same as the log does: it never does so with nulls and NaN."""
+    type_ = column.type
+    return not (column.null_count or pa.types.is_nested(type_) or pa.types.is_floating(type_))
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -50,9 +50,8 @@ _PROPERTIES = {
     "format-version": "2",
     _RETRIES: "0",
     "commit.manifest-merge.enabled": "true",
-    "commit.manifest.target-size-bytes": str(
-        1 << 20
-    ),  # To exchange one file, pyiceberg writes its whole manifest.
+    # To exchange one file, pyiceberg writes its whole manifest.
+    "commit.manifest.target-size-bytes": f"{1 << 20}",
     "write.metadata.delete-after-commit.enabled": "true",
 }
 _MIN_HISTORY_MS = 5 * 86_400_000
@@ -88,6 +87,7 @@ class IcebergTarget(Target):
         self._is_shared = is_shared
         # Not above the log's files: what is in the folder of a table, programs take for the table's own.
         self._folder = f"_iceberg/{identifier}/" if is_shared else ""
+        self._location = f"{self._address}/{self._folder}".rstrip("/")
         self._known: Any = None
 
     def files_store(self) -> Store:
@@ -135,6 +135,9 @@ class IcebergTarget(Target):
                         f"{snapshot.snapshot_id}"
                     )
         return Version(head.snapshot_id, None)
+
+    def is_here(self) -> bool:
+        return self._known is None or self._known.location() == self._location
 
     def files(self) -> tuple[str, ...]:
         with self._errors():
@@ -211,9 +214,8 @@ class IcebergTarget(Target):
             "history.expire.max-snapshot-age-ms": str(max(stamp.retention_ms, _MIN_HISTORY_MS)),
             "comment": f"Topic {stamp.topic} of the log {stamp.log_id}, publication {stamp.publication}",
         }
-        location = f"{self._address}/{self._folder}".rstrip("/")
         transaction = self._catalog.create_table_transaction(
-            self.path, new.table, location=location, properties=properties
+            self.path, new.table, location=self._location, properties=properties
         )
         # pyiceberg numbers the columns of a new table itself.
         metadata = transaction.table_metadata
@@ -332,12 +334,9 @@ class IcebergTarget(Target):
         found = self.current()
         if found is not None and found.stamp is not None:
             with self._errors():
-                Cleanup(
-                    self._known,
-                    [*self._chain()],
-                    None if self._is_shared else f"{self._address}/",
-                    found.stamp.retention_ms,
-                ).run(time.time_ns() // 1_000_000)
+                own = None if self._is_shared else f"{self._address}/"
+                work = Cleanup(self._known, [*self._chain()], own, found.stamp.retention_ms)
+                work.run(time.time_ns() // 1_000_000)
             self._known = None
 
     def drop(self) -> None:

@@ -30,7 +30,7 @@ from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import FileRef
 from spark_eos.storage import Store
 from spark_eos.tables.columns import table_schema
-from spark_eos.tables.copies import copy_name
+from spark_eos.tables.copies import copy_name, is_copy
 from spark_eos.tables.planner import SealedFile, difference
 from spark_eos.tables.settings import is_copied, is_merged
 from spark_eos.tables.target import DataFile, FileChange, Target
@@ -67,9 +67,18 @@ def decoded_copies(publication: Publication, topic: Topic) -> DecodedCopies | No
 
 
 def has_newest_columns(publication: Publication, topic: Topic, target: Target) -> bool:
-    """Whether the columns of values in a table are those of the topic's settings now."""
+    """Whether the files of a table are of the kind, and have the columns of values, that the topic's settings ask for.
+
+    They do not after ``cleanup.policy`` or a setting about values was changed.
+    """
+    if not is_copied(publication):
+        return True
     decoded = decoded_copies(publication, topic)
-    return decoded is None or decoded.are_all(target.files())
+    if decoded is not None:
+        return decoded.are_all(target.files())
+    if is_merged(publication, topic):
+        return not any(is_copy(name) for name in target.files())
+    return all(is_copy(name, marked=False) for name in target.files())
 
 
 class DecodedCopies:

@@ -113,4 +113,5 @@ def _settings(layout: Layout, schema: pa.Schema, options: ParquetOptions, rows: 
 
 
 def _leaves_of(schema: pa.Schema, names: Collection[str]) -> list[str]:
-    return leaves(pa.schema([field for field in schema if field.name in names]))
+    # Floating-point numbers have none, as they have no bounds: readers look for the bits, and -0.0 equals 0.0.
+    return bounded_leaves(pa.schema([field for field in schema if field.name in names]))

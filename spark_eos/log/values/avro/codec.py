@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.values.avro.columns import value_fields
+from spark_eos.log.values.avro.hazards import MOST_RECURSIVE_BYTES, has_empty_items, is_recursive
 from spark_eos.log.values.avro.lanes import Lanes
 from spark_eos.log.values.avro.resolution import decoder_of
 from spark_eos.log.values.avro.types import AvroSchema, parse
@@ -34,6 +35,25 @@ _REFUSALS = (
     AttributeError,
 )
 """What fastavro raises for a value that does not fit, and for bytes that are none."""
+
+
+def _reader_of(writer: AvroSchema, size: int) -> Callable[..., Any]:
+    """What reads a value of so many bytes without harm to this process: any producer may have made them.
+
+    Raises `ValueError` for a schema by which no value can be read so.
+    """
+    if has_empty_items(writer.type):
+        raise ValueError(
+            "its Avro schema has an array whose items take no bytes, so that a few bytes could stand for any number of "
+            "them: such values are not read one by one"
+        )
+    if size > MOST_RECURSIVE_BYTES and is_recursive(writer.type):
+        from fastavro._read_py import schemaless_reader as careful
+
+        return careful  # Written in Python, which counts how deep it is.
+    from fastavro import schemaless_reader
+
+    return schemaless_reader
 
 
 class AvroCodec(ValueCodec):
@@ -70,20 +90,22 @@ class AvroCodec(ValueCodec):
         return out.getvalue()
 
     def decode(self, data: bytes) -> Any:
-        import fastavro
         from fastavro.read import SchemaResolutionError
 
         framing = self.settings.framing
         name, body = (b"", data) if framing is None else framing.split(data)
         writer = self._writer(name)
+        read = _reader_of(writer, len(body))
         buffer = io.BytesIO(body)
         try:
             reader = None if writer.text == self._reader.text else self._reader.parsed
-            found = fastavro.schemaless_reader(buffer, writer.parsed, reader)
+            found = read(buffer, writer.parsed, reader)
         except SchemaResolutionError as error:
             raise ValueError(
                 f"it was written with a schema that the topic's cannot read: {_said(error)}"
             ) from error
+        except RecursionError as error:
+            raise ValueError("its Avro value is nested too deeply") from error
         except _REFUSALS as error:
             raise ValueError(f"its bytes are no value of its Avro schema: {_said(error)}") from error
         left = len(body) - buffer.tell()

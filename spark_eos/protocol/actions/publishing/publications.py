@@ -80,7 +80,8 @@ def create(state: State, action: CreatePublication) -> tuple[State, None]:
             if other.format == action.format and _place(other.config) == _place(config):
                 raise InvalidRequestError(
                     f"publication {action.name!r}: publication {other.name!r} has a {action.format} table of topic "
-                    f"{name!r} at the same place; give another location"
+                    f"{name!r} at the same place; give this one a place of its own: --mode copied with a "
+                    "--location, or another namespace of the catalog"
                 )
     first = state.publication_floor
     publication = Publication(action.name, action.format, config, action.topics, first, first)

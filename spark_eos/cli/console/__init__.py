@@ -1,0 +1,1 @@
+"""``eoslog produce`` and ``eoslog consume``: records from a shell, and back."""

@@ -1,0 +1,249 @@
+"""``eoslog produce``: lines of standard input or a file become records, as with ``kafka-console-producer``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_eos.cli.console.interrupts import Interrupted, interruptible
+from spark_eos.cli.console.properties import LineFormat, client_settings, line_format
+from spark_eos.cli.options import ConfigFile, Json, TopicName, Url
+from spark_eos.cli.output import print_json
+from spark_eos.cli.parsing import Command
+from spark_eos.cli.progress import Progress
+from spark_eos.errors import CommitOutcomeUnknownError, ConfigError, EosLogError, NotALogError
+
+if TYPE_CHECKING:
+    from spark_eos.cli.console.intake import Intake
+    from spark_eos.cli.console.sending import Sending
+    from spark_eos.clients.producer.producer import Producer
+    from spark_eos.log.log import Log
+    from spark_eos.protocol.state import Topic
+
+__all__ = ["Format", "app", "find_topic"]
+
+app = typer.Typer()
+
+
+class Format(str, Enum):
+    """How a line is read."""
+
+    TEXT = "text"
+    JSON = "json"
+    AVRO = "avro"
+
+
+@app.command("produce", cls=Command)
+def produce(
+    url: Url,
+    topic: TopicName,
+    file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Read the lines of this file (default: of standard input)."),
+    ] = None,
+    format_: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="What a line is: text (a value), json (columns, or a record as consume prints it), avro (a value in "
+            "Avro's JSON). Default: json for topics with columns, avro where value.format is Avro, else text.",
+        ),
+    ] = None,
+    line_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            *("--property", "--reader-property"),
+            metavar="NAME=VALUE...",
+            help="With text and avro: parse.key, parse.headers, key.separator, headers.delimiter, headers.separator, "
+            "headers.key.separator, null.marker, ignore.error, as in Kafka. Repeatable.",
+        ),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="The partition of all records (default: by key).")
+    ] = None,
+    transactional_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Write all lines in one transaction of this transactional.id, or none."
+        ),
+    ] = None,
+    producer_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            *("--producer-property", "--command-property"),
+            metavar="NAME=VALUE...",
+            help="A setting of the producer, such as compression.type=zstd. Repeatable.",
+        ),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Write records: a line of standard input or of a file is one record.
+
+    Without --transactional-id, records are written as they come. After an error or a signal a message says which lines
+    are in the log. With it all lines become visible at once at the end of the input, or none of them.
+    """
+    settings = client_settings(command_config, producer_property, "--producer-property")
+    if transactional_id is not None:
+        settings["transactional.id"] = transactional_id
+    form = line_format(line_property)
+    with interruptible(), _input(file) as descriptor:
+        from spark_eos.clients.producer.producer import Producer
+
+        with Producer(url, settings) as producer:
+            known = find_topic(url, settings, topic)
+            intake = _intake(known, topic, format_, form)
+            sent = _write(
+                producer, topic, partition, intake, descriptor, is_transaction="transactional.id" in settings
+            )
+    if as_json:
+        for number, (offset, count) in sorted(sent.placed.items()):
+            print_json({"topic": topic, "partition": number, "offset": offset, "records": count})
+        return
+    created = "" if known is not None or not sent.count else "; the topic is new"
+    print(f"{sent.count} record{'' if sent.count == 1 else 's'} written to topic {topic}{created}")
+
+
+def find_topic(url: str, settings: dict[str, str], name: str) -> Topic | None:
+    """The topic as it is now; None if it, or the log, is not there."""
+    from spark_eos.clients.opening import store_settings
+    from spark_eos.log.log import Log
+
+    try:
+        log: Log = Log.shared(url, store_settings(settings))
+    except NotALogError:
+        return None
+    return log.follow().topics.get(name)
+
+
+@contextmanager
+def _input(file: str | None) -> Iterator[int]:
+    if file is None:
+        if sys.stdin is None:
+            raise ConfigError("standard input is closed: give --file FILE, or lines on a pipe")
+        if sys.stdin.isatty():
+            print("one record per line; Ctrl-D ends the input", file=sys.stderr)
+        yield sys.stdin.fileno()
+        return
+    try:
+        opened = Path(file).open("rb", buffering=0)  # noqa: SIM115  (an error in the block is not this one)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{file!r} cannot be read: {error.strerror}", param_hint="'--file'"
+        ) from None
+    with opened:
+        yield opened.fileno()
+
+
+def _intake(known: Topic | None, name: str, wanted: Format | None, form: LineFormat) -> Intake:
+    from spark_eos.cli.console.intake import JsonRecords, TextLines, TypedRows
+    from spark_eos.log.topics import codec_of, schema_of
+
+    schema = None if known is None else schema_of(known)
+    codec = None if known is None else codec_of(known)
+    is_avro = codec is not None and codec.settings.payload == "avro"
+    chosen = wanted or (Format.JSON if schema is not None else Format.AVRO if is_avro else Format.TEXT)
+    if chosen is Format.JSON and form != LineFormat():
+        raise ConfigError(
+            "--property is for lines of text: in JSON, key and headers are fields of the object"
+        )
+    if schema is not None:
+        if chosen is not Format.JSON:
+            raise ConfigError(
+                f"topic {name!r} has columns: use --format json, an object with them on each line"
+            )
+        return TypedRows(schema)
+    if chosen is Format.AVRO and not is_avro:
+        raise ConfigError(
+            f"--format avro: the values of topic {name!r} are not Avro (its setting value.format)"
+        )
+    if chosen is Format.TEXT and is_avro:
+        raise ConfigError(f"the values of topic {name!r} are Avro: use --format avro or json")
+    return JsonRecords(codec) if chosen is Format.JSON else TextLines(form, codec)
+
+
+def _write(
+    producer: Producer,
+    topic: str,
+    partition: int | None,
+    intake: Intake,
+    descriptor: int,
+    *,
+    is_transaction: bool,
+) -> Sending:
+    from spark_eos.cli.console.sending import Sending
+
+    sending = Sending(producer, topic, partition)
+    is_committing = False
+    try:
+        if is_transaction:
+            producer.init_transactions()
+            producer.begin_transaction()
+        _send_all(sending, intake, descriptor, is_transaction=is_transaction)
+        if is_transaction:
+            is_committing = True
+            _commit(producer)
+        sending.settle()
+    except Interrupted as interrupted:
+        account = _abort(producer, is_committing) if is_transaction else _settle(sending)
+        print(f"eoslog: stopped by {interrupted}: {account}", file=sys.stderr)
+        raise SystemExit(interrupted.exit_code) from None
+    except EosLogError as error:
+        account = _abort(producer, is_committing) if is_transaction else _settle(sending)
+        raise _told(error, account) from None
+    return sending
+
+
+def _abort(producer: Producer, is_committing: bool) -> str:
+    try:
+        producer.abort_transaction()
+    except EosLogError:
+        if is_committing:
+            return "whether the transaction is committed, `eoslog transactions describe` says"
+        # It was never begun, or another producer has taken over.
+    return "the transaction is not committed, no line is in the log"
+
+
+def _settle(sending: Sending) -> str:
+    with suppress(EosLogError):
+        sending.settle()
+    return sending.account()
+
+
+def _told(error: EosLogError, account: str) -> EosLogError:
+    """The error, which also says which lines are in the log."""
+    error.args = (f"{error}; {account}",)
+    return error
+
+
+def _commit(producer: Producer) -> None:
+    try:
+        producer.commit_transaction()
+    except CommitOutcomeUnknownError:
+        producer.commit_transaction()  # The same call finds its own request, if it is there.
+
+
+def _send_all(sending: Sending, intake: Intake, descriptor: int, *, is_transaction: bool) -> None:
+    from spark_eos.cli.console.lines import blocks
+
+    number = 1
+    shows = not os.isatty(descriptor)
+    with Progress() if shows else nullcontext() as progress:
+
+        def wait() -> None:
+            if not is_transaction:
+                sending.settle()
+
+        for lines in blocks(descriptor, wait):
+            sending.send(intake.rows(lines, number), number)
+            number += len(lines)
+            if progress is not None:
+                progress.count("lines sent", number - 1, 0)

@@ -1,0 +1,99 @@
+"""Kafka's ``--property NAME=VALUE`` of the console tools, checked; and the settings of their clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import typer
+
+from spark_eos.cli.options import properties_file
+from spark_eos.config.nearest import suggestion
+
+__all__ = ["LineFormat", "PrintFormat", "client_settings", "line_format", "print_format"]
+
+_IGNORED = frozenset({"key.deserializer", "value.deserializer", "header.deserializer"})
+_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\0": "\0"}
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """What a line of text has besides the value, under the names of Kafka's LineMessageReader."""
+
+    parse_key: bool = False
+    parse_headers: bool = False
+    ignore_error: bool = False
+    key_separator: bytes = b"\t"
+    headers_delimiter: bytes = b"\t"
+    headers_separator: bytes = b","
+    headers_key_separator: bytes = b":"
+    null_marker: bytes | None = None
+
+
+@dataclass(frozen=True)
+class PrintFormat:
+    """What is printed of a record, under the names of Kafka's DefaultMessageFormatter."""
+
+    print_timestamp: bool = False
+    print_key: bool = False
+    print_offset: bool = False
+    print_partition: bool = False
+    print_headers: bool = False
+    print_value: bool = True
+    key_separator: bytes = b"\t"
+    line_separator: bytes = b"\n"
+    headers_separator: bytes = b","
+    null_literal: bytes = b"null"
+
+
+def line_format(given: Iterable[str] | None, option: str = "--property") -> LineFormat:
+    """The properties of ``eoslog produce``."""
+    return LineFormat(**_read(given, LineFormat(), option, frozenset()))  # type: ignore[arg-type]
+
+
+def print_format(given: Iterable[str] | None, option: str = "--property") -> PrintFormat:
+    """The properties of ``eoslog consume``. Deserializers of Java are passed over: ``--format`` says how."""
+    return PrintFormat(**_read(given, PrintFormat(), option, _IGNORED))  # type: ignore[arg-type]
+
+
+def client_settings(path: str | None, given: Iterable[str] | None, option: str) -> dict[str, str]:
+    """Settings of a client: those of the file ``--command-config``, and over them those of the command line."""
+    settings = properties_file(path)
+    for text in given or ():
+        name, value = _pair(text, option)
+        settings[name] = value
+    return settings
+
+
+def _read(
+    given: Iterable[str] | None, defaults: LineFormat | PrintFormat, option: str, ignored: frozenset[str]
+) -> dict[str, object]:
+    known: Mapping[str, object] = {name.replace("_", "."): value for name, value in vars(defaults).items()}
+    found: dict[str, object] = {}
+    for text in given or ():
+        name, value = _pair(text, option)
+        if name in ignored:
+            continue
+        if name not in known:
+            raise typer.BadParameter(
+                f"unknown property {name!r}; {suggestion(name, known)}", param_hint=f"'{option}'"
+            )
+        found[name.replace(".", "_")] = _value(name, value, known[name], option)
+    return found
+
+
+def _value(name: str, text: str, default: object, option: str) -> object:
+    if isinstance(default, bool):
+        if text not in {"true", "false"}:
+            raise typer.BadParameter(f"{name}={text!r}: expected true or false", param_hint=f"'{option}'")
+        return text == "true"
+    if not text and name.endswith((".separator", ".delimiter")) and name != "line.separator":
+        raise typer.BadParameter(f"{name} cannot be empty", param_hint=f"'{option}'")
+    return _ESCAPES.get(text, text).encode("utf-8", "surrogateescape")
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
+    return name, value

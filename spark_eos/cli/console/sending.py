@@ -1,0 +1,104 @@
+"""Which lines are in the log: what was sent, what was acknowledged, and what a failure left out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from spark_eos.cli.console.intake import with_line
+from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_eos.clients.producer.futures import RecordFuture
+    from spark_eos.clients.producer.producer import Producer
+    from spark_eos.clients.records import RecordMetadata
+
+__all__ = ["Sending"]
+
+Span = tuple[int, int]
+
+
+class Sending:
+    """Sends rows of numbered lines, and keeps account of them."""
+
+    def __init__(self, producer: Producer, topic: str, partition: int | None) -> None:
+        self._producer, self._topic, self._partition = producer, topic, partition
+        self._waiting: deque[tuple[Span, RecordFuture[list[RecordMetadata]]]] = deque()
+        self.acknowledged: list[Span] = []
+        self.unknown: list[Span] = []
+        self.error: EosLogError | None = None
+        self.placed: dict[int, tuple[int, int]] = {}
+        """By partition its first offset and how many records went there."""
+
+    @property
+    def count(self) -> int:
+        """How many lines are known to be in the log."""
+        return sum(last - first + 1 for first, last in self.acknowledged)
+
+    def send(self, rows: pa.RecordBatch, first: int) -> None:
+        """Send the rows of the lines from ``first`` on. Raises the error of an earlier one."""
+        span = (first, first + rows.num_rows - 1)
+        try:
+            future = self._producer.send_arrow(self._topic, rows, self._partition)
+        except EosLogError as error:
+            raise with_line(error, *span) from error
+        self._waiting.append((span, future))
+        while self._waiting and self._waiting[0][1].done():
+            self.settle_one()
+        self.check()
+
+    def settle(self) -> None:
+        """Wait until everything that was sent is in the log. Raises the first error."""
+        while self._waiting:
+            self.settle_one()
+        self.check()
+
+    def check(self) -> None:
+        """Raise the first error of what was sent."""
+        if self.error is not None:
+            raise self.error
+
+    def settle_one(self) -> None:
+        """Wait for the oldest lines that are not settled."""
+        span, future = self._waiting[0]
+        try:
+            placed = future.result()
+        except EosLogError as error:
+            if isinstance(error, CommitOutcomeUnknownError):
+                _add(self.unknown, span)
+            self.error = self.error or with_line(error, *span)
+        else:
+            _add(self.acknowledged, span)
+            for one in placed:
+                offset, count = self.placed.get(one.partition, (one.offset, 0))
+                self.placed[one.partition] = (offset, count + one.count)
+        self._waiting.popleft()
+
+    def account(self) -> str:
+        """Which lines are in the log, in words."""
+        told = f"{_lines(self.acknowledged)} in the log"
+        if self.unknown:
+            return f"{told}, of {_words(self.unknown)} it is not known, the others are not there"
+        return f"{told}, the others not" if self.acknowledged else told
+
+
+def _add(spans: list[Span], span: Span) -> None:
+    if spans and spans[-1][1] + 1 == span[0]:
+        spans[-1] = (spans[-1][0], span[1])
+    else:
+        spans.append(span)
+
+
+def _words(spans: Iterable[Span]) -> str:
+    return "lines " + ", ".join(f"{first} to {last}" if first < last else str(first) for first, last in spans)
+
+
+def _lines(spans: list[Span]) -> str:
+    if not spans:
+        return "no line is"
+    if len(spans) == 1 and spans[0][0] == spans[0][1]:
+        return f"line {spans[0][0]} is"
+    return f"{_words(spans)} are"

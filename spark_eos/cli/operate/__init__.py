@@ -1,0 +1,1 @@
+"""Commands for those who operate a log: ``eoslog lag``, ``eoslog top``, ``eoslog metrics`` and ``eoslog ui``."""

@@ -1,0 +1,76 @@
+"""``eoslog ui``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from spark_eos.cli.options import ConfigFile, Json, store_settings
+from spark_eos.cli.output import print_json
+from spark_eos.cli.parsing import Command
+from spark_eos.errors import ConfigError
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+
+@app.command("ui", cls=Command)
+def ui(
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="The logs: folders or URLs.")],
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="The address to listen at. Other machines need the token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 takes a free one.")
+    ] = 0,
+    allow_writes: Annotated[
+        bool, typer.Option("--allow-writes", help="Let the page abort transactions, after it has asked.")
+    ] = False,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN",
+            envvar="EOSLOG_UI_TOKEN",
+            help="Ask for this token. Users of this machine can see arguments: prefer the environment variable.",
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A further name of this host, for instance of a proxy. Repeatable."
+        ),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Serve a page that shows logs live: topics, records, lag, transactions, history, storage, health.
+
+    It only reads, and listens to this machine alone, unless --host and --allow-writes say otherwise.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"eoslog ui needs the package {error.name}: pip install 'spark-eos[ui]'") from None
+    from spark_eos.ui.follower import Follower
+    from spark_eos.ui.security import Access, is_loopback, new_token
+    from spark_eos.ui.server import Server
+
+    made = token is None and not is_loopback(host)
+    if made:
+        token = new_token()
+    access = Access(token, host, allow_host or ())
+    settings = store_settings(command_config)
+    followers = [Follower(url, settings) for url in urls]
+    server = Server(followers, access, host=host, port=port, allow_writes=allow_writes)
+    if as_json:
+        print_json({"url": server.url, "token": token if made else None})
+    else:
+        print(server.url)
+        if made:
+            print(f"token: {token}")
+    sys.stdout.flush()
+    server.run()

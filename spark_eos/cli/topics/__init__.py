@@ -1,0 +1,1 @@
+"""``eoslog topics``, ``describe`` and ``get-offsets``."""

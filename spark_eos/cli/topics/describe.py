@@ -1,0 +1,128 @@
+"""``eoslog topics list`` and ``eoslog topics describe``, which is also ``eoslog describe``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_eos.cli.options import ConfigFile, Json, Url, admin
+from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.parsing import Command
+from spark_eos.cli.topics.selection import matching, named, selected
+from spark_eos.cli.usage.completion import topic_names
+from spark_eos.errors import UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    from spark_eos.clients.admin import TopicDescription
+
+__all__ = ["app", "print_topic"]
+
+app = typer.Typer()
+
+
+@named.command("list", cls=Command)
+def list_topics(
+    url: Url,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="Only topics whose whole name matches.", autocompletion=topic_names
+        ),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List the topics. The word `list` can be left out."""
+    client = admin(url, command_config)
+    known = client.list_topics()
+    names = known if topic is None else matching(known, topic)
+    described = [client.describe_topic(name) for name in names]
+    if as_json:
+        for one in described:
+            told = {"topic": one.name, "topic_id": one.topic_id, "partitions": len(one.partitions)}
+            print_json(told | ({"schema_error": one.schema_error} if one.schema_error else {}))
+        return
+    rows = [
+        (one.name, len(one.partitions), sum(part.end - part.start for part in one.partitions))
+        for one in described
+    ]
+    print_table(("TOPIC", "PARTITIONS", "OFFSETS"), rows)
+    for one in described:
+        if one.schema_error:
+            print(f"error: {one.schema_error}")
+
+
+@app.command("describe", cls=Command)
+@named.command("describe", cls=Command)
+def describe(
+    url: Url,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOPIC]...",
+            help="Names of topics, or regular expressions for whole names (default: all topics).",
+            autocompletion=topic_names,
+            show_default=False,
+        ),
+    ] = None,
+    topic_id: Annotated[str | None, typer.Option(metavar="ID", help="Only the topic with this id.")] = None,
+    topics_with_overrides: Annotated[
+        bool, typer.Option("--topics-with-overrides", help="Only topics with settings of their own.")
+    ] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="A topic that is not there is no error.")
+    ] = False,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show partitions, settings and columns of topics."""
+    client = admin(url, command_config)
+    found = []
+    for name in selected(client, topics):
+        try:
+            found.append(client.describe_topic(name))
+        except UnknownTopicOrPartitionError:
+            if not if_exists:
+                raise
+    if topic_id is not None:
+        found = [one for one in found if one.topic_id == topic_id]
+        if not found and not if_exists:
+            raise UnknownTopicOrPartitionError(
+                f"no topic has the id {topic_id}; `eoslog describe URL` shows the ids"
+            )
+    for one in found:
+        if one.config or not topics_with_overrides:
+            print_topic(one, as_json=as_json)
+
+
+def print_topic(topic: TopicDescription, *, as_json: bool) -> None:
+    """All about a topic."""
+    columns = [
+        {"name": field.name, "type": str(field.type), "nullable": field.nullable}
+        for field in topic.schema or ()
+    ]
+    if as_json:
+        print_json(
+            {
+                "topic": topic.name,
+                "topic_id": topic.topic_id,
+                "config": topic.config,
+                "columns": columns or None,
+                **({"schema_error": topic.schema_error} if topic.schema_error else {}),
+                "partitions": [asdict(partition) for partition in topic.partitions],
+            }
+        )
+        return
+    print(f"topic {topic.name} ({topic.topic_id})")
+    for setting, value in topic.config.items():
+        print(f"  {setting}={value}")
+    if topic.schema_error:
+        print(f"  error: {topic.schema_error}")
+    for column in columns:
+        print(f"  {column['name']}: {column['type']}{'' if column['nullable'] else ' not null'}")
+    print_table(
+        ("PARTITION", "START", "END", "LSO"),
+        [(part.partition, part.start, part.end, part.lso) for part in topic.partitions],
+    )

@@ -1,0 +1,1 @@
+"""How the commands are used: examples, completion, the version."""

@@ -1,0 +1,81 @@
+"""How long calls took, as histograms: cheap to record, and read by `spark_eos.monitoring` when it is asked."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+from spark_eos.storage.forks import Lock
+
+__all__ = ["MOST_NOTED", "Durations", "Spread", "taken"]
+
+T = TypeVar("T")
+
+MOST_NOTED = 10_000
+"""So many calls are noted at most before they are sorted: some 1 MB."""
+
+Observer = Callable[[tuple[str, ...], float], None]
+
+
+class Spread(NamedTuple):
+    """How many values there were up to each bound, and above the last one; their sum."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum: float
+
+
+class _Histogram:
+    __slots__ = ("counts", "sum")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts, self.sum = [0] * buckets, 0.0
+
+
+class Durations:
+    """Histograms of seconds, by labels. Safe to share between threads.
+
+    A call is only noted, without a lock; it is sorted into its bucket when the histograms are read, or many are noted.
+    """
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._lock = Lock()
+        self._noted: deque[tuple[tuple[str, ...], float]] = deque()
+        self._known: dict[tuple[str, ...], _Histogram] = {}
+        self.observers: tuple[Observer, ...] = ()
+        """Called with the labels and the seconds of each record: OpenTelemetry has no other way to take histograms."""
+
+    def record(self, labels: tuple[str, ...], seconds: float) -> None:
+        """A call with these labels took so long."""
+        self._noted.append((labels, seconds))
+        if len(self._noted) >= MOST_NOTED:
+            self._sort()
+        for observer in self.observers:
+            observer(labels, seconds)
+
+    def spreads(self) -> dict[tuple[str, ...], Spread]:
+        """All that was recorded, by labels."""
+        self._sort()
+        with self._lock:
+            return {
+                labels: Spread(self._bounds, tuple(one.counts), one.sum)
+                for labels, one in sorted(self._known.items())
+            }
+
+    def _sort(self) -> None:
+        with self._lock:
+            for labels, seconds in taken(self._noted):
+                one = self._known.get(labels)
+                if one is None:
+                    one = self._known[labels] = _Histogram(len(self._bounds) + 1)
+                one.counts[bisect_left(self._bounds, seconds)] += 1
+                one.sum += seconds
+
+
+def taken(noted: deque[T]) -> Iterator[T]:
+    """What is in a queue now, taken out of it; other threads may go on filling it."""
+    for _ in range(len(noted)):
+        yield noted.popleft()

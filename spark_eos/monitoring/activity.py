@@ -1,0 +1,267 @@
+"""What goes on in a log: how much is written, to which topics, how far readers are behind, what is open.
+
+A `Watch` looks at the log now and then: each look is one poll, and what is written between two looks gives the rates.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from spark_eos.log.log import Log
+from spark_eos.monitoring.behind import appended
+from spark_eos.monitoring.lag import Lag, lags_at
+from spark_eos.protocol.state import PartitionKey, Producer, State
+
+__all__ = ["Activity", "HeldBack", "OpenTransaction", "TopicActivity", "Watch", "open_transactions"]
+
+WINDOW_S = 10.0
+"""Rates are those of so many seconds: of one second they would jump."""
+
+
+class HeldBack(NamedTuple):
+    """A partition that an open transaction has written to.
+
+    Attributes
+    ----------
+    topic, partition
+        The partition.
+    first_offset
+        The first offset of the transaction there.
+    offsets
+        How many offsets it holds back from ``read_committed`` readers: all from its first one to the end of the
+        partition. 0 if an older transaction does.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    offsets: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is open.
+
+    Attributes
+    ----------
+    transactional_id
+        Of its producer; empty if the producer has none.
+    producer_id, epoch
+        Of its producer.
+    started_ms
+        When it began, in milliseconds since 1970 (UTC).
+    age_ms
+        For how long it has been open.
+    timeout_ms
+        After so long it is aborted, if a long-lived client follows the log.
+    partitions
+        Where it has written, and what it holds back there; most first.
+    groups
+        The groups whose offsets it will commit.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    started_ms: int
+    age_ms: int
+    timeout_ms: int
+    partitions: tuple[HeldBack, ...]
+    groups: tuple[str, ...]
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it is past its timeout."""
+        return self.age_ms > self.timeout_ms
+
+    @property
+    def held_back(self) -> int:
+        """Offsets that it holds back in all partitions."""
+        return sum(one.offsets for one in self.partitions)
+
+
+class TopicActivity(NamedTuple):
+    """What is written to a topic, and what is in it.
+
+    Attributes
+    ----------
+    name
+        The name of the topic.
+    partitions
+        The number of its partitions.
+    offsets
+        Offsets between the starts and the ends of its partitions.
+    records_per_s, bytes_per_s
+        What was written to it in the last seconds. Bytes are as stored.
+    held_back
+        Offsets that open transactions hold back.
+    """
+
+    name: str
+    partitions: int
+    offsets: int
+    records_per_s: float
+    bytes_per_s: float
+    held_back: int
+
+
+class Activity(NamedTuple):
+    """A look at a log.
+
+    Attributes
+    ----------
+    url, log_id
+        The log.
+    seq
+        The number of the newest entry.
+    log_time_ms
+        The time of the newest entry.
+    now_ms
+        The time of the look.
+    window_s
+        The rates are of so many seconds before the look; 0 for the first one, which has no rates.
+    entries_per_s, records_per_s, bytes_per_s
+        What was written in these seconds.
+    topics
+        All topics, by name.
+    lags
+        How far all readers are behind.
+    transactions
+        The open transactions, the oldest first.
+    """
+
+    url: str
+    log_id: str
+    seq: int
+    log_time_ms: int
+    now_ms: int
+    window_s: float
+    entries_per_s: float
+    records_per_s: float
+    bytes_per_s: float
+    topics: list[TopicActivity]
+    lags: list[Lag]
+    transactions: list[OpenTransaction]
+
+
+class _Written(NamedTuple):
+    """What was written between two looks, the second of which was at ``at_s``; records and bytes by topic id."""
+
+    at_s: float
+    entries: int
+    topics: dict[str, tuple[int, int]]
+
+
+class Watch:
+    """Looks at one log, again and again. Not for several threads at once. It never writes.
+
+    Parameters
+    ----------
+    log
+        The log.
+
+    Examples
+    --------
+    >>> from spark_eos import Log, Producer
+    >>> from spark_eos.monitoring import Watch
+    >>> with Producer("memory://watched") as producer:
+    ...     _ = producer.send("orders", b"x")
+    >>> look = Watch(Log.shared("memory://watched")).look()
+    >>> [(topic.name, topic.offsets) for topic in look.topics], look.lags, look.transactions
+    ([('orders', 1)], [], [])
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._state: State | None = None
+        self._first_s = log.clock.monotonic()
+        self._written: deque[_Written] = deque()
+
+    def look(self) -> Activity:
+        """Read the log to its end, once.
+
+        Returns
+        -------
+        Activity
+            The log as it is now. It raises what `Log.follow` raises.
+        """
+        log, before = self._log, self._state
+        state = log.follow()
+        now_s, now_ms = log.clock.monotonic(), log.clock.now_ms()
+        if before is None:
+            self._first_s = now_s
+        else:
+            self._note(before, state, now_s)
+        self._state = state
+        window_s = now_s - self._first_s
+        entries = sum(one.entries for one in self._written)
+        sums: dict[str, list[int]] = {}
+        for one in self._written:
+            for topic_id, (records, size) in one.topics.items():
+                total = sums.setdefault(topic_id, [0, 0])
+                total[0] += records
+                total[1] += size
+        per_s = 1 / window_s if window_s > 0 else 0.0
+        topics = _topics(state, sums, per_s)
+        return Activity(
+            *(log.url, log.log_id, state.seq, state.timestamp_ms, now_ms, window_s, entries * per_s),
+            sum(topic.records_per_s for topic in topics),
+            sum(topic.bytes_per_s for topic in topics),
+            topics,
+            lags_at(log, state, now_ms),
+            open_transactions(state, now_ms),
+        )
+
+    def _note(self, before: State, state: State, now_s: float) -> None:
+        topics: dict[str, tuple[int, int]] = {}
+        if state.partitions is not before.partitions:
+            for key, partition in state.partitions.items():
+                had = before.partitions.get(key)
+                if had is partition or (since := 0 if had is None else had.end) == partition.end:
+                    continue
+                new = appended(partition, since)
+                records, size = topics.get(key[0], (0, 0))
+                topics[key[0]] = (records + new.records, size + new.bytes)
+        self._written.append(_Written(now_s, state.seq - before.seq, topics))
+        while len(self._written) > 1 and self._written[0].at_s <= now_s - WINDOW_S:
+            self._first_s = self._written.popleft().at_s
+
+
+def _topics(state: State, sums: dict[str, list[int]], per_s: float) -> list[TopicActivity]:
+    found = []
+    for name in sorted(state.topics):
+        topic = state.topics[name]
+        parts = [state.partitions[topic.topic_id, number] for number in range(topic.partitions)]
+        records, size = sums.get(topic.topic_id, (0, 0))
+        offsets = sum(part.end - part.start for part in parts)
+        held = sum(part.end - part.last_stable_offset for part in parts if part.open)
+        found.append(TopicActivity(name, topic.partitions, offsets, records * per_s, size * per_s, held))
+    return found
+
+
+def open_transactions(state: State, now_ms: int) -> list[OpenTransaction]:
+    """The open transactions of ``state``, the oldest first. Pure."""
+    names = {topic.topic_id: name for name, topic in state.topics.items()}
+    found = [_opened(state, names, state.producers[one], now_ms) for one in state.open_transactions]
+    return sorted(found, key=lambda one: (-one.age_ms, one.producer_id))
+
+
+def _opened(state: State, names: dict[str, str], producer: Producer, now_ms: int) -> OpenTransaction:
+    held = [_held(state, names, producer, key) for key in producer.touched]
+    return OpenTransaction(
+        producer.transactional_id or "",
+        producer.producer_id,
+        producer.epoch,
+        producer.started_ms,
+        max(0, now_ms - producer.started_ms),
+        producer.timeout_ms,
+        tuple(sorted(held, key=lambda one: (-one.offsets, one.topic, one.partition))),
+        tuple(sorted({group for group, _, _ in producer.pending})),
+    )
+
+
+def _held(state: State, names: dict[str, str], producer: Producer, key: PartitionKey) -> HeldBack:
+    partition = state.partitions[key]
+    first = partition.open.get(producer.producer_id, partition.end)
+    is_oldest = first == partition.last_stable_offset
+    return HeldBack(names[key[0]], key[1], first, partition.end - first if is_oldest else 0)

@@ -1,0 +1,1 @@
+"""Metrics: the table of all of them, what collects them, and what exports them."""

@@ -1,0 +1,88 @@
+"""How much partitions hold, from their indexes alone. What did not change since the last look is not read again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from spark_eos.maintenance.rewrite import SMALL_BYTES
+from spark_eos.maintenance.segments.form import BATCH_BYTES
+from spark_eos.protocol.index import Index, IndexPage
+from spark_eos.protocol.state import Partition, PartitionKey, State
+
+__all__ = ["Size", "Sizes"]
+
+
+class Size(NamedTuple):
+    """Batches of a partition and their bytes as stored.
+
+    ``unsealed`` are the batches that are in no index page, ``small`` those that rolling would save: about, as far as
+    index pages tell without their content.
+    """
+
+    batches: int = 0
+    bytes: int = 0
+    unsealed: int = 0
+    small: int = 0
+
+
+class _Known(NamedTuple):
+    rows: Index
+    pages: Size
+    tail: Size
+    """Batches and bytes of the tail; ``small`` are all its batches that are smaller than rolling leaves alone."""
+    small_bytes: int
+    """Of the small batches in the tail."""
+
+
+class Sizes:
+    """Sizes of all partitions of one log. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._known: dict[PartitionKey, _Known] = {}
+
+    def of(self, state: State) -> dict[PartitionKey, Size]:
+        """The sizes of all partitions in ``state``."""
+        known = self._known
+        self._known = {key: _measured(one, known.get(key)) for key, one in state.partitions.items()}
+        return {key: _size(one) for key, one in self._known.items()}
+
+
+def _size(known: _Known) -> Size:
+    pages, tail = known.pages, known.tail
+    saved = max(tail.small - 1 - known.small_bytes // BATCH_BYTES, 0)
+    return Size(pages.batches + tail.batches, pages.bytes + tail.bytes, tail.batches, pages.small + saved)
+
+
+def _measured(partition: Partition, known: _Known | None) -> _Known:
+    index = partition.index
+    if known is not None and known.rows is index:
+        return known
+    same_pages = known is not None and known.rows.pages is index.pages
+    pages = known.pages if known is not None and same_pages else _of_pages(index.pages)
+    tail, small_bytes, first = Size(), 0, 0
+    if known is not None and same_pages and _goes_on(known.rows, index):
+        tail, small_bytes, first = known.tail, known.small_bytes, len(known.rows.tail)
+    batches, size, small = tail.batches, tail.bytes, tail.small
+    for row in index.tail.rows(first):
+        batches += 1
+        if row.batch is not None:
+            size += row.batch.length
+            if row.batch.length < SMALL_BYTES:
+                small += 1
+                small_bytes += row.batch.length
+    return _Known(index, pages, Size(batches, size, batches, small), small_bytes)
+
+
+def _goes_on(before: Index, after: Index) -> bool:
+    """Whether the tail has the rows that it had, and perhaps more: offsets of one start never change their rows."""
+    return before.tail.start == after.tail.start and len(before.tail) <= len(after.tail)
+
+
+def _of_pages(pages: tuple[IndexPage, ...]) -> Size:
+    batches = size = small = 0
+    for page in pages:
+        batches += page.rows
+        size += page.bytes
+        if page.bytes < SMALL_BYTES * page.rows:
+            small += max(page.rows - 1 - page.bytes // BATCH_BYTES, 0)
+    return Size(batches, size, 0, small)

@@ -1,0 +1,62 @@
+"""What a listener has heard of queries, as metrics (`spark_eos.monitoring.register`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from spark_eos.monitoring.metrics.points import Point, point
+
+__all__ = ["QueryFigures"]
+
+
+class QueryFigures:
+    """Sums over the progress reports of each query, and what the last one said. A query that ended is dropped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[str, dict[str, float]]] = {}
+
+    def add(self, report: dict[str, Any]) -> None:
+        """A progress, as `spark_eos.spark.progress` reports it."""
+        sources = [source.get("metrics") or {} for source in report["sources"]]
+        sink = report["sink"].get("metrics") or {}
+        sums = {
+            "input.messages": float(report.get("numInputRows") or 0),
+            "input.io": _sum(sources, "numInputBytes"),
+            "output.messages": float(sink.get("numOutputRecords", 0)),
+            "output.io": float(sink.get("numOutputBytes", 0)),
+        }
+        newest = {
+            "batch": float(report["batchId"]),
+            "batch.duration": (report.get("durationMs") or {}).get("triggerExecution", 0) / 1000,
+        }
+        behind = [float(one["maxOffsetsBehindLatest"]) for one in sources if "maxOffsetsBehindLatest" in one]
+        if behind:
+            newest["lag"] = max(behind)
+        if any("estimatedTotalBytesBehindLatest" in one for one in sources):
+            newest["lag.size"] = _sum(sources, "estimatedTotalBytesBehindLatest")
+        with self._lock:
+            _, before = self._known.get(report["id"], ("", {}))
+            added = {name: before.get(name, 0.0) + value for name, value in sums.items()}
+            self._known[report["id"]] = (report.get("name") or report["id"], {**before, **added, **newest})
+
+    def drop(self, query_id: str) -> None:
+        """The query has ended."""
+        with self._lock:
+            self._known.pop(query_id, None)
+
+    def points(self) -> Iterable[Point]:
+        """All of it."""
+        with self._lock:
+            known = [*self._known.values()]
+        return [
+            point(f"eoslog.streaming_query.{name}", value, query)
+            for query, values in known
+            for name, value in values.items()
+        ]
+
+
+def _sum(metrics: Iterable[dict[str, Any]], name: str) -> float:
+    return sum(float(one.get(name, 0)) for one in metrics)

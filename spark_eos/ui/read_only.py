@@ -1,0 +1,78 @@
+"""A store that only reads: what the page looks at, it cannot change."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager
+from typing import NoReturn
+
+import pyarrow as pa
+
+from spark_eos.errors import StorePermissionError
+from spark_eos.storage import Store
+from spark_eos.storage.store import Data, ObjectInfo, Upload
+
+__all__ = ["ReadOnlyStore"]
+
+
+class ReadOnlyStore(Store):
+    """Passes reads on to another store and counts them; every write is refused before it reaches that store."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()
+        self._requests: Counter[str] = Counter()
+        self.url = inner.url
+        self.settings = inner.settings
+        self.requests_are_free = inner.requests_are_free
+        self.has_exact_conflicts = inner.has_exact_conflicts
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """How often the store was asked, by verb."""
+        with self._lock:
+            return dict(self._requests)
+
+    def _count(self, verb: str) -> None:
+        with self._lock:
+            self._requests[verb] += 1
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        self._count("read")
+        return self._inner.read(name, offset, length)
+
+    def size(self, name: str) -> int:
+        self._count("size")
+        return self._inner.size(name)
+
+    def identity(self, name: str) -> Hashable | None:
+        if self._inner.requests_are_free:
+            self._count("size")
+        return self._inner.identity(name)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        self._count("list")
+        return self._inner.list(prefix)
+
+    def ensure_durable(self, name: str) -> None:
+        self._inner.ensure_durable(name)
+
+    def create(self, name: str, data: Data) -> None:
+        self._refuse("create", name)
+
+    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
+        self._refuse("upload", name)
+
+    def delete(self, name: str) -> None:
+        self._refuse("delete", name)
+
+    def overwrite(self, name: str, data: Data) -> None:
+        self._refuse("overwrite", name)
+
+    def retire(self, name: str) -> None:
+        self._refuse("retire", name)
+
+    def _refuse(self, verb: str, name: str) -> NoReturn:
+        raise StorePermissionError(f"{self.url}/{name}: the page only reads, and does not {verb} objects")

@@ -1,0 +1,88 @@
+"""The server of the page: a socket, the application, and an end that waits for no browser."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from spark_eos.errors import ConfigError
+from spark_eos.ui.follower import Follower
+from spark_eos.ui.security import Access
+
+if TYPE_CHECKING:
+    import uvicorn
+
+__all__ = ["Server"]
+
+
+class Server:
+    """Serves the page of some logs at one address.
+
+    ``url`` is known before `run`, also if ``port`` is 0: then the system chooses a free one.
+    """
+
+    def __init__(
+        self,
+        followers: Sequence[Follower],
+        access: Access,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        allow_writes: bool = False,
+    ) -> None:
+        self._followers = followers
+        self._access = access
+        self._allow_writes = allow_writes
+        self._closing = threading.Event()
+        self._socket = _listen(host, port)
+        self._server: uvicorn.Server | None = None
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._socket.getsockname()[1]}/"
+
+    def run(self) -> None:
+        """Serve until a signal, or `stop`, ends it."""
+        import uvicorn
+
+        from spark_eos.ui.app import create_app
+
+        closing = self._closing
+
+        class Ended(uvicorn.Server):
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                closing.set()  # Streams of events end by themselves then.
+                super().handle_exit(sig, frame)
+
+        app = create_app(
+            self._followers, self._access, allow_writes=self._allow_writes, is_closing=self._closing.is_set
+        )
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            log_level="warning",
+            ws="none",
+            limit_concurrency=1000,
+            timeout_graceful_shutdown=2,
+        )
+        self._server = Ended(config)
+        self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """End it, from another thread."""
+        self._closing.set()
+        if self._server is not None:
+            self._server.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"--host {host} --port {port} cannot be served at: {error}. Choose another one; --port 0 takes a free one"
+        ) from error

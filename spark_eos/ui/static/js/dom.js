@@ -1,0 +1,105 @@
+// Elements from values. Text is always a text node: nothing that a log holds becomes HTML.
+export function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && (name === "value" || name === "checked")) element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(3).filter((one) => one !== null && one !== undefined && one !== false));
+  return element;
+}
+
+// Puts children in, and the focus back on what had it, by its key.
+export function put(root, ...children) {
+  const key = document.activeElement && root.contains(document.activeElement)
+    ? document.activeElement.dataset.key : null;
+  const open = new Set([...root.querySelectorAll("details[open]")].map((one) => one.dataset.key));
+  root.replaceChildren(...children.flat(3).filter(Boolean));
+  for (const one of root.querySelectorAll("details")) if (open.has(one.dataset.key)) one.open = true;
+  if (key) {
+    for (const one of root.querySelectorAll("[data-key]")) if (one.dataset.key === key) one.focus();
+  }
+}
+
+// A table with roles of its own, since a narrow page lays it out as blocks.
+// columns: [label, row => content, "n" for numbers]
+export function table(caption, columns, rows) {
+  return h("table", {role: "table"},
+    h("caption", {}, caption),
+    h("thead", {role: "rowgroup"}, h("tr", {role: "row"},
+      columns.map(([label, , kind]) => h("th", {role: "columnheader", scope: "col", class: kind}, label)))),
+    h("tbody", {role: "rowgroup"}, rows.map((row) => h("tr", {role: "row"},
+      columns.map(([label, make, kind]) => h("td", {role: "cell", class: kind, "data-label": label}, make(row)))))));
+}
+
+export function pager(answer, go, prefix = "") {
+  const total = answer[prefix + "total"], first = answer[prefix + "first"], count = answer[prefix + "count"];
+  if (total <= count) return null;
+  return h("div", {class: "row", role: "group", "aria-label": "Pages"},
+    h("button", {type: "button", "data-key": "page-back", disabled: first === 0, onclick: () => go(Math.max(first - count, 0))}, "Back"),
+    h("span", {}, `${number(first + 1)} to ${number(Math.min(first + count, total))} of ${number(total)}`),
+    h("button", {type: "button", "data-key": "page-on", disabled: first + count >= total, onclick: () => go(first + count)}, "On"));
+}
+
+export function tiles(pairs) {
+  return h("dl", {class: "tiles"}, pairs.map(([name, value, kind]) =>
+    h("div", {class: "tile"}, h("dt", {}, name), h("dd", {class: kind}, value))));
+}
+
+export function field(label, name, attributes, choices) {
+  const id = `f-${name}`;
+  const control = choices
+    ? h("select", {id, name, ...attributes}, choices.map(([value, text]) =>
+        h("option", {value, selected: attributes && attributes.now === value}, text)))
+    : h("input", {id, name, ...attributes});
+  return h("label", {for: id}, label, control);
+}
+
+export const number = (value) => value === null || value === undefined ? "–" : Number(value).toLocaleString("en");
+export const time = (ms) => ms === null || ms === undefined || ms < 0 ? "–" : new Date(ms).toISOString().replace("T", " ").slice(0, 23);
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "–";
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} days`;
+}
+export function size(bytes) {
+  let value = bytes;
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (value < 1024) return `${unit === "B" ? value : value.toFixed(1)} ${unit}`;
+    value /= 1024;
+  }
+  return `${value.toFixed(1)} TiB`;
+}
+
+function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function drawing(kind, label, pairs) {
+  const box = svg("svg", {class: kind, role: "img", "aria-label": label, viewBox: "0 0 100 30", preserveAspectRatio: "none"});
+  if (pairs.length < 2) return box;
+  const [from, to] = [pairs[0][0], pairs[pairs.length - 1][0]];
+  const most = Math.max(...pairs.map((one) => one[1]), 1e-9);
+  const line = pairs.map(([x, y]) => `${(100 * (x - from) / Math.max(to - from, 1)).toFixed(2)},${(28 - 26 * y / most).toFixed(2)}`).join(" L");
+  box.append(svg("path", {class: "area", d: `M0,30 L${line} L100,30 Z`}), svg("path", {class: "line", d: `M${line}`}));
+  return box;
+}
+
+export function spark(values, what) {
+  const last = values.length ? values[values.length - 1] : 0;
+  return drawing("spark", `${what}: now ${number(last)}, at most ${number(Math.max(0, ...values))}`, values.map((one, at) => [at, one]));
+}
+export function chart(points, what) {
+  const values = points.map((one) => one[1]);
+  const label = values.length
+    ? `${what}: now ${number(values[values.length - 1])}, at most ${number(Math.max(...values))}, over ${duration(points[points.length - 1][0] - points[0][0])}`
+    : `${what}: nothing yet`;
+  return h("figure", {class: "panel"}, drawing("chart", label, points), h("figcaption", {class: "soft"}, label));
+}

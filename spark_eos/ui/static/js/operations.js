@@ -1,0 +1,160 @@
+import {ask} from "./api.js";
+import {chart, duration, field, h, number, pager, put, size, table, tiles, time} from "./dom.js";
+import {address} from "./topics.js";
+
+export function overview(root) {
+  return {live: true, async update() {
+    const one = await ask("overview");
+    put(root, h("h2", {}, "Needs attention"), one.attention.length
+      ? h("ul", {class: "attention"}, one.attention.map((found, at) => h("li", {class: found.level}, found.text, " ",
+          h("a", {"data-key": `a${at}`, href: found.name ? address(found.to, found.name) : `#/${found.to}`}, "Show"))))
+      : h("p", {class: "good"}, "Nothing was found."),
+    h("h2", {}, "The log"), tiles([["Newest entry", number(one.seq)], ["Topics", number(one.topics)], ["Partitions", number(one.partitions)],
+      ["Offsets", number(one.offsets)], ["Offsets/s", number(one.rate)], ["Open transactions", number(one.open)],
+      ["Oldest open", duration(one.oldest_ms)], ["Held back", number(one.held), one.held ? "warn" : ""],
+      ["Groups", number(one.groups)], ["Largest group lag", number(one.lag)], ["Queries", number(one.queries)],
+      ["Largest query lag", number(one.query_lag)], ["Publications", number(one.publications)]]),
+    h("h2", {}, "Offsets per second"), chart(one.rates, "Offsets per second"),
+    h("p", {class: "soft"}, `Time of the newest entry: ${time(one.time)} UTC; log ${one.log_id}`));
+  }};
+}
+
+export function transactions(root, context) {
+  const asked = {first: 0};
+  const said = h("p", {role: "status", "aria-live": "polite"}), rows = h("div", {});
+  put(root, said, rows);
+  async function abort(one) {
+    if (!await confirmed(one)) return;
+    try {
+      const done = await ask("abort", {id: one.id, producer: one.producer, epoch: one.epoch, number: one.number});
+      said.textContent = `The transaction of ${done.id} is aborted, and its producer is fenced.`;
+    } catch (error) { said.textContent = error.message; }
+    context.refresh();
+  }
+  return {live: true, always: true, async update() {
+    const answer = await ask("transactions", asked);
+    const columns = [
+      ["Transactional id", (one) => [one.id, one.overdue ? h("span", {class: "badge bad"}, "past its timeout") : null]],
+      ["Open for", (one) => duration(one.age_ms), "n"], ["Timeout", (one) => duration(one.timeout_ms), "n"],
+      ["Began (UTC)", (one) => time(one.started_ms)], ["Held back", (one) => number(one.held), "n"],
+      ["Producer", (one) => `${one.producer}, epoch ${one.epoch}, transaction ${one.number}`],
+      ["Where", (one) => h("details", {"data-key": `w${one.producer}`}, h("summary", {"data-key": `w${one.producer}`}, `${number(one.partitions)} partitions`),
+        one.places.map((at) => h("div", {}, `${at.topic}-${at.partition} from offset ${number(at.first)}, holds back ${number(at.held)}`)),
+        one.groups.length ? h("div", {}, `Offsets of groups wait: ${one.groups.join(", ")}`) : null)],
+    ];
+    if (context.session.writes) columns.push(["Abort", (one) => h("button", {type: "button", class: "danger", "data-key": `x${one.producer}`,
+      "aria-label": `Abort the transaction of ${one.id}`, onclick: () => abort(one)}, "Abort …")]);
+    put(rows, answer.total ? table("Open transactions, the longest open first", columns, answer.rows) : h("p", {class: "good"}, "No transaction is open."),
+      pager(answer, (first) => { asked.first = first; context.refresh(); }),
+      context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", h("code", {}, "eoslog transactions abort LOG --transactional-id ID"), ", or start the page with --allow-writes."));
+  }};
+}
+
+function confirmed(one) {
+  const dialog = document.getElementById("confirm"), yes = document.getElementById("confirm-yes"), no = document.getElementById("confirm-no");
+  document.getElementById("confirm-text").textContent =
+    `Transaction ${one.number} of ${one.id} (producer ${one.producer}, epoch ${one.epoch}) has been open for ${duration(one.age_ms)}. ` +
+    "Its records are never read by committed readers, and its producer is fenced.";
+  return new Promise((resolve) => {
+    let answer = false;
+    yes.onclick = () => { answer = true; dialog.close(); };
+    no.onclick = () => dialog.close();
+    dialog.onclose = () => resolve(answer);
+    dialog.showModal();
+    no.focus();
+  });
+}
+
+export function history(root, context) {
+  let until = null;
+  const rows = h("div", {}), problem = h("p", {class: "error", role: "alert"});
+  const form = h("form", {class: "bar", onsubmit: async (event) => {
+    event.preventDefault();
+    const place = form.elements.place.value.trim();
+    problem.textContent = "";
+    try { until = place === "" ? null : /^\d{1,12}$/.test(place) ? Number(place) : (await ask("entry-at", {time: place})).entry; }
+    catch (error) { problem.textContent = error.message; return; }
+    context.refresh();
+  }}, field("Entry or time", "place", {autocomplete: "off", placeholder: "newest"}), h("button", {type: "submit"}, "Go"));
+  put(root, form, problem, rows);
+  const self = {live: true, async update() {
+    const answer = await ask("history", until === null ? {} : {until});
+    self.live = until === null;
+    put(rows, h("p", {class: "soft"}, `Entries 0 to ${number(answer.newest)}. ` + (answer.oldest > 1 ? `Those from 1 to ${number(answer.oldest - 1)} are retired: a snapshot stands for them.` : "")),
+      h("ol", {class: "line", "aria-label": "Entries, newest first"}, answer.rows.map(entry)),
+      h("div", {class: "row"}, h("button", {type: "button", "data-key": "newest", onclick: () => { until = null; context.refresh(); }}, "Newest"),
+        h("button", {type: "button", "data-key": "older", disabled: answer.first <= Math.max(answer.oldest, 0), onclick: () => { until = answer.first - 1; context.refresh(); }}, "Older")));
+  }};
+  return self;
+}
+
+function entry(one) {
+  const box = h("div", {});
+  return h("li", {}, h("b", {}, `Entry ${number(one.seq)}`), " ", h("span", {class: "soft"}, `${time(one.time)} UTC, ${size(one.bytes || 0)}`),
+    one.problem ? h("div", {class: "error"}, one.problem) : null,
+    (one.requests || []).map((request) => h("div", {}, h("span", {class: "badge"}, request.writer || "unnamed writer"),
+      request.actions.map((action) => `${action.name}${action.count > 1 ? ` × ${action.count}` : ""}`).join(", "),
+      request.records ? `; ${number(request.records)} records in ${request.topics.join(", ")}` : "",
+      request.groups.length ? `; offsets of ${request.groups.join(", ")}` : "",
+      request.ends.length ? h("span", {class: request.ends.includes("abort") ? "bad" : "good"}, ` ${request.ends.join(", ")}`) : null,
+      request.refused ? h("div", {class: "warn"}, `refused: ${request.refused}`) : null)),
+    one.more ? h("div", {}, `and ${one.more} more requests`) : null,
+    h("details", {"data-key": `e${one.seq}`, ontoggle: async (event) => {
+      if (!event.target.open || box.childNodes.length) return;
+      try {
+        const whole = await ask("entry", {entry: one.seq});
+        put(box, whole.actions.map((action) => h("div", {}, h("b", {}, action.action), h("pre", {}, action.fields))));
+      } catch (error) { put(box, h("p", {class: "error"}, error.message)); }
+    }}, h("summary", {"data-key": `e${one.seq}`}, "Actions"), box));
+}
+
+export function storage(root, context) {
+  const asked = {first: 0};
+  return {live: true, async update() {
+    const answer = await ask("storage", asked), count = answer.count, running = count.state === "running";
+    put(root, tiles([["Bytes of records", size(answer.bytes)], ["Batches", number(answer.batches)],
+      ["Requests of this page", number(Object.values(answer.requests).reduce((a, b) => a + b, 0))]]),
+    h("h2", {}, "Maintenance"), table("What maintenance has left to do", [["What", (one) => one.name], ["How many", (one) => h("span", {class: one.high ? "warn" : ""}, number(one.value)), "n"],
+      ["Meaning", (one) => one.text], ["Command", (one) => h("code", {}, one.cure)]], answer.debt),
+    h("h2", {}, "Objects"), h("p", {class: "row"}, h("button", {type: "button", "data-key": "count", onclick: async () => {
+      await ask("count-objects", {do: running ? "stop" : "start"}); context.refresh(); }}, running ? "Stop" : "Count all objects"),
+    h("span", {role: "status"}, running ? count.progress : count.error || (count.result ? `${number(count.result.objects)} objects, ${size(count.result.bytes)}` : "They are listed when you ask: that costs requests."))),
+    count.result ? table("Objects by kind", [["Kind", (one) => one.kind], ["Objects", (one) => number(one.objects), "n"], ["Bytes", (one) => size(one.bytes), "n"]], count.result.kinds) : null,
+    h("h2", {}, "Topics"), table("Stored records by topic", [["Topic", (one) => h("a", {href: address("topic", one.name), "data-key": one.name}, one.name)], ["Bytes", (one) => size(one.bytes), "n"],
+      ["Batches", (one) => number(one.batches), "n"], ["Bytes a batch", (one) => size(one.average), "n"], ["Not sealed", (one) => number(one.unsealed), "n"], ["Cleanup", (one) => one.cleanup]], answer.rows),
+    pager(answer, (first) => { asked.first = first; context.refresh(); }));
+    if (running) setTimeout(() => context.refresh(), 500);
+  }};
+}
+
+export function publications(root, context) {
+  const asked = {first: 0};
+  return {live: true, async update() {
+    const answer = await ask("publications", asked);
+    put(root, answer.total ? table("Publications", [["Name", (one) => one.name], ["Format", (one) => one.format],
+      ["Topics", (one) => one.topics.map((at) => h("div", {}, `${at.topic}: version ${at.version ?? "none"}`))], ["Version", (one) => number(one.sequence), "n"],
+      ["Entry", (one) => number(one.entry), "n"], ["Time (UTC)", (one) => time(one.time)], ["Offsets behind", (one) => number(one.behind), "n"],
+      ["State", (one) => one.unfinished ? h("span", {class: "warn"}, "a version is not finished") : "complete"]], answer.rows) : h("p", {}, "There are none."),
+    pager(answer, (first) => { asked.first = first; context.refresh(); }));
+  }};
+}
+
+export function health(root, context) {
+  const quick = h("input", {type: "checkbox", id: "quick", checked: true}), shown = h("div", {});
+  const start = h("button", {type: "button", onclick: async () => {
+    await ask("check-health", {do: start.textContent === "Stop" ? "stop" : "start", quick: quick.checked}); context.refresh();
+  }}, "Verify now");
+  put(root, h("p", {}, "Verification reads the whole log and changes nothing. It takes long for a large log; the quick one reads no data."),
+    h("p", {class: "row"}, h("label", {for: "quick"}, quick, " quick"), start), shown);
+  return {live: false, async update() {
+    const job = await ask("health"), running = job.state === "running", result = job.result;
+    start.textContent = running ? "Stop" : "Verify now";
+    put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},
+      running ? job.progress : job.error || (result ? (result.sound ? "The log is sound." : `${result.found.wrong} things are wrong.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
+    result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],
+      ["Bytes", size(result.bytes)], ["Files without reference", number(result.unreferenced_files)]]) : null,
+    (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" ? "bad" : ""}, one.verdict)],
+      ["Object", (one) => h("code", {}, one.name)], ["What", (one) => one.text], ["What to do", (one) => one.remedy || "–"]], job.findings) : null);
+    if (running) setTimeout(() => context.refresh(), 400);
+  }};
+}

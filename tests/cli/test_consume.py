@@ -1,0 +1,260 @@
+"""``eoslog consume``: what is printed, from where, until when; pipes, groups and signals."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Admin, Producer
+from spark_eos.cli.command import main
+from spark_eos.cli.console.rendering import shown_on_terminal
+from tests.cli.console import Here, eoslog
+from tests.cli.test_produce import start, wait_for
+
+
+@pytest.fixture
+def here(tmp_path, capfdbinary):
+    return Here(tmp_path, capfdbinary)
+
+
+@pytest.fixture
+def url(log_url):
+    Admin(log_url).create_topic("t", 2)
+    with Producer(log_url) as producer:
+        for number in range(5):
+            producer.send(
+                "t", b"%d" % number, key=b"k", headers=[("h", b"v")], partition=0, timestamp_ms=1000 + number
+            )
+        producer.send("t", None, partition=1, timestamp_ms=2000)
+    return log_url  # fmt: skip
+
+
+def test_what_is_there_is_printed(url, here):
+    printed = here.consume(url, "t")
+    assert printed.replace(b"null\n", b"") == b"0\n1\n2\n3\n4\n"
+    assert printed.count(b"null\n") == 1, "partitions come in any order"
+    assert here.consume(url, "t", "--partition", "1") == b"null\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        (["--key"], b"k\t4\n"),
+        (["--key", "--headers", "--timestamp"], b"CreateTime:1004\th:v\tk\t4\n"),
+        (
+            ["--property", "print.offset=true", "print.partition=true", "key.separator=|"],
+            b"Partition:0|Offset:4|4\n",
+        ),
+        (["--formatter-property", "print.value=false", "print.key=true"], b"k\n"),
+        (["--property", "line.separator=;"], b"4;"),
+        (["--format", "hex", "--key"], b"6b\t34\n"),
+        (
+            ["--json"],
+            (
+                b'{"topic": "t", "partition": 0, "offset": 4, "timestamp": 1004, "key": "k", "value": "4", '
+                b'"headers": [["h", "v"]]}\n'
+            ),
+        ),
+    ],
+)
+def test_what_is_printed_of_a_record(url, here, arguments, printed):
+    assert here.consume(url, "t", "--partition", "0", "--offset", "4", *arguments) == printed
+
+
+def test_nulls_and_no_headers(url, here):
+    arguments = ("--partition", "1", "--key", "--headers", "--property", "null.literal=NIL")
+    assert here.consume(url, "t", *arguments) == b"NO_HEADERS\tNIL\tNIL\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        (["--from-beginning", "--max-messages", "2"], b"0\n1\n"),
+        (["--offset", "3"], b"3\n4\n"),
+        (["--offset=-2"], b"3\n4\n"),
+        (["--offset", "-9"], b"0\n1\n2\n3\n4\n"),
+        (["--offset", "earliest", "--max-messages", "1"], b"0\n"),
+        (["--offset", "latest"], b""),
+        (["--from-time", "1003"], b"3\n4\n"),
+        (["--from-time", "1970-01-01T00:00:01.004"], b"4\n"),
+        (["--from-time", "2020-01-01"], b""),
+        (["--timeout-ms", "0", "--offset", "4"], b"4\n"),
+    ],
+)
+def test_where_reading_begins_and_ends(url, here, arguments, printed):
+    assert here.consume(url, "t", "--partition", "0", *arguments) == printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--offset", "soon"], "'soon' is not a number, earliest or latest"),
+        (["--from-time", "soon"], "'soon' is neither YYYY"),
+        (["--offset", "1", "--from-beginning"], "it cannot be used with"),
+        (["--group", "g", "--offset", "1"], "a group begins at its own offsets"),
+        (["--group", "g", "--partition", "1"], "it cannot be used with"),
+        (["--property", "print.keys=true"], "did you mean print.key"),
+    ],
+)
+def test_wrong_usage(url, capsys, arguments, told):
+    with pytest.raises(SystemExit) as stopped:
+        main(["consume", url, "t", *arguments])
+    assert stopped.value.code == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["u"], "no topic 'u'"),
+        (["t", "--partition", "2"], "topic 't' has no partition 2: its partitions are 0 to 1"),
+        (["t", "--format", "avro"], "are not Avro"),
+        (["t", "--json", "--key"], "are not for JSON"),
+        (["t", "--consumer-property", "group=x"], "group"),
+    ],
+)
+def test_what_is_refused(url, here, arguments, told):
+    assert told in here.run("consume", url, *arguments, code=1)
+
+
+def test_aborted_records(url, here):
+    producer = Producer(url, {"transactional.id": "x"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"aborted", partition=0)
+    producer.flush()
+    producer.abort_transaction()
+    assert here.consume(url, "t", "--offset", "5", "--partition", "0") == b"aborted\n"
+    assert here.consume(url, "t", "--offset", "5", "--isolation-level", "read_committed") == b""
+
+
+def test_a_group_commits_what_was_printed(url, here):
+    first = here.consume(url, "t", "--group", "g", "--max-messages", "1")
+    rest = here.consume(url, "t", "--group", "g")
+    assert sorted((first + rest).split()) == [b"0", b"1", b"2", b"3", b"4", b"null"]
+    assert here.consume(url, "t", "--group", "g") == b""
+    assert [part.lag for part in Admin(url).describe_group("g").partitions] == [0, 0]
+    assert Admin(url).describe_group("g").members == []
+
+
+def test_looking_writes_nothing(url, here):
+    entries = sorted(json.loads(line)["seq"] for line in here.run("dump", url, "--json").splitlines())
+    here.consume(url, "t")
+    here.run("get-offsets", url)
+    here.run("describe", url)
+    assert sorted(json.loads(line)["seq"] for line in here.run("dump", url, "--json").splitlines()) == entries
+
+
+def test_a_pipe_whose_reader_ends(url):
+    with Producer(url) as producer:
+        producer.send_arrow("t", pa.table({"value": pa.array([b"x" * 100] * 50_000)}), partition=1)
+    code = f"{sys.executable} -m spark_eos consume {url} t --group g | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", code], capture_output=True, check=True)
+    assert done.stdout.split()[1:] == [b"0"], "the exit code"
+    assert done.stderr == b""
+    committed = Admin(url).list_group_offsets("g")
+    assert all(at.offset <= 5 for at in committed.values()), "what was not taken is not committed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_follows_until_a_signal_comes(url, number):
+    process = start("consume", url, "t", "--follow", "--from-beginning", "--partition", "0")
+    assert [process.stdout.readline() for _ in range(5)] == [b"%d\n" % at for at in range(5)]
+    with Producer(url) as producer:
+        producer.send("t", b"later", partition=0)
+    assert process.stdout.readline() == b"later\n"
+    process.send_signal(number)
+    assert process.communicate() == (b"", b"")
+    assert process.returncode == 128 + number
+
+
+def test_it_follows_partitions_that_are_new(url):
+    process = start("consume", url, "t", "--follow", "--from-beginning", "--max-messages", "8")
+    assert len([process.stdout.readline() for _ in range(6)]) == 6
+    Admin(url).alter_topic("t", partitions=3)
+    with Producer(url) as producer:
+        producer.send("t", b"new", partition=2)
+        assert process.stdout.readline() == b"new\n"
+        producer.send("t", b"old", partition=0)
+        assert process.communicate() == (b"old\n", b"")
+    assert process.returncode == 0
+
+
+def test_with_follow_alone_reading_begins_at_the_end(url):
+    process = start("consume", url, "t", "--follow", "--group", "g", "--max-messages", "1")
+    wait_for(lambda: Admin(url).describe_group("g").members)
+    with Producer(url) as producer:
+        while process.poll() is None:  # The member may have joined, and not yet have looked where the end is.
+            producer.send("t", b"new", partition=0).result()
+    assert process.communicate()[0] == b"new\n"
+    assert process.returncode == 0
+
+
+def test_it_waits_for_records_that_come_in_time(url):
+    process = start(
+        "consume",
+        url,
+        "t",
+        "--partition",
+        "0",
+        "--offset",
+        "5",
+        "--timeout-ms",
+        "60000",
+        "--max-messages",
+        "1",
+    )
+    with Producer(url) as producer:
+        producer.send("t", b"new", partition=0)
+    assert process.communicate()[0] == b"new\n"  # fmt: skip
+
+
+def test_records_that_cannot_be_decoded(log_url, here):
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+    Admin(log_url).create_topic("t")
+    here.produce(log_url, "t", b"\x02\n\xff\xff\n\x04\n")
+    Admin(log_url).alter_topic("t", config={"value.format": "avro", "value.schema": json.dumps(schema)})
+    assert main(["consume", log_url, "t"]) == 1
+    shown = here._capture.readouterr()
+    assert shown.out == b'{"n": 1}\n', "what comes before it is printed"
+    assert b"eoslog: t-0, offset 1: " in shown.err
+    assert b"--skip-message-on-error passes over such records" in shown.err
+    assert main(["consume", log_url, "t", "--skip-message-on-error", "--json"]) == 0
+    shown = here._capture.readouterr()
+    assert [json.loads(line)["value"] for line in shown.out.splitlines()] == [{"n": 1}, {"n": 2}]
+    assert shown.err.startswith(b"eoslog: passed over: t-0, offset 1: ")
+    assert here.consume(log_url, "t", "--format", "hex") == b"02\nffff\n04\n"
+
+
+def test_a_closed_standard_output(url):
+    done = subprocess.run(
+        ["bash", "-c", f"exec {sys.executable} -m spark_eos consume {url} t >&-"],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"standard output is closed" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["consume {} t", "topics {}"])
+def test_an_output_that_is_full(url, command):
+    code = f"exec {sys.executable} -m spark_eos {command.format(url)} >/dev/full"
+    done = subprocess.run(["bash", "-c", code], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == b"eoslog: the output cannot be written: [Errno 28] No space left on device\n"
+
+
+def test_records_do_not_steer_a_terminal():
+    assert shown_on_terminal(b"a\tb\n\x1b[31m\x07") == b"a\tb\n\\x1b[31m\\x07"
+
+
+def test_a_huge_record_passes(log_url):
+    Admin(log_url).create_topic("t", config={"max.message.bytes": 20_000_000})
+    huge = b"\x80" * 10_000_000
+    eoslog("produce", log_url, "t", stdin=huge)
+    assert eoslog("consume", log_url, "t").stdout == huge + b"\n"

@@ -1,0 +1,185 @@
+"""The page in a real Chromium: what a person sees and clicks, on a log that is being written to."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from spark_eos import Admin, Log, Producer, TopicPartition
+from spark_eos.errors import ProducerFencedError
+from spark_eos.ui.follower import Follower
+from spark_eos.ui.security import Access
+from spark_eos.ui.server import Server
+
+CHROMIUM = Path("/usr/bin/chromium")
+HOSTILE = "<script>window.hacked=1</script>"
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+PICTURES = os.environ.get("EOSLOG_UI_PICTURES")
+"""A folder for the pictures of docs/guide/ui.md."""
+
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason="Chromium is not here: apt-get install --no-install-recommends chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    made = Log.create(str(tmp_path_factory.mktemp("ui") / "shop"))
+    Admin(made).create_topic("orders", 3)
+    Admin(made).alter_group_offsets(HOSTILE, {TopicPartition("orders", 0): 0})
+    return made
+
+
+@pytest.fixture(scope="module")
+def url(log):
+    server = Server([Follower(log.url, interval_s=0.2)], Access(), allow_writes=True)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    stop = threading.Event()
+
+    def write():
+        with Producer(log) as producer:
+            while not stop.is_set():
+                producer.send("orders", f"{HOSTILE} order".encode(), key=b"anna", headers=[("h", b"1")]).get()
+                stop.wait(0.1)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    yield server.url
+    stop.set()
+    writer.join()
+    server.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=str(CHROMIUM), headless=True, args=ARGUMENTS)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def open_page(browser, url):
+    contexts, problems = [], []
+
+    def open_(width=1280, **options):
+        context = browser.new_context(viewport={"width": width, "height": 800}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(url)
+        page.wait_for_selector("#live.on")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def picture(page, name):
+    if PICTURES:
+        page.wait_for_timeout(3000)
+        page.screenshot(path=f"{PICTURES}/{name}.png")
+
+
+def test_what_a_person_sees_while_the_log_is_written_to(open_page):
+    from playwright.sync_api import expect
+
+    page = open_page()
+    page.get_by_role("heading", name="Overview").wait_for()
+    before = page.inner_text("#live")
+    expect(page.locator("#live")).not_to_have_text(before)
+    picture(page, "overview")
+    page.get_by_role("link", name="Topics").click()
+    page.get_by_role("link", name="orders").click()
+    page.get_by_role("heading", name="orders").wait_for()
+    page.get_by_label("Search").fill("SCRIPT")
+    page.get_by_label("Key is").fill("anna")
+    page.get_by_role("button", name="Go to key").click()
+    page.get_by_role("cell", name=HOSTILE).first.wait_for()
+    assert page.evaluate("window.hacked") is None
+    assert "SCRIPT" not in page.url
+    picture(page, "topic")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_every_view_fits_the_screen(open_page, width):
+    page = open_page(width, color_scheme="dark")
+    views = [link.get_attribute("href") for link in page.query_selector_all("#views a")]
+    assert len(views) == 8
+    for view in [*views, "#/topic/orders", f"#/group/{quote(HOSTILE, safe='')}"]:
+        page.goto(page.url.partition("#")[0] + view)
+        page.wait_for_selector("main h1 + div > *", state="attached")
+        assert page.locator("#problem").count() == 0, view
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, view
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 29)"
+    if width == 360:
+        picture(page, "phone")
+
+
+def test_by_keyboard_alone(open_page):
+    page = open_page()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("2")
+    page.get_by_role("heading", name="Topics").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("ord")
+    page.wait_for_selector("td a")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "orders"
+    page.wait_for_timeout(600)  # The rows are made again meanwhile, and the focus stays.
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="orders").wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+
+
+def test_a_hanging_transaction_is_aborted_after_a_question(open_page, log):
+    producer = Producer(log, {"transactional.id": "stuck"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"open", partition=2)
+    producer.flush()
+    page = open_page()
+    page.get_by_role("link", name="Transactions").click()
+    button = page.get_by_role("button", name="Abort the transaction of stuck")
+    button.click()
+    assert page.evaluate("document.activeElement.id") == "confirm-no"
+    page.keyboard.press("Escape")
+    assert log.follow().open_transactions
+    button.click()
+    picture(page, "abort")
+    page.get_by_role("button", name="Abort it").click()
+    page.get_by_text("The transaction of stuck is aborted").wait_for()
+    page.get_by_text("No transaction is open.").wait_for()
+    assert not log.follow().open_transactions
+    with suppress(ProducerFencedError):
+        producer.close(0)
+
+
+def test_verify_shows_what_it_finds(open_page):
+    page = open_page()
+    page.get_by_role("link", name="Health").click()
+    page.get_by_role("button", name="Verify now").click()
+    page.get_by_text("The log is sound.").wait_for()

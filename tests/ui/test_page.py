@@ -1,0 +1,329 @@
+"""The page's questions and who may ask them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from spark_eos import Admin, Log, Producer
+from spark_eos.errors import ConfigError, ProducerFencedError, StorePermissionError
+from spark_eos.storage import MemoryStore
+from spark_eos.ui.app import create_app
+from spark_eos.ui.areas.health import job_of
+from spark_eos.ui.follower import Follower
+from spark_eos.ui.security import Access
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # It would rather have httpx2.
+    from starlette.testclient import TestClient
+
+TOKEN = "a-token-of-some-length"
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def log():
+    made = Log.create(MemoryStore())
+    admin = Admin(made)
+    admin.create_topic("orders", 2)
+    admin.create_topic("json", config={"value.format": "json"})
+    with Producer(made) as producer:
+        for number in range(20):
+            producer.send("orders", f"{HOSTILE} {number}".encode(), key=f"k{number}".encode(), partition=0)
+        producer.send("json", {"a": 1})
+    return made
+
+
+@pytest.fixture
+def follower(log):
+    made = Follower(log.store)
+    yield made
+    made.close()
+
+
+def client(follower, *, allow_writes=False, **access):
+    app = create_app([follower], Access(**access), allow_writes=allow_writes)
+    return TestClient(app, base_url="http://localhost")
+
+
+@pytest.fixture
+def page(follower):
+    found = client(follower)
+    found.headers["x-csrf-token"] = found.get("/session").json()["csrf"]
+    return found
+
+
+def ask(page, area, **fields):
+    return page.post(f"/api/{area}", json=fields)
+
+
+# -- Security -----------------------------------------------------------------------------------------------
+
+
+def test_every_answer_has_safe_headers(page):
+    for path in ("/", "/static/page.css", "/session", "/nowhere", "/static/../app.py"):
+        headers = page.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["cache-control"] == "no-store"
+        assert headers["referrer-policy"] == "no-referrer"
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "localhost:x", "a b"])
+def test_other_hosts_are_refused_for_reads_too(page, host):
+    assert page.get("/session", headers={"host": host}).status_code == 421
+    assert page.get("/", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:9", "[::1]:7"])
+def test_own_hosts(page, host):
+    assert page.get("/session", headers={"host": host}).status_code == 200
+
+
+def test_forged_requests_are_refused(page):
+    assert page.post("/api/overview", json={}, headers={"x-csrf-token": "no"}).status_code == 403
+    assert page.post("/api/overview", json={}, headers={"origin": "http://evil.example"}).status_code == 403
+    assert page.post("/api/overview", json={}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert page.get("/events", headers={"sec-fetch-site": "same-site"}).status_code == 403
+    assert page.post("/api/overview", json={}, headers={"origin": "http://localhost"}).status_code == 200
+
+
+def test_a_token_is_asked_for(follower):
+    page = client(follower, token=TOKEN, host="0.0.0.0")
+    assert page.get("/", follow_redirects=False).headers["location"] == "/login"
+    for path in ("/session", "/events"):
+        assert page.get(path).status_code == 401
+    assert page.post("/api/overview", json={}).status_code == 401
+    assert page.get("/static/page.css").status_code == 200
+    assert page.post("/login", data={"token": "wrong"}).status_code == 401
+    done = page.post("/login", data={"token": TOKEN}, follow_redirects=False)
+    assert done.status_code == 303
+    assert done.headers["location"] == "/"
+    cookie = done.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower()
+    assert TOKEN not in cookie
+    csrf = page.get("/session").json()["csrf"]
+    assert page.post("/api/overview", json={}).status_code == 403
+    assert page.post("/api/overview", json={}, headers={"x-csrf-token": csrf}).status_code == 200
+    assert page.post("/logout", headers={"x-csrf-token": csrf}).status_code == 200
+    assert page.get("/session").status_code == 401
+
+
+def test_a_program_sends_the_token_as_a_header(follower):
+    page = client(follower, token=TOKEN)
+    assert (
+        page.post("/api/overview", json={}, headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    )
+    assert page.post("/api/overview", json={}, headers={"authorization": "Bearer no"}).status_code == 401
+    assert page.get(f"/session?token={TOKEN}").status_code == 401
+
+
+def test_other_machines_need_a_token():
+    with pytest.raises(ConfigError, match="token is needed"):
+        Access(None, "0.0.0.0")
+    with pytest.raises(ConfigError, match="at least 16"):
+        Access("short")
+
+
+def test_wrong_questions_say_what_is_wrong(page):
+    assert page.post("/api/topics", content=b"[1]").json()["error"] == "a question is a JSON object"
+    assert "'count' must be" in ask(page, "topics", count=10**9).json()["error"]
+    assert "no topic 'nope'" in ask(page, "topic", topic="nope").json()["error"]
+    assert ask(page, "records", topic="orders", partition=9).status_code == 400
+    assert page.post("/api/topics", content=b" " * 70_000).status_code == 400
+    assert ask(page, "nothing").status_code == 404
+
+
+# -- What it shows ------------------------------------------------------------------------------------------
+
+
+def test_overview_topics_and_storage(page):
+    one = ask(page, "overview").json()
+    assert (one["topics"], one["partitions"], one["offsets"], one["attention"]) == (2, 3, 21, [])
+    rows = ask(page, "topics", filter="ORD").json()["rows"]
+    assert [(row["name"], row["offsets"]) for row in rows] == [("orders", 20)]
+    part = ask(page, "topic", topic="orders").json()["page_rows"][0]
+    assert (part["start"], part["end"], part["lso"]) == (0, 20, 20)
+    assert ask(page, "storage").json()["batches"] == 2
+
+
+def test_records_by_place_search_and_key(page):
+    def offsets(**fields):
+        return [row["offset"] for row in ask(page, "records", topic="orders", **fields).json()["rows"]]
+
+    assert offsets(count=3) == [17, 18, 19]
+    assert offsets(**{"from": "start"}, count=3) == [0, 1, 2]
+    assert offsets(**{"from": "offset"}, offset=5, count=2) == [5, 6]
+    assert offsets(**{"from": "time"}, time="2020-01-01", count=1) == [0]
+    assert offsets(**{"from": "time"}, time="2999-01-01") == []
+    assert offsets(**{"from": "start"}, search="> 7") == [7]
+    assert offsets(back=True, search="SCRIPT", count=2) == [18, 19]
+    assert offsets(back=True, key="k3") == [3]
+    assert offsets(back=True, key="k") == []
+    row = ask(page, "records", topic="orders", **{"from": "start"}, count=1).json()["rows"][0]
+    assert row["value"] == {"text": f"{HOSTILE} 0", "as": "text", "bytes": 27, "cut": False}
+    value = ask(page, "records", topic="json").json()["rows"][0]["value"]
+    assert (json.loads(value["text"]), value["as"]) == ({"a": 1}, "json")
+
+
+def test_history_and_health(page, follower):
+    rows = ask(page, "history").json()["rows"]
+    assert [row["seq"] for row in rows] == list(range(follower.state.seq, -1, -1))
+    assert "AppendBatches" in {
+        action["name"] for row in rows for one in row["requests"] for action in one["actions"]
+    }
+    assert ask(page, "entry", entry=1).json()["actions"][0]["action"] == "CreateTopic"
+    assert ask(page, "check-health").json()["state"] in {"running", "done"}
+    job_of(follower).wait(60)
+    assert ask(page, "health").json()["result"]["sound"]
+
+
+def test_a_group_and_its_lag(page, log, follower):
+    from spark_eos import TopicPartition
+
+    Admin(log).alter_group_offsets("readers", {TopicPartition("orders", 0): 5})
+    follower.poll()
+    (row,) = ask(page, "groups").json()["rows"]
+    assert (row["name"], row["lag"]) == ("readers", 15)
+    one = ask(page, "group", group="readers").json()
+    assert one["page_rows"][0]["lag"] == one["behind"]["records"] == 15
+    assert one["behind"]["bytes"] > 0
+
+
+# -- Transactions -------------------------------------------------------------------------------------------
+
+
+def hanging(log):
+    producer = Producer(log, {"transactional.id": "stuck"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"open", partition=1)
+    producer.flush()
+    return producer
+
+
+def test_a_page_that_only_reads_aborts_nothing(page, log, follower):
+    with hanging(log) as producer:
+        follower.poll()
+        (one,) = ask(page, "transactions").json()["rows"]
+        assert (one["id"], one["held"]) == ("stuck", 1)
+        named = {name: one[name] for name in ("id", "producer", "epoch", "number")}
+        refused = ask(page, "abort", **named)
+        assert refused.status_code == 403
+        assert "--allow-writes" in refused.json()["error"]
+        assert len(log.follow().open_transactions) == 1
+        producer.abort_transaction()
+
+
+def test_the_transaction_that_was_shown_is_aborted_and_no_other(log, follower):
+    page = client(follower, allow_writes=True)
+    page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
+    producer = hanging(log)
+    follower.poll()
+    (one,) = ask(page, "transactions").json()["rows"]
+    named = {name: one[name] for name in ("id", "producer", "epoch", "number")}
+    assert "not open any more" in ask(page, "abort", **{**named, "number": one["number"] + 1}).json()["error"]
+    assert len(log.follow().open_transactions) == 1
+    assert ask(page, "abort", **named).json()["state"] == "CompleteAbort"
+    assert not log.follow().open_transactions
+    assert ask(page, "abort", **named).status_code == 400
+    with suppress(ProducerFencedError):  # It notices that it is fenced, or not yet.
+        producer.close(0)
+
+
+# -- Looking ------------------------------------------------------------------------------------------------
+
+
+def test_looking_never_writes(follower, log, page):
+    before = {info.name for info in log.store.list("")}
+    for area in (
+        "overview",
+        "topics",
+        "groups",
+        "transactions",
+        "history",
+        "storage",
+        "publications",
+        "health",
+    ):
+        assert ask(page, area).status_code == 200
+    assert {info.name for info in log.store.list("")} == before
+    for write in (follower.store.delete, follower.store.retire, follower.store.upload):
+        with pytest.raises(StorePermissionError):
+            write("data/x")
+    with pytest.raises(StorePermissionError):
+        follower.store.create("data/x", b"")
+
+
+def test_questions_about_the_state_cost_no_request(page, follower):
+    before = follower.store.requests
+    for _ in range(20):
+        for area in ("overview", "topics", "groups", "transactions", "publications"):
+            ask(page, area)
+    assert follower.store.requests == before
+
+
+def test_many_partitions_are_paged(log):
+    Admin(log).create_topic("wide", 10_000)
+    follower = Follower(log.store)
+    page = client(follower)
+    page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
+    answer = ask(page, "topic", topic="wide", first=9_990)
+    assert [row["partition"] for row in answer.json()["page_rows"]] == list(range(9_950, 10_000))
+    assert len(answer.content) < 20_000
+    assert len(ask(page, "overview").content) < 5_000
+
+
+def test_twenty_browsers_cost_one_poll_a_second(log):
+    import time
+
+    import httpx
+
+    from spark_eos.ui.server import Server
+
+    follower = Follower(log.store)
+    server = Server([follower], Access())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    with httpx.Client() as http, ExitStack() as open_streams:
+        begun, before = time.monotonic(), follower.polls
+        lines = [
+            open_streams.enter_context(http.stream("GET", f"{server.url}events")).iter_lines()
+            for _ in range(20)
+        ]
+        requests = sum(follower.store.requests.values())
+        for one in lines:
+            seen = (json.loads(line[6:]) for line in one if line.startswith("data: "))
+            assert next(seen)["seq"] == next(seen)["seq"] == follower.state.seq
+        polls = follower.polls - before
+        assert 1 <= polls <= time.monotonic() - begun + 1
+        assert sum(follower.store.requests.values()) - requests <= 3 * polls
+        server.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_the_command_names_its_address_and_token(log_url):
+    import httpx
+
+    Log.create(log_url)
+    command = [sys.executable, "-m", "spark_eos", "ui", log_url, "--host", "0.0.0.0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        said = json.loads(process.stdout.readline())
+        url = said["url"].replace("0.0.0.0", "127.0.0.1")
+        header = {"authorization": f"Bearer {said['token']}"}
+        assert httpx.get(f"{url}session").status_code == 401
+        assert httpx.get(f"{url}session", headers=header).json()["logs"][0]["name"] == "log"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) in {0, 130, -2}

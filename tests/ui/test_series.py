@@ -1,0 +1,47 @@
+"""Rates and lags over time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from decimal import Decimal
+
+from spark_eos import Admin, Log, Producer
+from spark_eos.storage import MemoryStore
+from spark_eos.ui.decoding import plain, shown_bytes
+from spark_eos.ui.series import SAMPLES, Series
+
+
+def test_rates_of_what_was_quiet_for_longer_than_samples_are_kept():
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t", 2)
+    series = Series(lambda: 0.0)
+    with Producer(log) as producer:
+        producer.send("t", b"x", partition=1)
+    for second in range(SAMPLES + 20):
+        series.add(log.follow(), second * 1000)
+    with Producer(log) as producer:
+        for _ in range(10):
+            producer.send("t", b"x", partition=1)
+    series.add(log.follow(), (SAMPLES + 21) * 1000)
+    topic_id = log.state.topics["t"].topic_id
+    rates = [point.value for point in series.partition_rates((topic_id, 1))]
+    assert len(rates) == SAMPLES - 1
+    assert set(rates[:-1]) == {0.0}
+    assert rates[-1] == 5.0
+    assert series.topic_rates(topic_id)[-1].value == 5.0
+    assert set(series.partition_rates_now()) == {(topic_id, 1)}
+    assert series.totals[topic_id].offsets == 11
+    Admin(log).delete_topic("t")
+    series.add(log.follow(), (SAMPLES + 22) * 1000)
+    assert series.totals == {}
+
+
+def test_values_as_text():
+    assert shown_bytes(b"\x00\x01", "auto") == {"text": "00 01", "as": "hex", "bytes": 2, "cut": False}
+    assert shown_bytes(b'{"a":1}', "auto")["as"] == "json"
+    assert shown_bytes(b"\xff", "text")["text"] == "\ufffd"
+    assert shown_bytes(b"x" * 5000, "auto")["cut"]
+    assert plain({"a": [2**60, float("nan"), b"b", Decimal("1.50")]}) == {
+        "a": [str(2**60), "nan", "b", "1.50"]
+    }
+    assert plain(datetime(2026, 1, 2, tzinfo=timezone.utc)) == "2026-01-02T00:00:00+00:00"
