@@ -36,7 +36,7 @@ def _commands() -> Iterator[str]:
     for name, command in found:
         own = [param for param in command.params if param.name not in COMMON]
         needed = "".join(f" {_written(param)}" for param in own if param.required)
-        log = "" if any(param.name == "urls" for param in own) else " URL"
+        log = " URL" if any(param.name == "url" for param in command.params) else ""
         yield from (f"### {name}", "", f"`{name}{log}{needed}`", "", *command.help.splitlines(), "")
         if own:
             yield from (*_table(own), "")

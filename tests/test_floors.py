@@ -17,6 +17,7 @@ FLOORS = {
     "protocol": 2,
     "log": 3,
     "clients": 4,
+    "backup": 4,
     "cli": 4,
     "maintenance": 4,
     "monitoring": 4,

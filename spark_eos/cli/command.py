@@ -13,7 +13,6 @@ import typer
 
 from spark_eos.cli import (
     configs,
-    copy,
     groups,
     history,
     maintain,
@@ -21,6 +20,7 @@ from spark_eos.cli import (
     transactions,
     verify,
 )
+from spark_eos.cli.archive import backup, copy
 from spark_eos.cli.console import consume, produce
 from spark_eos.cli.operate import lag, metrics, top, ui
 from spark_eos.cli.parsing import Commands
@@ -88,6 +88,7 @@ for noun in (
     tables,
     verify,
     copy,
+    backup,
     history,
     metrics,
     ui,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +31,8 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM
+from spark_eos.log.commit.closing import close_after, is_closed_after
+from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
@@ -43,7 +45,7 @@ from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
 from spark_eos.storage.probe import probe
 
-__all__ = ["MARK", "Copied", "copy_log"]
+__all__ = ["MARK", "Copied", "check_apart", "copy_log"]
 
 MARK = "_copy"
 """Lies in a destination until the copy is finished: the id of the log."""
@@ -80,12 +82,16 @@ def copy_log(
     found: Callable[[Finding], None],
     *,
     quick: bool = False,
+    close: bool = False,
     progress: Progress | None = None,
+    mark: Mapping[str, object] | None = None,
     settings: Settings = NO_SETTINGS,
     destination_settings: Settings = NO_SETTINGS,
 ) -> Copied:
     """Copy the log at ``url`` into the empty ``destination``, and verify the copy (``found``, ``quick`` as there).
 
+    ``close``: the log is moved. It is closed after the entry with which the copy ends (`spark_eos.log.commit.closing`).
+    ``mark`` says what is copied: an unfinished copy of something else is not gone on with. None: the log by its id.
     After an error or a kill the same call goes on. Raises `NotALogError` if there is no log at ``url`` or something
     else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is missing in the
     log or in the copy, and what the stores raise.
@@ -93,13 +99,17 @@ def copy_log(
     source = url if isinstance(url, Store) else open_store(url, settings)
     target = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
     tell = progress or _silent
-    _check_apart(source, target)
+    check_apart(source, target)
     fixed = _fix(source)
-    _take(target, fixed.state.log_id)
-    probe(target, SYSTEM.unique())
-    if not any(target.list(paths.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
-        _make_a_log(target, _copy_content(source, target, fixed, tell))
-    _create(target, paths.entry(0), source.read(paths.entry(0)))
+    if not _take(target, json.dumps(mark or {"log_id": fixed.state.log_id}).encode()):
+        probe(target, SYSTEM.unique())
+        if not any(target.list(paths.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
+            fixed = _copy_content(source, target, fixed, tell)
+            if close:
+                _close(source)
+                fixed = _copy_content(source, target, _fix(source), tell)
+            _make_a_log(target, fixed)
+        _create(target, paths.entry(0), source.read(paths.entry(0)))
     summary = verify(target, found, quick=quick, progress=progress)
     if not summary.is_sound:
         raise CorruptRecordError(
@@ -113,17 +123,20 @@ def copy_log(
 # -- The destination --------------------------------------------------------------------------------------
 
 
-def _check_apart(source: Store, target: Store) -> None:
+def check_apart(source: Store, target: Store, what: str = "copy") -> None:
+    """Raise `ConfigError` if one of the places lies in the other; ``what`` is to be at ``target``."""
     inner, outer = f"{target.url.rstrip('/')}/", f"{source.url.rstrip('/')}/"
     if inner.startswith(outer) or outer.startswith(inner):
         raise ConfigError(
-            f"the copy {target.url} and the log {source.url} lie in one another: choose a folder or prefix beside it"
+            f"the {what} {target.url} and the log {source.url} lie in one another: choose a folder or prefix beside it"
         )
 
 
-def _take(target: Store, log_id: str) -> None:
-    """See that the destination is empty and mark it, or that it is an unfinished copy of this log."""
-    mark = json.dumps({"log_id": log_id}).encode()
+def _take(target: Store, mark: bytes) -> bool:
+    """See that the destination is empty and mark it, or that it is an unfinished copy of the same.
+
+    Returns whether it is a log already, which was not verified to its end.
+    """
     try:
         marked = target.read(MARK).to_pybytes()
     except ObjectNotFoundError:
@@ -137,17 +150,13 @@ def _take(target: Store, log_id: str) -> None:
                 f"{target.url} is not empty (it holds {other!r}): copy into an empty folder or prefix"
             ) from None
         _create(target, MARK, mark)
-        return
+        return False
     if marked != mark:
         raise LogExistsError(
-            f"{target.url} holds an unfinished copy of another log ({marked.decode(errors='replace')}): copy into an "
-            "empty folder or prefix"
+            f"{target.url} holds an unfinished copy of another log, or of another backup or entry "
+            f"({marked.decode(errors='replace')}): copy into an empty folder or prefix"
         )
-    if _is_there(target, paths.entry(0)):
-        raise LogExistsError(
-            f"{target.url} is a copy already, and was not verified to its end: run eoslog verify on it, and delete "
-            f"{MARK} there if it is sound; or delete all of it and copy again"
-        )
+    return _is_there(target, paths.entry(0))
 
 
 def _make_a_log(target: Store, fixed: _Fixed) -> None:
@@ -212,9 +221,25 @@ def _fix(source: Store) -> _Fixed:
             return _Fixed(state, base, entries)
         newer = newest_snapshot(source)
         if newer is None or newer.seq <= state.seq:
+            if is_closed_after(source, state):
+                return _Fixed(state, base, entries)
             raise CorruptRecordError(
                 f"entry {state.seq + 1} of {source.url} is retired, but no snapshot stands for it: run eoslog verify"
             )
+
+
+def _close(source: Store) -> None:
+    """Close the log at its end. Writers compete for the next slot, and one of them may be quicker a few times."""
+    log = Log(source)
+    while True:
+        try:
+            state = log.follow()
+        except NotALogError:
+            if is_closed_after(source, log.state):
+                return
+            raise
+        if close_after(source, state):
+            return
 
 
 def _entry(source: Store, state: State) -> pa.Buffer | None:

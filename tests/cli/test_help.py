@@ -61,7 +61,8 @@ def test_the_commands():
             "delete-records",
         ),
         *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
-        *("verify", "copy", "dump", "history", "diff", "metrics", "ui"),
+        *("verify", "copy", "backup", "restore", "backups list", "backups delete", "backups vacuum"),
+        *("backups verify", "dump", "history", "diff", "metrics", "ui"),
     ]
     assert all(isinstance(command, Command) for command in COMMANDS.values())
 

@@ -355,8 +355,8 @@ MUTANTS = (
     Mutant(
         "copy-makes-a-log-first",
         _COPYING,
-        "        _make_a_log(target, _copy_content(source, target, fixed, tell))",
-        "        _make_a_log(target, fixed)\n        _copy_content(source, target, fixed, tell)",
+        "            fixed = _copy_content(source, target, fixed, tell)\n",
+        "            _make_a_log(target, fixed)\n            fixed = _copy_content(source, target, fixed, tell)\n",
         "a copy that was stopped can be opened, without its data",
         _OF_COPYING,
     ),

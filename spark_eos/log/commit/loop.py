@@ -22,7 +22,13 @@ import logging
 import os
 from collections.abc import Callable
 
-from spark_eos.errors import DivergedLogError, EosLogError, IllegalStateError, StoreUnavailableError
+from spark_eos.errors import (
+    DivergedLogError,
+    EosLogError,
+    IllegalStateError,
+    NotALogError,
+    StoreUnavailableError,
+)
 from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.commit.answers import Answers
 from spark_eos.log.commit.counts import CommitCounts
@@ -137,8 +143,8 @@ class Committer(OfOneProcess):
 
     def _answer_broken(self, ticket: PendingCommit, error: BaseException) -> None:
         """The round broke off with ``error``."""
-        # In a child, or in another history, nothing is known of what is in doubt here.
-        if self._is_foreign or isinstance(error, DivergedLogError):
+        # In a child, or in another history, nothing is known of what is in doubt here; a closed log takes nothing more.
+        if self._is_foreign or isinstance(error, DivergedLogError | NotALogError):
             ticket.error = error
         elif isinstance(error, Exception) or ticket.request_id in self._in_doubt:
             self._answers.given_up(ticket, error)

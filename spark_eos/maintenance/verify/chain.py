@@ -208,6 +208,14 @@ class Chain:
             self._notes.summary.snapshots += 1
             self._check(state, state)
             return state
+        if empty and seq == self._end:
+            self._notes.add(
+                Verdict.NOTE,
+                name,
+                "is empty: the log was closed after the entry before it, when it was moved to another place",
+                "use the log at its new place; if that is lost, delete this file, and the log goes on here",
+            )
+            return None
         why = "is retired, and no good snapshot stands for it" if empty else problem
         self._notes.wrong(
             name, f"{why}; what comes after it cannot be applied, and was only looked at", _FROM_A_COPY

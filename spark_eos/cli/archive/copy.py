@@ -32,12 +32,19 @@ def copy(
         bool,
         typer.Option("--quick", help="Verify that all files are there, without reading the copy."),
     ] = False,
+    close: Annotated[
+        bool,
+        typer.Option(
+            "--close", help="Close the log where the copy ends: it is moved, and used there from now on."
+        ),
+    ] = False,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
     """Copy a log that may be in use, and verify the copy.
 
-    Writers, readers and maintenance of the log may go on meanwhile.
+    Writers, readers and maintenance of the log may go on meanwhile. With --close they go on until all is copied; then
+    every call to the log at its old place is refused.
     """
     from spark_eos.maintenance.copying import copy_log
 
@@ -54,6 +61,7 @@ def copy(
             destination,
             show,
             quick=quick,
+            close=close,
             progress=progress.count,
             settings=settings,
             destination_settings=destination_settings,
@@ -68,11 +76,12 @@ def copy(
                 "bytes": summary.bytes,
                 "records": summary.records,
                 "quick": quick,
+                "closed": close,
             }
         )
         return
     verified = "is there" if quick else "is verified"
     print(
         f"log {copied.log_id} up to entry {summary.last_entry}: {summary.records} records in {summary.files} files of "
-        f"{summary.bytes} bytes; the copy {verified}"
+        f"{summary.bytes} bytes; the copy {verified}{'; the log at its old place is closed' if close else ''}"
     )

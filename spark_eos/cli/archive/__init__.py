@@ -1,0 +1,1 @@
+"""Commands about logs as a whole: backups, restoring, copies."""

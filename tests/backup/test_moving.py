@@ -1,0 +1,159 @@
+"""A log moves while it is used: the copy has all that was acknowledged, and its old place takes nothing more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import count
+
+import pytest
+
+from spark_eos import Consumer, Producer
+from spark_eos.backup import backup_log, restore_log
+from spark_eos.cli.command import main
+from spark_eos.errors import NotALogError
+from spark_eos.log import paths
+from spark_eos.log.log import Log
+from spark_eos.maintenance.copying import copy_log
+from spark_eos.maintenance.verify.verify import Verdict, verify
+from spark_eos.storage import MemoryStore
+from spark_eos.testing import crash_points
+from tests.crashpoints.test_maintenance import Interrupted
+from tests.maintenance.world import append, created, values
+
+_WRITER = """
+import sys
+from spark_eos import Producer
+from spark_eos.errors import NotALogError
+number = 0
+producer = Producer(sys.argv[1], {"linger.ms": 0})
+print("ready", flush=True)
+try:
+    while True:
+        producer.send("t", b"%d" % number).result()
+        number += 1
+except NotALogError as error:
+    print(number, "when it was moved" in str(error), flush=True)
+"""
+
+
+def test_writers_go_on_until_the_log_is_closed_and_nothing_is_lost_or_doubled(tmp_path, capsys):
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    Log.create(old, snapshot_interval=20).ensure_topic("t")
+    writers = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, old], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    log = Log.open(old)
+    while log.follow().seq < 60:
+        pass
+    assert main(("copy", old, new, "--close")) == 0
+    assert "the copy is verified; the log at its old place is closed" in capsys.readouterr().out
+    acknowledged = []
+    for writer in writers:
+        number, told = writer.communicate(timeout=60)[0].split()
+        assert told == "True"
+        acknowledged.append(int(number))
+    found = values(Log.open(new))
+    assert sorted(found) == sorted(one for number in acknowledged for one in range(number))
+
+
+def test_a_group_goes_on_at_the_new_place(tmp_path):
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    settings = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    Log.create(old)
+    producer, consumer = Producer(old), Consumer(old, settings)
+    for number in range(10):
+        producer.send("t", b"%d" % number)
+    producer.flush()
+    consumer.subscribe(["t"])
+    read = []
+    while len(read) < 4:
+        read += consumer.poll(timeout_ms=1000, max_records=1)
+    consumer.commit()
+    copy_log(old, new, print, close=True)
+    for call in (lambda: producer.send("t", b"late").result(), lambda: consumer.poll(timeout_ms=1000)):
+        with pytest.raises(NotALogError, match="at its new place"):
+            call()
+    producer.close()
+    consumer.close()
+    with pytest.raises(NotALogError, match="was closed after entry"):
+        Log.open(old)
+    with Producer(new) as producer, Consumer(new, settings) as consumer:
+        producer.send("t", b"10").result()
+        consumer.subscribe(["t"])
+        while len(read) < 11:
+            read += consumer.poll(timeout_ms=1000)
+    assert [int(record.value) for record in read] == [*range(11)]
+
+
+def test_a_closed_log_is_copied_backed_up_and_opened_again():
+    log, target, repository = created(MemoryStore()), MemoryStore(), MemoryStore()
+    append(log, *range(12))
+    copy_log(log.store, target, print, close=True)
+    again, back = MemoryStore(), MemoryStore()
+    copy_log(log.store, again, print)
+    backup_log(log.store, repository)
+    restore_log(repository, back)
+    for store in (target, again, back):
+        assert values(Log.open(store)) == [*range(12)]
+    found = []
+    assert verify(log.store, found.append).is_sound
+    (note,) = [one for one in found if "closed" in one.text]
+    assert note.verdict is Verdict.NOTE
+    with pytest.raises(NotALogError):
+        append(log, 12)
+    log.store.delete(note.name)
+    append(Log.open(log.store), 12)
+    assert values(Log.open(log.store)) == [*range(13)]
+
+
+def test_others_write_at_every_operation_of_a_move():
+    done = 0
+    for at in count():
+        log, target = created(MemoryStore()), MemoryStore()
+        append(log, *range(7))
+        told = []
+
+        def work(log=log, told=told):
+            try:
+                append(log, 7)
+                told.append(7)
+            except NotALogError:
+                pass
+
+        source = Interrupted(log.store, at, work)
+        copy_log(source, target, lambda _: None, close=True)
+        if source.count <= at:
+            break
+        done += 1
+        assert values(Log.open(target)) == [*range(7), *told]
+        with pytest.raises(NotALogError):
+            append(log, 8)
+    assert done > 15
+
+
+def test_a_move_at_every_crash_point_of_its_log():
+    """The copy is made by the next process; the old place is closed, or goes on as if nothing had happened."""
+    targets = {}
+
+    def target_of(store):
+        return targets.setdefault(id(store.inner), (store.inner, MemoryStore()))[1]
+
+    def make():
+        log = created(MemoryStore())
+        append(log, *range(7))
+        return log.store
+
+    def job(store):
+        copy_log(store, target_of(store), lambda _: None, close=True)
+
+    def check(store):
+        assert values(Log.open(target_of(store))) == [*range(7)]
+        with pytest.raises(NotALogError, match="new place"):
+            Log.open(store.inner)
+        assert paths.entry(8) in {info.name for info in store.inner.list(paths.LOG)}
+
+    assert len([*crash_points(job, job, check, make)]) > 20
