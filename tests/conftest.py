@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import uuid
 from collections.abc import Iterator
@@ -31,6 +32,10 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 os.environ["SPARK_SUBMIT_OPTS"] = " ".join(
     [os.environ.get("SPARK_SUBMIT_OPTS", ""), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 ).strip()
+
+# A shell starts background jobs with Ctrl-C ignored, and the processes of the tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
