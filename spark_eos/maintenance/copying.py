@@ -101,7 +101,8 @@ def copy_log(
     tell = progress or _silent
     check_apart(source, target)
     fixed = _fix(source)
-    if not _take(target, json.dumps(mark or {"log_id": fixed.state.log_id}).encode()):
+    taken = {**(mark or {"log_id": fixed.state.log_id}), **({"close": True} if close else {})}
+    if not _take(target, json.dumps(taken).encode()):
         probe(target, SYSTEM.unique())
         if not any(target.list(paths.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
             fixed = _copy_content(source, target, fixed, tell)
@@ -153,8 +154,8 @@ def _take(target: Store, mark: bytes) -> bool:
         return False
     if marked != mark:
         raise LogExistsError(
-            f"{target.url} holds an unfinished copy of another log, or of another backup or entry "
-            f"({marked.decode(errors='replace')}): copy into an empty folder or prefix"
+            f"{target.url} holds an unfinished copy of something else, or one that was begun with or without --close "
+            f"({marked.decode(errors='replace')}): copy into an empty folder or prefix, or go on as it was begun"
         )
     return _is_there(target, paths.entry(0))
 
@@ -229,7 +230,11 @@ def _fix(source: Store) -> _Fixed:
 
 
 def _close(source: Store) -> None:
-    """Close the log at its end. Writers compete for the next slot, and one of them may be quicker a few times."""
+    """Close the log at its end. Writers compete for the next slot, and one of them may be quicker a few times.
+
+    Only a look after the create says that the log is closed: while this process slept, the slot may have got an entry,
+    and that may have been retired.
+    """
     log = Log(source)
     while True:
         try:
@@ -238,8 +243,7 @@ def _close(source: Store) -> None:
             if is_closed_after(source, log.state):
                 return
             raise
-        if close_after(source, state):
-            return
+        close_after(source, state)
 
 
 def _entry(source: Store, state: State) -> pa.Buffer | None:

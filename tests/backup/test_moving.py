@@ -11,10 +11,11 @@ import pytest
 from spark_eos import Consumer, Producer
 from spark_eos.backup import backup_log, restore_log
 from spark_eos.cli.command import main
-from spark_eos.errors import NotALogError
+from spark_eos.errors import LogExistsError, NotALogError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.maintenance.copying import copy_log
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import crash_points
@@ -133,6 +134,55 @@ def test_others_write_at_every_operation_of_a_move():
         with pytest.raises(NotALogError):
             append(log, 8)
     assert done > 15
+
+
+def test_others_go_far_and_retire_entries_at_every_operation_of_a_move():
+    """As while the process that moves the log sleeps for an hour: the slot it meant to fill was used, and retired."""
+    done = 0
+    for at in count():
+        log, target = created(MemoryStore()), MemoryStore()
+        append(log, *range(7))
+        told = []
+
+        def work(log=log, told=told):
+            try:
+                for number in range(7, 30):
+                    append(log, number)
+                    told.append(number)
+                list(Maintainer(log, only=["snapshot", "retire"]).run())
+            except NotALogError:
+                pass
+
+        source = Interrupted(log.store, at, work)
+        copy_log(source, target, lambda _: None, close=True)
+        if source.count <= at:
+            break
+        done += 1
+        assert values(Log.open(target)) == [*range(7), *told]
+        with pytest.raises(NotALogError):
+            append(log, 99)
+    assert done > 15
+
+
+def test_a_copy_that_was_begun_without_closing_does_not_end_as_a_move():
+    """Nor the other way round: what is there may be older than the end of the closed log."""
+    for first in (False, True):
+        log, target = created(MemoryStore()), MemoryStore()
+        append(log, *range(7))
+
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            copy_log(log.store, target, print, close=first, progress=_at_verification(stop))
+        with pytest.raises(LogExistsError, match="with or without --close"):
+            copy_log(log.store, target, print, close=not first)
+        copy_log(log.store, target, print, close=first)
+        assert values(Log.open(target)) == [*range(7)]
+
+
+def _at_verification(stop):
+    return lambda what, *_: stop() if "cop" not in what and what not in {"entries"} else None
 
 
 def test_a_move_at_every_crash_point_of_its_log():

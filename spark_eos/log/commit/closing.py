@@ -16,11 +16,9 @@ from spark_eos.storage import Store
 __all__ = ["check_not_closed", "close_after", "is_closed_after"]
 
 
-def close_after(store: Store, state: State) -> bool:
-    """Close the log after ``state``; False if there is an entry after it. A log that is closed there stays so."""
-    name = paths.entry(state.seq + 1, state.entries_per_folder)
-    create_idempotent(store, name, b"")
-    return not store.size(name)
+def close_after(store: Store, state: State) -> None:
+    """Close the log after ``state``, unless there is an entry after it: following the log tells which it was."""
+    create_idempotent(store, paths.entry(state.seq + 1, state.entries_per_folder), b"")
 
 
 def is_closed_after(store: Store, state: State) -> bool:
