@@ -154,7 +154,7 @@ def _take(target: Store, mark: bytes) -> bool:
         return False
     if marked != mark:
         raise LogExistsError(
-            f"{target.url} holds an unfinished copy of something else, or one that was begun with or without --close "
+            f"{target.url} holds an unfinished copy of another log, backup or entry, or one begun with or without --close "
             f"({marked.decode(errors='replace')}): copy into an empty folder or prefix, or go on as it was begun"
         )
     return _is_there(target, paths.entry(0))
