@@ -154,9 +154,9 @@ def _take(target: Store, mark: bytes) -> bool:
         return False
     if marked != mark:
         raise LogExistsError(
-            f"{target.url} holds an unfinished copy of another log, or of another backup or entry, or one that was begun "
-            f"with or without --close ({marked.decode(errors='replace')}): copy into an empty folder or prefix, or go on "
-            "as it was begun"
+            f"{target.url} holds an unfinished copy of another log, or of another backup or entry, or one that was "
+            f"begun with or without --close ({marked.decode(errors='replace')}): copy into an empty folder or prefix, "
+            "or go on as it was begun"
         )
     return _is_there(target, paths.entry(0))
 
