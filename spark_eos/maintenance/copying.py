@@ -113,6 +113,8 @@ def copy_log(
         _create(target, paths.entry(0), source.read(paths.entry(0)))
     summary = verify(target, found, quick=quick, progress=progress)
     if not summary.is_sound:
+        if not _is_there(target, MARK):
+            _check_unfinished(target)
         raise CorruptRecordError(
             f"the copy {target.url} is not sound. Run eoslog verify on the log {source.url}; if that is sound, delete "
             "the copy and copy again"
@@ -164,17 +166,46 @@ def _take(target: Store, mark: bytes) -> bool:
 def _make_a_log(target: Store, fixed: _Fixed) -> None:
     """All but entry 0. Without a snapshot and entry 0 the entries are not taken for a log."""
     per_folder = fixed.state.entries_per_folder
-    wanted = {paths.entry(seq, per_folder) for seq in fixed.entries}
-    # Entries of an earlier try: with a newer snapshot they may not reach up to it.
-    for info in list(target.list(paths.LOG)):
-        if not info.name.startswith(paths.INDEX) and info.name not in wanted:
-            target.delete(info.name)
+    for name in _of_an_earlier_try(target, fixed):
+        _check_unfinished(target)
+        target.delete(name)
     for seq, data in fixed.entries.items():
         if seq:
+            _check_unfinished(target)
             _create(target, paths.entry(seq, per_folder), data)
     if fixed.base is not None:
+        _check_unfinished(target)
         # All who write a snapshot write the same bytes. The log may have dropped this one meanwhile.
         _create(target, paths.snapshot(fixed.base.seq), encode_snapshot(fixed.base))
+
+
+def _of_an_earlier_try(target: Store, fixed: _Fixed) -> list[str]:
+    """Entries that do not reach up to the snapshot. Raises `LogExistsError` for what no earlier try has written."""
+    per_folder = fixed.state.entries_per_folder
+    first = -1 if fixed.base is None else fixed.base.seq
+    there, others = {}, []
+    for info in target.list(paths.LOG):
+        digits = info.name.rpartition("/")[2].removesuffix(".avro")
+        seq = int(digits) if digits.isascii() and digits.isdigit() else 0
+        is_entry = seq > 0 and info.name == paths.entry(seq, per_folder)
+        if is_entry and seq <= first:
+            there[seq] = info.name
+        elif not (is_entry and seq in fixed.entries) and not info.name.startswith(paths.INDEX):
+            others.append(info.name)
+    _check_unfinished(target, *others)
+    while there.pop(first, None) is not None:  # These reach up to it.
+        first -= 1
+    return [*there.values()]
+
+
+def _check_unfinished(target: Store, *others: str) -> None:
+    """Raise `LogExistsError` if another process has finished the same copy: the log there may be in use by now."""
+    if others or _is_there(target, paths.entry(0)):
+        raise LogExistsError(
+            f"{target.url} holds {min(others, default=paths.entry(0))!r}: another process has made a log there, while "
+            "this one made the same copy. Use that log if that process has ended well; else copy into an empty folder "
+            "or prefix"
+        )
 
 
 def _create(target: Store, name: str, data: Data) -> None:
@@ -218,12 +249,11 @@ def _fix(source: Store) -> _Fixed:
             seq = state.seq + 1
             entries[seq] = data
             state, _ = apply_entry(state, decode_entry(data, seq, f"{source.url}/{paths.entry(seq)}"))
-        if data is None:
-            source.ensure_durable(paths.entry(state.seq, state.entries_per_folder))
-            return _Fixed(state, base, entries)
+        # Entries that a snapshot stands for are retired, and their names deleted in the end.
         newer = newest_snapshot(source)
         if newer is None or newer.seq <= state.seq:
-            if is_closed_after(source, state):
+            if data is None or is_closed_after(source, state):
+                source.ensure_durable(paths.entry(state.seq, state.entries_per_folder))
                 return _Fixed(state, base, entries)
             raise CorruptRecordError(
                 f"entry {state.seq + 1} of {source.url} is retired, but no snapshot stands for it: run eoslog verify"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -13,14 +14,16 @@ from spark_eos.backup import backup_log, restore_log
 from spark_eos.cli.command import main
 from spark_eos.errors import LogExistsError, NotALogError
 from spark_eos.log import paths
+from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
+from spark_eos.maintenance import copying
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import crash_points
 from tests.crashpoints.test_maintenance import Interrupted
-from tests.maintenance.world import append, created, values
+from tests.maintenance.world import Clock, append, created, values
 
 _WRITER = """
 import sys
@@ -63,7 +66,13 @@ def test_writers_go_on_until_the_log_is_closed_and_nothing_is_lost_or_doubled(tm
 
 def test_a_group_goes_on_at_the_new_place(tmp_path):
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
-    settings = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    settings = {
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": 2000,  # So long the member at the old place is waited for.
+        "heartbeat.interval.ms": 500,
+    }
     Log.create(old)
     producer, consumer = Producer(old), Consumer(old, settings)
     for number in range(10):
@@ -179,6 +188,56 @@ def test_a_copy_that_was_begun_without_closing_does_not_end_as_a_move():
             copy_log(log.store, target, print, close=not first)
         copy_log(log.store, target, print, close=first)
         assert values(Log.open(target)) == [*range(7)]
+
+
+@pytest.mark.parametrize("what", ["restore", "move", "copy"])
+def test_the_same_call_comes_first_at_every_operation_of_a_copy(what, monkeypatch):
+    """As while the first process sleeps for an hour: the log that is there by then is in use, and stays as it is."""
+    monkeypatch.setattr(copying, "probe", lambda *_: None)  # Many operations, which leave nothing.
+    done = ended = 0
+    for at in count():
+        log, target, repository = created(MemoryStore()), MemoryStore(), MemoryStore()
+        append(log, *range(4))
+        if what == "restore":
+            backup_log(log.store, repository)
+
+        def call(place, log=log, repository=repository):
+            if what == "restore":
+                restore_log(repository, place, quick=True)
+            else:
+                copy_log(log.store, place, lambda _: None, close=what == "move", quick=True)
+
+        went = []
+
+        def work(call=call, target=target, went=went):
+            with suppress(
+                LogExistsError, NotALogError
+            ):  # The first one has made it a log, or probes the place.
+                call(target)
+                append(another(target), *range(100, 110))
+                list(Maintainer(another(target), only=["snapshot", "retire"]).run())
+                went.append(1)
+
+        store = Interrupted(target, at, work)
+        try:
+            call(store)
+        except (LogExistsError, NotALogError):
+            ended += 1
+        if store.count <= at:
+            break
+        if went:
+            done += 1
+            assert values(another(target)) == [*range(4), *range(100, 110)]
+            findings = []
+            verify(target, findings.append)
+            assert [one for one in findings if one.verdict is not Verdict.NOTE] == []
+    assert done > 15
+    assert ended > 5
+
+
+def another(store):
+    """The log, as another process has it."""
+    return Log.open(store, Clock(b"n"), Retry(deadline_s=10))
 
 
 def _at_verification(stop):
