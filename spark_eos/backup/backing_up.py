@@ -101,9 +101,8 @@ def backup_log(
     log_id = _log_id(source)
     opened = Repository.open_or_create(target, log_id, clock)
     run = opened.begin(name, clock)
-    work = _Work(source, opened, run, progress or _silent)
     try:
-        manifest = work.copy()
+        manifest = _Work(source, opened, run, progress or _silent).copy()
     except BaseException:
         # Nothing refers to what was copied. Where this fails, too, it counts as under way until it is given up.
         with suppress(EosLogError):
@@ -190,10 +189,8 @@ class _Work:
         first = history.states[earliest(history, missing, load)]
         for seq, (_, data) in sorted(history.snapshots.items()):
             name = paths.snapshot(seq)
-            known = self._known.get(name) if seq in history.known else self._copied.get(name)
-            if known is None:
-                known = self._copied[name] = store_bytes(self._target, self._run.id, name, data)
-            files.append(known)
+            known = self._known.get(name) if seq in history.known else None
+            files.append(known or store_bytes(self._target, self._run.id, name, data))
         packs = (*history.packs, *self._packs(history.entries))
         return self._manifest(history.last, first, packs, files)
 
@@ -242,11 +239,9 @@ class _Work:
         """The entries, those that follow one another in one object."""
         for _, run in groupby(enumerate(sorted(entries)), lambda pair: pair[1] - pair[0]):
             numbers = [seq for _, seq in run]
-            name = f"_log/entries-{numbers[0]}-{numbers[-1]}"
-            file = self._copied.get(name)
-            if file is None:
-                data = b"".join(bytes(entries[seq]) for seq in numbers)
-                file = self._copied[name] = store_bytes(self._target, self._run.id, name, data)
+            # In another history the same name has other bytes: it is never taken from an earlier plan.
+            data = b"".join(bytes(entries[seq]) for seq in numbers)
+            file = store_bytes(self._target, self._run.id, f"_log/entries-{numbers[0]}-{numbers[-1]}", data)
             yield Pack(file, numbers[0], tuple(entries[seq].size for seq in numbers))
 
 

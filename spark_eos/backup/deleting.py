@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from spark_eos.backup.backing_up import Progress
 from spark_eos.backup.manifest import Backup
 from spark_eos.backup.repository import MANIFESTS, OBJECTS, RUNNING, Repository
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
 __all__ = ["GIVE_UP_S", "Freed", "delete_backups", "vacuum_backups"]
@@ -158,7 +158,7 @@ def _free(
         objects = [*store.list(OBJECTS)]
         read = repository.ids()
         needed: set[str] = set()
-        for one in repository.backups():
+        for one in repository.backups(_refuse):
             try:
                 manifest = repository.load(one.id)
             except ObjectNotFoundError:
@@ -176,6 +176,10 @@ def _free(
         if progress is not None:
             progress("files", number, len(garbage))
     return Freed(deleted, given_up, len(garbage), sum(info.size for info in garbage), 0)
+
+
+def _refuse(_backup_id: str, error: CorruptRecordError) -> None:
+    raise error
 
 
 def _is_dead(repository: Repository, backup_id: str, give_up_s: float) -> bool:

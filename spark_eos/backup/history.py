@@ -158,11 +158,16 @@ def _follow(source: Store, history: History, stored: list[int]) -> None:
         try:
             data = source.read(name)
         except ObjectNotFoundError:
+            data = None
+        if data is None or not data.size:
+            # Entries that a snapshot stands for are retired, and their names deleted in the end.
+            if any(at > state.seq for at in _snapshots(source)):
+                if data is None and is_there(source, name):
+                    continue  # The log has just gone on.
+                raise _GapError
+            if data is not None and not is_closed_after(source, state):
+                raise _GapError
             break
-        if not data.size:
-            if is_closed_after(source, state):
-                break
-            raise _GapError  # Retired since.
         history.then(data, seq, f"{source.url}/{name}", keep=True)
         history.entries[seq] = data
     source.ensure_durable(paths.entry(state.seq, state.entries_per_folder))

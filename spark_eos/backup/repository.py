@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 from collections.abc import Callable
@@ -48,6 +49,8 @@ _BEAT_S = 15.0
 """How often a backup shows that it goes on."""
 
 _TRIES = 5
+
+_LOG = logging.getLogger(__name__)
 
 
 class Run(NamedTuple):
@@ -120,8 +123,11 @@ class Repository:
             if info.name.endswith(".json")
         )
 
-    def backups(self) -> list[Backup]:
-        """All backups that are whole, the oldest first. Raises what `summary_of` raises."""
+    def backups(self, damaged: Callable[[str, CorruptRecordError], None] | None = None) -> list[Backup]:
+        """All backups that are whole, the oldest first. Raises `UnsupportedVersionError`.
+
+        ``damaged`` is called with the id of each whose manifest is none, and why. None: they are passed over.
+        """
         found = []
         for one in self.ids():
             name = f"{MANIFESTS}{one}.json"
@@ -131,7 +137,11 @@ class Repository:
                     data = self.store.read(name).to_pybytes()
             except ObjectNotFoundError:
                 continue  # Deleted since.
-            summary = summary_of(data, f"{self.store.url}/{name}")
+            try:
+                summary = summary_of(data, f"{self.store.url}/{name}")
+            except CorruptRecordError as error:
+                (damaged or _pass_over)(one, error)
+                continue
             if summary is not None:
                 found.append(summary)
         return sorted(found, key=lambda backup: (backup.created_ms, backup.id))
@@ -168,13 +178,12 @@ class Repository:
                 f"a backup cannot be named {name!r}: use 1 to 100 letters, digits, '.', '_' and '-', a letter or digit "
                 "first"
             )
-        put(self.store, f"{RUNNING}{run.id}", json.dumps({"name": run.name}).encode())
         if name is not None and any(one.name == name for one in self.backups()):
-            self.end(run)
             raise ConfigError(
                 f"{self.store.url} has a backup named {name!r} already: choose another name, or delete that one with "
                 f"eoslog backups delete {self.store.url} {name}"
             )
+        put(self.store, f"{RUNNING}{run.id}", json.dumps({"name": run.name}).encode())
         return run
 
     def finish(self, run: Run, manifest: Manifest) -> None:
@@ -184,6 +193,7 @@ class Repository:
         try:
             put(self.store, name, data)
         except ObjectExistsError:
+            self.end(run)  # A late sign of life may have put it there again.
             raise ConfigError(
                 f"backup {run.name} was given up by eoslog backups vacuum, since it did nothing for a long time: back "
                 "up again"
@@ -220,6 +230,10 @@ class Repository:
                 self.store.overwrite(f"{RUNNING}{run.id}", json.dumps({"name": run.name}).encode())
 
         return beat
+
+
+def _pass_over(_backup_id: str, error: CorruptRecordError) -> None:
+    _LOG.warning("a backup is passed over: %s", error)
 
 
 def is_there(store: Store, name: str) -> bool:

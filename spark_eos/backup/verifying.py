@@ -18,7 +18,11 @@ from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
 __all__ = ["Verified", "verify_backups"]
 
-_REMEDY = "restore from another backup; the next eoslog backup copies the file again if the log still has it"
+_REMEDY = (
+    "restore from another backup. Delete this object: then the next eoslog backup copies the file again, if the log "
+    "still has it"
+)
+_LOST = "restore from another backup, and delete this object: this backup is lost"
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,8 @@ def verify_backups(
     """
     store = repository if isinstance(repository, Store) else open_store(repository, settings)
     opened = Repository.open(store)
-    chosen = [opened.find(name) for name in names] or opened.backups()
     work = _Verifier(store, opened, found, progress)
+    chosen = [opened.find(name) for name in names] or opened.backups(work.lost)
     for one in chosen:
         work.backup(one, quick=quick)
     return Verified(tuple(work.whole), tuple(work.damaged), work.files, work.bytes)
@@ -107,14 +111,17 @@ class _Verifier:
         self.damaged: list[str] = []
         self.files = self.bytes = 0
 
+    def lost(self, backup_id: str, error: CorruptRecordError) -> None:
+        self._found(Finding(Verdict.WRONG, f"{MANIFESTS}{backup_id}.json", str(error), _LOST))
+        self.damaged.append(backup_id)
+
     def backup(self, one: Backup, *, quick: bool) -> None:
         try:
             manifest = self._repository.load(one.id)
         except ObjectNotFoundError:
             return  # Deleted since.
         except CorruptRecordError as error:
-            self._wrong(f"{MANIFESTS}{one.id}.json", str(error))
-            self.damaged.append(one.name)
+            self.lost(one.id, error)
             return
         files = [*manifest.files, *(pack.file for pack in manifest.packs)]
         bad = 0

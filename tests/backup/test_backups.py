@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
@@ -17,37 +19,30 @@ from spark_eos.backup.repository import MANIFESTS, OBJECTS, RUNNING
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,
+    EosLogError,
     LogExistsError,
     NotALogError,
     StorePermissionError,
     UnsupportedVersionError,
 )
 from spark_eos.log import paths
+from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import state_at
-from spark_eos.maintenance.copying import MARK
+from spark_eos.maintenance.copying import MARK, copy_log
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
-from spark_eos.testing.wrapped_store import WrappedStore
-from tests.maintenance.world import DAY_S, append, created, left_behind, listed, roll, values
+from tests.crashpoints.test_maintenance import Interrupted
+from tests.maintenance.world import DAY_S, Clock, Watched, append, created, grown, listed, roll, values
 
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch):
     monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
-
-
-def grown(numbers=23, **options):
-    """A log with snapshots, retired entries, pages and rolled files, and some left-overs."""
-    log = created(MemoryStore(), **options)
-    append(log, *range(numbers))
-    roll(log, pages=1)
-    left_behind(log, 1000)
-    append(log, *range(numbers, numbers + 3))
-    return log
 
 
 def backed_up(log, repository, **options):
@@ -62,18 +57,6 @@ def restored(repository, **options):
     log = Log.open(target)
     assert log.state.seq == done.verified.last_entry
     return log
-
-
-class Watched(WrappedStore):
-    """Calls ``before`` with each operation and name."""
-
-    def __init__(self, inner, before):
-        super().__init__(inner)
-        self._before = before
-
-    def _call(self, operation, name, effect):
-        self._before(operation, name)
-        return effect()
 
 
 def vacuumed(log, times=2):
@@ -269,6 +252,88 @@ def test_groups_transactions_and_offsets_are_as_they_were(tmp_path):
     assert Log.open(tmp_path / "done").state == state_at(log, log.follow().seq)
 
 
+@pytest.mark.parametrize("longer", [0, 3, 60], ids=["shorter", "a little longer", "retired"])
+def test_a_log_restored_to_an_earlier_entry_has_another_history(longer):
+    """Its next backup does not go on from the one whose end is gone, and both are restored as they were."""
+    log, repository = grown(), MemoryStore()
+    backed_up(log, repository, name="before")
+    before = log.follow().seq
+    append(log, *range(26, 34))
+    gone = backed_up(log, repository, name="gone")
+    back = restored(repository, to_entry=before + 2)
+    append(back, *range(100, 101 + longer))
+    after = backed_up(back, repository, name="after")
+    assert after.last == back.state.seq
+    assert values(restored(repository, backup="gone")) == [*range(34)]
+    new = values(restored(repository, backup="after"))
+    assert new == values(back) == [*range(28), *range(100, 101 + longer)]
+    for seq in range(gone.first, gone.last + 1):
+        there = values(restored(repository, backup="gone", to_entry=seq))
+        assert there == [*range(len(there))]
+    assert verify_backups(repository, print).whole == ("before", "gone", "after")
+
+
+@pytest.mark.parametrize("newest", [False, True], ids=["first", "goes on"])
+def test_a_log_that_is_put_back_at_any_operation_of_its_backup(newest):
+    """The backup has one history or the other, or there is none."""
+    ends = set()
+    for at in count():
+        log, repository, place = created(MemoryStore()), MemoryStore(), MemoryStore()
+        append(log, *range(7))
+        copy_log(log.store, place, lambda _: None)
+        if newest:
+            backed_up(log, repository, name="before")
+        append(log, *range(7, 12))
+        back = Log.open(place, Clock(b"n"), Retry(deadline_s=10))
+        append(back, *range(100, 105))
+        old, new = values(log), values(back)
+
+        def put_back(log=log, place=place):
+            for info in [*log.store.list("")]:
+                log.store.delete(info.name)
+            for info in place.list(""):
+                log.store.create(info.name, place.read(info.name))
+
+        source = Interrupted(log.store, at, put_back)
+        try:
+            backup_log(source, repository, name="monday", clock=log.clock)
+        except EosLogError as error:
+            ends.add(type(error))
+            assert "monday" not in [one.name for one in list_backups(repository)]
+        else:
+            assert values(restored(repository, backup="monday")) in (old, new)
+        assert verify_backups(repository, print).damaged == ()
+        if source.count <= at:
+            break
+    assert at > 15
+
+
+@pytest.mark.parametrize("call", ["back up", "copy"])
+def test_names_of_entries_that_are_deleted_while_the_process_sleeps(call):
+    """A free slot is the end of the log only if no snapshot has gone past it."""
+    for at in count():
+        log, repository, target = created(MemoryStore()), MemoryStore(), MemoryStore()
+        append(log, *range(7))
+
+        def others(log=log):
+            append(log, *range(7, 30))
+            list(Maintainer(log, only=["snapshot", "retire"]).run())
+            for info in [*log.store.list(paths.LOG)]:
+                if not info.size:
+                    log.store.delete(info.name)
+
+        source = Interrupted(log.store, at, others)
+        if call == "copy":
+            copy_log(source, target, lambda _: None)
+        else:
+            backup_log(source, repository)
+            restore_log(repository, target)
+        if source.count <= at:
+            break
+        assert values(Log.open(target)) in ([*range(7)], [*range(30)])
+    assert at > 15
+
+
 # -- What is in the way, damage ---------------------------------------------------------------------------
 
 
@@ -372,6 +437,47 @@ def test_what_is_missing_in_the_repository_is_copied_again():
     assert (verified.whole, verified.damaged) == (("b",), ("a",))
     assert all("is missing" in one.text for one in found)
     assert values(restored(repository)) == [*range(26), 50]
+
+
+def test_a_damaged_file_of_the_same_size_is_reused_until_it_is_deleted():
+    """Sizes are looked at, bytes by `verify_backups`; what its finding says to do helps."""
+    log, repository = grown(), MemoryStore()
+    backed_up(log, repository, name="a")
+    name = max(name for name in listed_in(repository, OBJECTS) if ".arrow" in name)
+    data = repository.read(name).to_pybytes()
+    repository.overwrite(name, data[:-1] + bytes([data[-1] ^ 1]))
+    backed_up(log, repository, name="b")
+    found = []
+    assert verify_backups(repository, found.append).damaged == ("a", "b")
+    assert {one.name for one in found} == {name}
+    assert "is damaged" in found[0].text
+    assert "Delete this object: then the next eoslog backup copies the file again" in found[0].remedy
+    repository.delete(name)
+    backed_up(log, repository, name="c")
+    assert verify_backups(repository, found.append, ["c"]).whole == ("c",)
+    assert values(restored(repository)) == [*range(26)]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]\n", b"x" * 5000], ids=["empty", "cut", "a list", "noise"])
+def test_a_damaged_manifest_is_in_the_way_of_no_other_backup(damage):
+    log, repository = grown(), MemoryStore()
+    lost = backed_up(log, repository, name="lost")
+    append(log, 50)
+    backed_up(log, repository, name="whole")
+    repository.overwrite(f"{MANIFESTS}{lost.id}.json", damage)
+    assert [one.name for one in list_backups(repository)] == ["whole"]
+    assert values(restored(repository, backup="whole")) == values(restored(repository)) == [*range(26), 50]
+    found = []
+    verified = verify_backups(repository, found.append)
+    assert (verified.whole, verified.damaged) == (("whole",), (lost.id,))
+    assert "delete this object" in found[0].remedy
+    backed_up(log, repository, name="more")
+    with pytest.raises(CorruptRecordError, match="no manifest"):
+        vacuum_backups(repository)
+    assert values(restored(repository, backup="more")) == [*range(26), 50]
+    repository.delete(found[0].name)
+    assert vacuum_backups(repository).running == 0
+    assert verify_backups(repository, print).whole == ("whole", "more")
 
 
 def test_damage_of_the_log_is_named_and_there_is_no_backup():

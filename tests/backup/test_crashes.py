@@ -252,6 +252,23 @@ def test_a_backup_that_was_given_up_while_it_slept_is_none(factory, log):
     assert check_whole(inner) == ["one", "two"]
 
 
+class _Beating(Interrupted):
+    """A process that sleeps before it shows that it goes on."""
+
+    def _call(self, operation, name, effect):
+        if operation == "overwrite" and name.startswith(RUNNING):
+            self._work()
+        return super()._call(operation, name, effect)
+
+
+def test_a_sign_of_life_after_it_was_given_up_is_in_the_way_of_no_vacuum(factory, log, monkeypatch):
+    monkeypatch.setattr("spark_eos.backup.repository._BEAT_S", -1)
+    inner = factory()
+    with pytest.raises(ConfigError, match="was given up"):
+        backup_log(log.store, _Beating(inner, -1, lambda: vacuum_backups(inner, give_up_s=0)), name="two")
+    assert [info.name for info in inner.list(RUNNING)] == []
+
+
 # -- Real processes ---------------------------------------------------------------------------------------
 
 

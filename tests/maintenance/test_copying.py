@@ -29,25 +29,14 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
-from spark_eos.testing.wrapped_store import WrappedStore
 
-from .world import append, created, left_behind, listed, roll, values
+from .world import Watched, append, created, grown, listed, roll, values
 
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch):
     monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
     monkeypatch.setattr(sealing, "FAN_OUT", 2)
-
-
-def grown(numbers=23, **options):
-    """A log with snapshots, retired entries, pages and rolled files, and some left-overs."""
-    log = created(MemoryStore(), **options)
-    append(log, *range(numbers))
-    roll(log, pages=1)
-    left_behind(log, 1000)
-    append(log, *range(numbers, numbers + 3))
-    return log
 
 
 def store():
@@ -69,18 +58,6 @@ def findings(target, **options):
     found = []
     verify(target, found.append, **options)
     return found
-
-
-class Watched(WrappedStore):
-    """Calls ``before`` with each operation and name."""
-
-    def __init__(self, inner, before):
-        super().__init__(inner)
-        self._before = before
-
-    def _call(self, operation, name, effect):
-        self._before(operation, name)
-        return effect()
 
 
 def test_a_copy_has_the_state_and_the_records_and_nothing_else():

@@ -12,6 +12,8 @@ from spark_eos.protocol.actions import AlterTopic, AppendBatches, ReplaceSegment
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
+from spark_eos.storage import MemoryStore
+from spark_eos.testing.wrapped_store import WrappedStore
 from tests.log.fakes import FakeClock
 
 DAY_S = 86_400.0
@@ -115,3 +117,25 @@ def roll(log, topic="t", number=0, pages=None):
 
 def listed(log, prefix):
     return sorted(info.name for info in log.store.list(prefix))
+
+
+def grown(numbers=23, **options):
+    """A log with snapshots, retired entries, pages and rolled files, and some left-overs."""
+    log = created(MemoryStore(), **options)
+    append(log, *range(numbers))
+    roll(log, pages=1)
+    left_behind(log, 1000)
+    append(log, *range(numbers, numbers + 3))
+    return log
+
+
+class Watched(WrappedStore):
+    """Calls ``before`` with each operation and name."""
+
+    def __init__(self, inner, before):
+        super().__init__(inner)
+        self._before = before
+
+    def _call(self, operation, name, effect):
+        self._before(operation, name)
+        return effect()

@@ -279,7 +279,8 @@ def _say(freed: Freed, as_json: bool) -> None:
 def _shown(progress: Progress) -> Callable[[Finding], None]:
     def show(finding: Finding) -> None:
         progress.clear()
-        print(f"{finding.verdict.value}: {finding.name}: {finding.text}", file=sys.stderr)
+        remedy = f"; {finding.remedy}" if finding.remedy else ""
+        print(f"{finding.verdict.value}: {finding.name}: {finding.text}{remedy}", file=sys.stderr)
 
     return show
 
