@@ -16,6 +16,7 @@ _OF_VACUUM = ("tests/maintenance/test_vacuum.py",)
 _OF_RETENTION = ("tests/maintenance/test_retention.py",)
 _COPYING = "spark_eos/maintenance/copying.py"
 _OF_COPYING = ("tests/maintenance/test_copying.py", "-k", "not processes and not bucket")
+_OF_MOVING = ("tests/backup/test_moving.py", "-k", "go_far or same_call or closed_log")
 # Hypothesis takes minutes to make an example small.
 _OF_ROLLING = ("tests/maintenance/test_rolling.py", "-k", "not any_history")
 _OF_COMPACTION = ("tests/maintenance/test_compaction.py", "-k", "not any_history")
@@ -371,10 +372,26 @@ MUTANTS = (
     Mutant(
         "copy-leaves-old-entries",
         _COPYING,
-        "            target.delete(info.name)",
-        "            pass",
+        "        target.delete(name)\n",
+        "        pass\n",
         "a copy that went on has entries with a hole after them",
         _OF_COPYING,
+    ),
+    Mutant(
+        "copy-into-a-finished-log",
+        _COPYING,
+        "    if others or _is_there(target, paths.entry(0)):",
+        "    if False:",
+        "a copy that slept goes on in a log that is in use",
+        _OF_MOVING,
+    ),
+    Mutant(
+        "close-without-a-look-after",
+        _COPYING,
+        "        close_after(source, state)\n",
+        "        close_after(source, state)\n        return\n",
+        "a log passes for closed, though its slot was used and retired while the process slept",
+        _OF_MOVING,
     ),
     Mutant(
         "copy-goes-unverified",
