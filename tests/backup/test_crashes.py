@@ -229,6 +229,34 @@ def test_others_at_work_at_every_operation_of_a_deletion(factory, log, what):
     assert done > 5
 
 
+@pytest.mark.parametrize("begun", [True, False], ids=["ends", "begins and ends"])
+def test_a_backup_ends_at_every_operation_of_a_vacuum(factory, log, begun):
+    """Its objects are listed before its manifest is there, or neither is."""
+    for at in count():
+        inner = factory()
+        before = {info.name for info in inner.list("")}
+        backup_log(log.store, inner, name="two", clock=log.clock)
+        late = {info.name: inner.read(info.name) for info in inner.list("") if info.name not in before}
+        late = {name: data for name, data in late.items() if not begun or name.startswith(MANIFESTS)}
+        for name in late:
+            inner.delete(name)
+        running = f"{RUNNING}{next(name for name in late if name.startswith(MANIFESTS))[len(MANIFESTS) : -5]}"
+        if begun:
+            inner.create(running, b"{}")
+
+        def end(inner=inner, late=late, running=running):
+            for name, data in late.items():
+                inner.create(name, data)
+            inner.delete(running)
+
+        store = Interrupted(inner, at, end)
+        vacuum_backups(store)
+        if store.count <= at:
+            break
+        assert check_whole(inner) == ["one", "two"]
+    assert at > 5
+
+
 class _Paused(Interrupted):
     """A process that sleeps before it makes its manifest, while ``work`` happens."""
 
