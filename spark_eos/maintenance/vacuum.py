@@ -174,7 +174,11 @@ class Vacuum:
         self._tell("looking for data files without a reference")
         now_ms = self._log.time.now_ms(state)
         delays, seen = Delays(state), self._seen.read(now_ms)
-        promised = {name: ms for name, ms in seen.items() if now_ms < ms + delays.of(name)[1]}
+        promised = {
+            name: ms
+            for name, ms in seen.items()
+            if _is_below(name, floor) and now_ms < ms + delays.of(name)[1]
+        }
         kept: dict[str, int] = {}
         candidates = self._left_over(self._below(floor, promised, kept), self._take_out_data)
         state = self._log.state

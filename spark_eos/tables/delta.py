@@ -7,6 +7,7 @@ other, so a commit is a compare-and-set. What was tried of delta-rs is in tests/
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,6 +62,11 @@ _GONE = "_eoslog_gone"
 _HARMLESS = frozenset({"VACUUM START", "VACUUM END", "ADD COLUMN", "SET TBLPROPERTIES"})
 """Commits of other programs that leave all rows as they are."""
 
+_OF_STORE = re.compile(r"Error performing |Generic [A-Z]\w* error|lacked the necessary privileges")
+"""What the library's error says if a store has refused a request, or has not answered: some reads give no `OSError`."""
+
+_MISSING = re.compile(r"Object at location .* not found", re.DOTALL)
+
 
 def needs_tables(what: str) -> ConfigError:
     """The error where a package of the extra ``tables`` is missing."""
@@ -109,10 +115,14 @@ class DeltaTarget(Target):
 
     def current(self) -> Version | None:
         self._known = None
-        if not any(True for _ in self._store.list(_LOG)):
-            return None
-        with self._errors():
-            self._known = self._library.DeltaTable(self._uri, storage_options=self._options)
+        try:
+            with self._errors():
+                self._known = self._library.DeltaTable(self._uri, storage_options=self._options)
+        except TableDamagedError:
+            # Only now: to list a log takes time that grows with it.
+            if not any(True for _ in self._store.list(_LOG)):
+                return None
+            raise
         stamp, reached = None, False
         for limit in (_LOOK, None):
             for commit in self._history(self._known, limit):
@@ -123,12 +133,16 @@ class DeltaTarget(Target):
                 continue  # Nothing but commits that leave all rows as they are: look at all.
             break
         native: int = self._known.version()
-        if stamp is None and not reached and native:
+        if stamp is None and not reached and native and self._is_published():
             raise TableDamagedError(
                 f"{self.place}: another program than its publication has changed it, in version {native} or shortly "
                 "before"
             )
         return Version(native, stamp)
+
+    def _is_published(self) -> bool:
+        """Whether a publication has ever committed to the table."""
+        return any(Stamp.of(commit) is not None for commit in self._history(self._known, None))
 
     def files(self) -> tuple[str, ...]:
         with self._errors():
@@ -360,6 +374,8 @@ class DeltaTarget(Target):
         except exceptions.DeltaError as error:
             if "already exists" in str(error):
                 raise TableChangedError(f"{self.place}: another process has created it first") from error
+            if _OF_STORE.search(str(error)) and not _MISSING.search(str(error)):
+                raise StoreUnavailableError(f"{self.place}: {_first(error)}") from error
             raise TableDamagedError(f"{self.place}: {_first(error)}") from error
         except OSError as error:
             raise StoreUnavailableError(f"{self.place}: {_first(error)}") from error

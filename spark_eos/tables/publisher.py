@@ -117,6 +117,7 @@ class Publisher:
         self._targets = targets
         self._tell = tell
         self._contents = Contents(log, name, targets)
+        self._first = require_publication(log.state, name).first
         self._epoch: int | None = None
 
     def publish(self, *, rebuild: bool = False) -> Published:
@@ -149,7 +150,7 @@ class Publisher:
             self._tell(f"finishing version {publication.sequence}")
             self._take_over()
             publication = self._finish(rebuild=False)
-        if rebuild or not self._is_up_to_date(publication):
+        if not self._is_up_to_date(publication) or rebuild:
             self._take_over()
             if self._publication().begun is not None:  # By another one, between the look and the take-over.
                 self._finish(rebuild=False)
@@ -163,14 +164,13 @@ class Publisher:
         return Published(self._name, done.sequence, done.entry, done.timestamp_ms, natives, is_new)
 
     def is_due(self) -> bool:
-        """Look whether there is something to publish. It raises what `publish` raises.
+        """Look whether there is something to publish; nothing is written. It raises what `publish` raises.
 
         Returns
         -------
         bool
             False: log and tables are as the newest version says.
         """
-        self._log.end_overdue()
         publication = self._publication()
         self._check_schemas(publication)
         return publication.begun is not None or not self._is_up_to_date(publication)
@@ -203,7 +203,12 @@ class Publisher:
     # -- In the log -------------------------------------------------------------------------------------
 
     def _publication(self) -> Publication:
-        return require_publication(self._log.follow(), self._name)
+        publication = require_publication(self._log.follow(), self._name)
+        if publication.first != self._first:  # No two of one name have the same.
+            raise ProducerFencedError(
+                f"publication {self._name!r} was dropped, and made again: this publisher is for the one before"
+            )
+        return publication
 
     def _take_over(self) -> None:
         """Fence earlier publishers, once; later on, find out whether this one was fenced."""

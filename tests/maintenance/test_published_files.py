@@ -192,7 +192,9 @@ def test_a_note_that_is_lost_or_damaged_begins_anew(log):
     first = dropped_by_the_table(log)
     now(log).run()
     log.clock.now += 6.9 * DAY_S
-    for damage in (b"", b"\xff\n 12\nx y\n1 \n", b"99999999999999999 " + first.encode() + b"\n"):
+    folder = first.rpartition("/")[0].encode()
+    damages = (b"", b"\xff\n 12\nx y\n1 \n", b"99999999999999999 %b\n" % first.encode(), b"1 %b/x\n" % folder)
+    for damage in damages:
         log.store.overwrite(NOTE, damage)
         now(log).run()
         log.clock.now += 6.9 * DAY_S

@@ -11,6 +11,7 @@ _STATS, _DELTA = "spark_eos/tables/delta_stats.py", "spark_eos/tables/delta.py"
 _COMPACTED, _COLUMNS = "spark_eos/tables/compacted.py", "spark_eos/tables/columns.py"
 _OF_PLANNER = ("tests/tables/test_planner.py",)
 _OF_STATS = ("tests/tables/test_delta_stats.py",)
+_OF_PLACES = ("tests/tables/test_places.py",)
 _OF_PUBLISHER = ("tests/tables/test_publisher.py", "-k", "not bucket and not killed and not growing")
 
 MUTANTS = (
@@ -117,5 +118,29 @@ MUTANTS = (
         "        since = newer",
         "a key stays in the table whose tombstone compaction has removed",
         ("tests/tables/test_compacted.py",),
+    ),
+    Mutant(
+        "another-programs-table-is-damaged",
+        _DELTA,
+        "not reached and native and self._is_published():",
+        "not reached and native:",
+        "the table of another program is removed, if it has two versions",
+        _OF_PLACES,
+    ),
+    Mutant(
+        "refusal-is-damage",
+        _DELTA,
+        "if _OF_STORE.search(str(error)) and not _MISSING.search(str(error)):",
+        "if False:",
+        "a table loses its earlier versions because a store has refused a request",
+        _OF_PLACES,
+    ),
+    Mutant(
+        "publisher-of-a-dropped-publication",
+        _PUBLISHER,
+        "        if publication.first != self._first:",
+        "        if False:",
+        "maintenance publishes where the tables of a dropped publication were",
+        _OF_PLACES,
     ),
 )
