@@ -46,7 +46,7 @@ def _lags(noun: str, label: str, whose: str) -> tuple[Metric, ...]:
             f"{noun}.lag",
             "{offset}",
             of,
-            f"Offsets that {whose} has not read yet, in all partitions of the topic",
+            f"Offsets that {whose} not read yet, in all partitions of the topic",
             otel and f"{otel}lag_sum`",
         ),
         _gauge(f"{noun}.lag_messages", "{message}", of, "Records among these offsets"),
@@ -57,7 +57,7 @@ def _lags(noun: str, label: str, whose: str) -> tuple[Metric, ...]:
             f"{noun}.partition.lag",
             "{offset}",
             (*of, _PARTITION),
-            f"Offsets that {whose} has not read yet in a partition; with `--partitions`",
+            f"Offsets that {whose} not read yet in a partition; with `--partitions`",
             otel and f"{otel}lag`, Kafka `records-lag`",
         ),
     )
@@ -164,7 +164,7 @@ _OF_LOGS = (
         "Members of the group",
         "OTel `kafka.consumer_group.members`",
     ),
-    *_lags("consumer_group", _GROUP, "the group"),
+    *_lags("consumer_group", _GROUP, "the group has"),
     _gauge(
         "consumer_group.offset",
         "{offset}",
@@ -172,9 +172,9 @@ _OF_LOGS = (
         "Committed offset; with `--partitions`",
         "OTel `kafka.consumer_group.offset`",
     ),
-    *_lags("query", _QUERY, "the Spark query that commits into this log"),
+    *_lags("query", _QUERY, "the Spark query that commits into this log has"),
     _gauge("query.batch", "{batch}", (_LOG, _QUERY), "Number of the last micro-batch that it has committed"),
-    *_lags("publication", _PUBLICATION, "the publication's tables"),
+    *_lags("publication", _PUBLICATION, "the publication's tables have"),
     _gauge(
         "publication.sequence",
         "{version}",
@@ -252,7 +252,12 @@ _OF_CLIENTS = (
     ),
     _of_client("commit.conflicts", "{conflict}", (_LOG,), "Creates that met a taken slot"),
     _of_client("commit.lost_replies", "{reply}", (_LOG,), "Creates to which the store gave no answer"),
-    _client("commit.in_doubt", "{request}", (_LOG,), "Requests of this process whose outcome is not known"),
+    _client(
+        "commit.in_doubt",
+        "{request}",
+        (_LOG,),
+        "Requests of this process whose outcome is not known, without those that are under way",
+    ),
     Metric(
         "messaging.client.sent.messages",
         Kind.COUNTER,
