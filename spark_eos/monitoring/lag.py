@@ -60,7 +60,8 @@ class Lag(NamedTuple):
     lost
         Offsets that were deleted before they were read: retention has passed the reader.
     is_exact
-        False: ``records`` and ``bytes`` are estimated from index pages, and ``time_ms`` may be.
+        False: ``records`` and ``bytes`` are estimated, from index pages or for the rest of a compacted batch, and
+        ``time_ms`` may be.
     """
 
     kind: Kind
@@ -149,7 +150,8 @@ def lags(log: Log, *, exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
     log
         The log.
     exact
-        Read the index pages of all offsets that are behind, so that nothing is estimated.
+        Read the index pages of all offsets that are behind. Then only the rest of a compacted batch that was read in
+        part is estimated.
     max_age_s
         Where a look costs a request: a state that was the newest one this many seconds ago is new enough.
 
@@ -184,8 +186,8 @@ def lags_at(log: Log, state: State, now_ms: int) -> list[Lag]:
 def lags_of(state: State, now_ms: int, load: Load | None = None) -> list[Lag]:
     """How far all readers are behind in ``state``. Pure.
 
-    With ``load``, which gives the content of index pages (`Log.load`), nothing is estimated. Without it, nothing is
-    read.
+    With ``load``, which gives the content of index pages (`Log.load`), only the rest of a compacted batch that was read
+    in part is estimated. Without it, nothing is read.
     """
     if load is None:
         return _measured(state, now_ms, _Memo(), None)

@@ -41,7 +41,9 @@ def lag(
     exact: Annotated[
         bool,
         typer.Option(
-            "--exact", help="Read the index of all that is behind, so that nothing is estimated (~)."
+            "--exact",
+            help="Read the index of all that is behind. Only a compacted batch that was read in part is estimated (~) "
+            "then.",
         ),
     ] = False,
     command_config: ConfigFile = None,
