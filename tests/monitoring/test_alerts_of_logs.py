@@ -24,9 +24,10 @@ from spark_eos.monitoring.metrics.watch import LogWatch
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.storage import open_store
 from spark_eos.tables import Tables
+from spark_eos.tables.delta import DeltaTarget
 from spark_eos.testing import Fault, FaultyStore
 from tests.monitoring.metrics_world import Time, close, micro_batch, scraped
-from tests.monitoring.test_alerts import BOOKS, RULES, SAMPLES, commands, needs_promtool
+from tests.monitoring.test_alerts import ALERTS, BOOKS, RULES, SAMPLES, commands, needs_promtool
 
 pytestmark = needs_promtool
 
@@ -85,10 +86,10 @@ class World:
             self.minute += 1
 
     def follow(self, page, words):
-        """Follow the runbook: the command of it that begins with these words."""
+        """Follow the runbook: its first command to do something that begins with these words."""
         names = {"LOG": self.url, "GROUP": "billing", "PUBLICATION": "nightly", "ID": "teller"}
         text = (BOOKS / page).read_text("utf-8").partition("## What to do")[2]
-        (found,) = [command for command in commands(text) if command.startswith(words)]
+        found = next(command for command in commands(text) if command.startswith(words))
         arguments = [names.get(word, word).replace("TOPIC", "orders") for word in found.split()[1:]]
         if arguments[-1] == "--dry-run":
             assert main(arguments) == 0
@@ -246,12 +247,29 @@ def publication_behind(world):
     world.follow("publication-behind.md", "eoslog tables publish")
 
 
+def publication_unfinished(world):
+    Tables(world.log).create("nightly", ["orders"])
+    world.each_minute = lambda: None
+    yield 5
+
+    def refuse(*_):
+        raise RuntimeError("the publisher dies here")
+
+    with world.monkeypatch.context() as patch:
+        patch.setattr(DeltaTarget, "commit", refuse)
+        with pytest.raises(RuntimeError):
+            Tables(world.log).publish("nightly")
+    yield 40
+    world.follow("publication-unfinished.md", "eoslog tables publish LOG --name PUBLICATION")
+
+
 def clock_trouble(world):
     world.each_minute = lambda: None
     yield 5
-    world.clock.ahead_ms -= 3_600_000
-    yield 8
-    world.clock.ahead_ms += 3_600_000
+    writer = Later(world.now)
+    writer.ahead_ms = world.clock.ahead_ms + 20 * 60_000
+    Log.open(world.url, writer).ensure_topic("another")
+    yield 8  # It ends when the true time has passed that of the entry.
 
 
 TROUBLES = {
@@ -267,10 +285,15 @@ TROUBLES = {
     "EoslogStorageErrors": storage_errors,
     "EoslogStorageSlow": storage_slow,
     "EoslogPublicationBehind": publication_behind,
+    "EoslogPublicationUnfinished": publication_unfinished,
     "EoslogClockTrouble": clock_trouble,
 }
 
-IN_A_FOLDER = {"EoslogDown", "EoslogPublicationBehind"}
+IN_A_FOLDER = {"EoslogDown", "EoslogPublicationBehind", "EoslogPublicationUnfinished"}
+
+
+def test_all_alerts_have_a_trouble_but_those_that_need_a_large_log():
+    assert ALERTS.keys() - TROUBLES.keys() == {"EoslogSmallBatches", "EoslogGarbage"}
 
 
 @pytest.mark.parametrize("alert", TROUBLES)
