@@ -56,7 +56,7 @@ class Lag(NamedTuple):
     bytes
         Bytes of these records as they are stored. Of a batch that was read in part, a share counts.
     time_ms
-        How old the oldest of these records is, by its own timestamp; 0 without one.
+        How old the first of these records is, by its own timestamp; 0 without one.
     lost
         Offsets that were deleted before they were read: retention has passed the reader.
     is_exact
@@ -143,7 +143,7 @@ def lags(log: Log, *, exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
     """Tell how far all readers of a log are behind: groups, Spark queries and publications.
 
     It reads the log to its end first, and never writes. The cost depends on the number of readers and on what has
-    changed, not on the length of the history. A few index pages may be read, once, for the time of the oldest record.
+    changed, not on the length of the history. A few index pages may be read, once, for the time of the first record.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ def _lag(state: State, place: Place, now_ms: int, much: Behind) -> Lag:
     if start is None:
         return Lag(*common, *ends, None, None, None, None, 0, is_exact=True)
     first = start if place.committed is None else place.committed
-    age_ms = 0 if much.oldest_ms is None else max(0, now_ms - much.oldest_ms)
+    age_ms = 0 if much.first_ms is None else max(0, now_ms - much.first_ms)
     lost = max(0, partition.start - first)
     return Lag(
         *common, *ends, max(0, stop - first), much.records, much.bytes, age_ms, lost, is_exact=much.is_exact

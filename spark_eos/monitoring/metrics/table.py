@@ -51,7 +51,12 @@ def _lags(noun: str, label: str, whose: str) -> tuple[Metric, ...]:
         ),
         _gauge(f"{noun}.lag_messages", "{message}", of, "Records among these offsets"),
         _gauge(f"{noun}.lag_size", "By", of, "Bytes of these records as stored"),
-        _gauge(f"{noun}.lag_time", "s", of, "How old the oldest of these records is; 0 without one"),
+        _gauge(
+            f"{noun}.lag_time",
+            "s",
+            of,
+            "How old the first of these records is, by its own timestamp; 0 without one",
+        ),
         _gauge(f"{noun}.lost", "{offset}", of, "Offsets that were deleted before they were read"),
         _gauge(
             f"{noun}.partition.lag",
