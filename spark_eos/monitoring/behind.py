@@ -1,4 +1,4 @@
-"""How much of a partition lies before its end: records, bytes and the time of the oldest record, from the index alone.
+"""How much of a partition lies before its end: records, bytes and the time of the first record, from the index alone.
 
 The newest rows of an index are in memory. What they say is exact. The older ones are in index pages, of which the state
 keeps offsets, bytes and the newest timestamp. So bytes of whole pages are exact, their records are taken to be as many
@@ -22,13 +22,13 @@ __all__ = ["NOTHING", "Behind", "PageSums", "RowSums", "appended", "behind", "is
 class Behind(NamedTuple):
     """What offsets of a partition hold.
 
-    ``oldest_ms`` is the time of the first record, to within its batch; None if there is no record.
-    ``is_exact`` is False if something of it is estimated from index pages.
+    ``first_ms`` is the time of the first record, to within its batch; None if there is no record.
+    ``is_exact`` is False if something of it is estimated: from index pages, or the rest of a compacted batch.
     """
 
     records: int
     bytes: int
-    oldest_ms: int | None
+    first_ms: int | None
     is_exact: bool
 
 

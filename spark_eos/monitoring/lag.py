@@ -56,11 +56,12 @@ class Lag(NamedTuple):
     bytes
         Bytes of these records as they are stored. Of a batch that was read in part, a share counts.
     time_ms
-        How old the oldest of these records is, by its own timestamp; 0 without one.
+        How old the first of these records is, by its own timestamp; 0 without one.
     lost
         Offsets that were deleted before they were read: retention has passed the reader.
     is_exact
-        False: ``records`` and ``bytes`` are estimated from index pages, and ``time_ms`` may be.
+        False: ``records`` and ``bytes`` are estimated, from index pages or for the rest of a compacted batch, and
+        ``time_ms`` may be.
     """
 
     kind: Kind
@@ -142,14 +143,15 @@ def lags(log: Log, *, exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
     """Tell how far all readers of a log are behind: groups, Spark queries and publications.
 
     It reads the log to its end first, and never writes. The cost depends on the number of readers and on what has
-    changed, not on the length of the history. A few index pages may be read, once, for the time of the oldest record.
+    changed, not on the length of the history. A few index pages may be read, once, for the time of the first record.
 
     Parameters
     ----------
     log
         The log.
     exact
-        Read the index pages of all offsets that are behind, so that nothing is estimated.
+        Read the index pages of all offsets that are behind. Then only the rest of a compacted batch that was read in
+        part is estimated.
     max_age_s
         Where a look costs a request: a state that was the newest one this many seconds ago is new enough.
 
@@ -184,8 +186,8 @@ def lags_at(log: Log, state: State, now_ms: int) -> list[Lag]:
 def lags_of(state: State, now_ms: int, load: Load | None = None) -> list[Lag]:
     """How far all readers are behind in ``state``. Pure.
 
-    With ``load``, which gives the content of index pages (`Log.load`), nothing is estimated. Without it, nothing is
-    read.
+    With ``load``, which gives the content of index pages (`Log.load`), only the rest of a compacted batch that was read
+    in part is estimated. Without it, nothing is read.
     """
     if load is None:
         return _measured(state, now_ms, _Memo(), None)
@@ -327,7 +329,7 @@ def _lag(state: State, place: Place, now_ms: int, much: Behind) -> Lag:
     if start is None:
         return Lag(*common, *ends, None, None, None, None, 0, is_exact=True)
     first = start if place.committed is None else place.committed
-    age_ms = 0 if much.oldest_ms is None else max(0, now_ms - much.oldest_ms)
+    age_ms = 0 if much.first_ms is None else max(0, now_ms - much.first_ms)
     lost = max(0, partition.start - first)
     return Lag(
         *common, *ends, max(0, stop - first), much.records, much.bytes, age_ms, lost, is_exact=much.is_exact

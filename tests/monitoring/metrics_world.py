@@ -93,13 +93,18 @@ class Time:
     def __call__(self):
         return self.now_s
 
+    def later(self, seconds):
+        """The time, after so many seconds more."""
+        self.now_s += seconds
+        return self.now_s
 
-def micro_batch(log, topic, end, query="copy"):
-    """A Spark query's micro-batch that has read the first partition of a topic up to an offset."""
+
+def micro_batch(log, topic, end, query="copy", first=0, number=0):
+    """A Spark query's micro-batch, by its number, that has read the first partition of a topic up to an offset."""
     topic_id = log.state.topics[topic].topic_id
-    places = [(PartitionOffset(topic, topic_id, 0, offset),) for offset in (0, end)]
-    source = SourceProgress('{"0": 0}', f'{{"{end}": 0}}', query, *places)
-    batch = MicroBatch(query, "q-1", "run", 0, (source,), (), ())
+    places = [(PartitionOffset(topic, topic_id, 0, offset),) for offset in (first, end)]
+    source = SourceProgress(f'{{"{first}": 0}}', f'{{"{end}": 0}}', query, *places)
+    batch = MicroBatch(query, "q-1", "run", number, (source,), (), ())
     log.commit(lambda state: propose(state, batch, finished=False))
 
 

@@ -69,6 +69,12 @@ def test_an_alert_names_metrics_of_the_table(alert):
     assert labels <= {short for short, _ in LABELS.values()} | {"instance"}
 
 
+def test_quantiles_are_compared_with_a_bound_of_a_bucket():
+    """Between two bounds a quantile is a guess: of calls of 1.1 s it would be 4.8 s."""
+    expr = ALERTS["EoslogStorageSlow"]["expr"]
+    assert float(expr.rpartition(">")[2]) in METRICS["db.client.operation.duration"].bounds
+
+
 def test_every_alert_is_tested_to_fire_and_to_be_silent():
     found = {}
     for test in yaml.safe_load(RULE_TESTS.read_text("utf-8"))["tests"]:

@@ -12,6 +12,7 @@ from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.config.isolation import Isolation
 from spark_eos.log.data.planner import plan
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.monitoring import lag as lag_module
 from spark_eos.monitoring import lags, totals
 from spark_eos.monitoring.lag import lags_at, lags_of
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, JoinGroup, SyncGroup
@@ -266,6 +267,20 @@ def test_pages_are_read_once_and_not_for_every_look(paged_logs, monkeypatch):
     assert not any("/index/" in name for name in reads)
 
 
+def test_a_look_reads_few_pages_and_a_later_one_goes_on(paged_logs, monkeypatch):
+    _, writer = paged_logs
+    for name, offset in (("early", 3), ("late", 600)):
+        commit_offset(writer, name, T0, offset)
+    monkeypatch.setattr(lag_module, "_LOADS", 1)
+    log, loads = Log.open(writer.store), []
+    load = log.load
+    monkeypatch.setattr(log, "load", lambda page: loads.append(page) or load(page))
+    for looks in range(1, 60):  # Groups of other tests are there, too.
+        found = {lag.name: lag.time_ms for lag in lags(log)}
+        assert len(loads) == min(looks, len({lag.committed for lag in lags_of(log.state, NOW)}))
+    assert found["early"] - found["late"] == 597_000
+
+
 def test_what_has_not_changed_is_not_summed_again(log, monkeypatch):
     write(log, 10)
     commit_offset(log, "g", T0, 1)
@@ -273,10 +288,8 @@ def test_what_has_not_changed_is_not_summed_again(log, monkeypatch):
     write(log, 2, partition=1)
     lags(log)
     made = []
-    from spark_eos.monitoring import lag as module
-
-    sums = module.RowSums
-    monkeypatch.setattr(module, "RowSums", lambda *given: made.append(given) or sums(*given))
+    sums = lag_module.RowSums
+    monkeypatch.setattr(lag_module, "RowSums", lambda *given: made.append(given) or sums(*given))
     assert len(lags(log)) == 2
     assert made == []
     write(log, 1, first=2, partition=1)
@@ -293,6 +306,11 @@ def test_compacted_topics_have_fewer_records_than_offsets(log):
     (lag,) = [lag for lag in lags_of(log.follow(), NOW, log.load) if lag.topic == "c"]
     assert lag.offsets == 41
     assert 4 <= lag.records < 41
+    assert lag.is_exact
+    # Which offsets of a compacted batch have a record is in its file alone.
+    commit_offset(log, "g", TopicPartition("c", 0), 20)
+    (lag,) = [lag for lag in lags_of(log.follow(), NOW, log.load) if lag.topic == "c"]
+    assert (lag.offsets, lag.is_exact) == (21, False)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,13 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
 from spark_eos import Admin, Log, Producer, TopicPartition
-from spark_eos.errors import ProducerFencedError
+from spark_eos.errors import CorruptRecordError, ProducerFencedError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.monitoring import register
 from spark_eos.monitoring.metrics.periodic import Periodic
 from spark_eos.monitoring.metrics.sizes import Sizes
@@ -131,6 +133,7 @@ def test_the_series_of_a_deleted_topic_vanish():
     assert found["consumer_group.lag", "g", "goes"] == 1
     Admin(world.log).delete_topic("goes")
     found = world.look()
+    assert [*world.watch._counts.topics] == [world.log.topic("stays").topic_id]
     assert not any("goes" in key for key in found)
     assert found["topic.messages", "stays"] == 1
     send(world.log, "goes", 2)  # Another topic of that name counts from zero.
@@ -154,14 +157,14 @@ def test_counters_go_on_when_the_log_is_opened_again_and_count_nothing_twice():
     world.look()
     send(world.log, "t", 3)
     assert world.look()["topic.messages", "t"] == 3
-    world.store.inject(RuntimeError("a broken cable"), "read", "_log/0*", times=None)
-    assert world.look()["up",] == 0
-    send_to = Log.open(world.store.inner)
-    send(send_to, "t", 2)
-    world.store.heal()
-    found = world.look()
-    assert (found["up",], found["topic.messages", "t"]) == (1, 5)
-    assert found["look.errors", "RuntimeError"] == 1
+    for error, total in ((RuntimeError("a broken cable"), 5), (CorruptRecordError("damaged"), 7)):
+        world.store.inject(error, "read", "_log/0*", times=None)
+        assert world.look()["up",] == 0
+        send(Log.open(world.store.inner), "t", 2)
+        world.store.heal()
+        found = world.look()  # After the second error the log is read from its first entry on.
+        assert (found["up",], found["topic.messages", "t"]) == (1, total)
+        assert found["look.errors", getattr(error, "code", "RuntimeError")] == 1
 
 
 def test_a_process_that_starts_again_has_the_entries_and_new_counts():
@@ -308,7 +311,26 @@ def test_debt_and_what_maintenance_makes_of_it():
     assert found["maintenance.snapshot.age",] < 3600
     # By the times of the entries there is no garbage yet: writers have a day.
     assert found["maintenance.garbage.objects",] == 0
-    world.watch._clock = Ahead(2 * 24 * 3_600_000)
+
+
+def test_garbage_is_what_a_vacuum_would_delete():
+    world = Watched()
+    world.watch._clock = Ahead(0)
+    topic = world.log.ensure_topic("t") or world.log.topic("t")
+    columns = [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC"))]
+    rows = {"key": [b"k"], "value": [b"x" * 1000], "timestamp": [0]}
+    for _ in range(3):  # Their writer died before it committed them.
+        with world.log.stage(topic) as writer:
+            writer.append(pa.RecordBatch.from_pydict(rows, schema=pa.schema(columns)), 0)
+            writer.finish()
+    send(world.log, "t", 9)
+    found = world.look()
+    assert (found["maintenance.garbage.objects",], found["maintenance.garbage.size",]) == (0, 0)
+    world.watch._clock._ahead_ms = 2 * 24 * 3_600_000  # Writers have a day.
+    found = world.look(4000)
+    left = Vacuum(world.log, min_age_s=0.0).look()
+    assert found["maintenance.garbage.objects",] == len(left) == 3
+    assert found["maintenance.garbage.size",] == sum(one.size for one in left) > 0
 
 
 def test_sizes_that_are_measured_on_are_those_that_are_measured_anew():
@@ -381,6 +403,18 @@ def test_a_log_that_is_removed_and_another_one_in_its_place(tmp_path):
     assert ("topic.offsets", "first") not in found
 
 
+def test_a_log_that_is_removed_from_a_bucket_is_down_within_a_minute():
+    world = Watched(garbage_s=None, clock=Ahead(0))
+    send(world.log, "t")
+    world.watch._clock.monotonic = world.now
+    assert world.look()["up",] == 1
+    for info in [*world.store.inner.list("")]:
+        world.store.inner.delete(info.name)
+    found = world.look(61)
+    assert (found["up",], found["look.errors", "NOT_A_LOG"]) == (0, 1)
+    assert ("topics",) not in found
+
+
 def test_a_place_without_a_log():
     watch = LogWatch(MemoryStore())
     found = watched(watch)
@@ -424,6 +458,18 @@ def test_who_does_not_wait_gets_what_there_is():
     assert (periodic.get(0.0), periodic.found) == (False, None)
     assert periodic.get(0.0) is False
     go.set()
+    assert (periodic.get(None), periodic.found) == (True, "found")
+
+
+def test_a_process_that_can_start_no_thread_looks_again_later(monkeypatch):
+    periodic = Periodic(lambda: "found", 5.0, Time())
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert (periodic.get(None), periodic.found) == (False, None)
     assert (periodic.get(None), periodic.found) == (True, "found")
 
 

@@ -343,15 +343,51 @@ def test_conflicts_and_lost_replies_are_counted(tmp_path):
     assert third.in_doubt == 0
 
 
-def test_requests_in_doubt_are_counted(tmp_path):
+def doubtful(tmp_path):
+    """A log whose store loses requests, and what tells how many have no known outcome."""
     Log.create(str(tmp_path / "log"))
-    store = FaultyStore(PosixStore(str(tmp_path / "log")))
-    log, registry = Log.open(store, retry=Retry(deadline_s=0.0)), CollectorRegistry()
+    store, registry = FaultyStore(PosixStore(str(tmp_path / "log"))), CollectorRegistry()
+    log = Log.open(store, retry=Retry(deadline_s=0.0))
     register(log, registry=registry)
+    return log, store, lambda: value(scraped(registry)[0], "eoslog_commit_in_doubt")
+
+
+def test_requests_in_doubt_are_counted(tmp_path):
+    log, store, in_doubt = doubtful(tmp_path)
     store.inject(Fault.LOST, "create", "_log/*", times=None)
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        log.commit(lambda _: (RaiseStagingFloor(1),))
+    assert in_doubt() == 1
+    store.heal()
+    log.commit(lambda _: (RaiseStagingFloor(1),), request_id=unknown.value.request_id)
+    assert in_doubt() == 0
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.FAIL_AFTER])
+def test_what_the_log_tells_is_in_doubt_no_more_though_its_caller_has_given_up(fault, tmp_path):
+    log, store, in_doubt = doubtful(tmp_path)
+    store.inject(fault, "create", "_log/*", times=None)
     with pytest.raises(CommitOutcomeUnknownError):
-        log.ensure_topic("t")
-    assert value(scraped(registry)[0], "eoslog_commit_in_doubt") == 1
+        log.commit(lambda _: (RaiseStagingFloor(1),))
+    store.heal()
+    log.ensure_topic("t")  # Another request: in the slot of the first one, or after it.
+    assert in_doubt() == 0
+
+
+def test_a_request_that_is_under_way_is_not_in_doubt(tmp_path):
+    log, store, in_doubt = doubtful(tmp_path)
+    found = []
+
+    def look(operation, _name):
+        if operation == "create":
+            found.append(in_doubt())
+
+    store.before = look
+    log.ensure_topic("t")
+    assert found == [0]
+    store.inject(Fault.FAIL_AFTER, "create", "_log/*")
+    Log.open(store, retry=Retry(deadline_s=60.0)).ensure_topic("u")
+    assert in_doubt() == 0
 
 
 # -- Stores ---------------------------------------------------------------------------------------------

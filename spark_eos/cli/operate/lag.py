@@ -41,7 +41,9 @@ def lag(
     exact: Annotated[
         bool,
         typer.Option(
-            "--exact", help="Read the index of all that is behind, so that nothing is estimated (~)."
+            "--exact",
+            help="Read the index of all that is behind. Only a compacted batch that was read in part is estimated (~) "
+            "then.",
         ),
     ] = False,
     command_config: ConfigFile = None,
@@ -50,7 +52,7 @@ def lag(
     """Show how far all groups, Spark queries and publications are behind, the worst first.
 
     LAG counts offsets up to the last stable one (LOG-END-OFFSET), RECORDS and BYTES what readers see of them, BEHIND is
-    the age of the oldest record that was not read. HELD-BACK are offsets that open transactions hold back, LOST those
+    the age of the first record that was not read. HELD-BACK are offsets that open transactions hold back, LOST those
     that were deleted before they were read; the two columns are left out if they have nothing to show.
     """
     from spark_eos.monitoring import lags

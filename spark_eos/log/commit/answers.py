@@ -111,6 +111,7 @@ class Answers:
 
     def unknown(self, ticket: PendingCommit, cause: BaseException) -> None:
         """The request stays in doubt."""
+        self._in_doubt.record_giving_up(ticket.request_id)
         ticket.error = CommitOutcomeUnknownError(
             f"the store did not say whether a commit to {self._url} was written ({cause}). Repeat the same "
             "call; staged files stay until it is known",

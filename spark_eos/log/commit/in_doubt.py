@@ -44,6 +44,8 @@ class _InDoubt:
     variants: tuple[tuple[Action, ...], ...] = ()
     """What it may be there: a proposal asks for other actions on another state."""
     is_unanswered: bool = False
+    is_troubled: bool = False
+    """A reply was lost, or its caller has given up: it is not merely under way."""
     is_submitted: bool = False
     was_submitted: bool = False
     found: Found | None = None
@@ -84,7 +86,13 @@ class InDoubtRequests:
     def record_lost_reply(self, requests: Iterable[Request]) -> None:
         """The store did not say whether it has filled the slot to which ``requests`` were sent."""
         for request in requests:
-            self._open[request.request_id].is_unanswered = True
+            one = self._open[request.request_id]
+            one.is_unanswered = one.is_troubled = True
+
+    def record_giving_up(self, request_id: bytes) -> None:
+        """The caller of this request gets an error: the outcome is not known."""
+        if (one := self._open.get(request_id)) is not None:
+            one.is_troubled = True
 
     def record_submission(self, requests: Sequence[Request], slot: int) -> None:
         """From here on leaders may read ``requests``. The slot that is free now is ``slot``."""
@@ -134,6 +142,12 @@ class InDoubtRequests:
         """The requests without an answer."""
         # Without the lock: a forked child asks, where a thread of its parent may have held it.
         return frozenset(self._open)
+
+    def unknown(self, state: State) -> int:
+        """How many have no known outcome in ``state``; those that are merely under way are not among them."""
+        # Without the lock, as above.
+        troubled = [(one_id, one) for one_id, one in [*self._open.items()] if one.is_troubled]
+        return sum(one.found is None and self.fate(state, one_id) is Fate.UNKNOWN for one_id, one in troubled)
 
     def __contains__(self, request_id: object) -> bool:
         return request_id in self._open

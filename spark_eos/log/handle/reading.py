@@ -90,8 +90,8 @@ class LogReader:
 
     @property
     def in_doubt(self) -> int:
-        """How many requests of this process have no known outcome now."""
-        return len(self._parts.in_doubt.ids)
+        """How many requests of this process have no known outcome now; those under way do not count."""
+        return self._parts.in_doubt.unknown(self._tail.state)
 
     @property
     def maintenance(self) -> BackgroundMaintenance:

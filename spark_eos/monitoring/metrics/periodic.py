@@ -45,11 +45,13 @@ class Periodic(Generic[T]):
         with self._lock:
             now = self._now()
             if self._run is None and now - self._begun_s >= self._every_s:
-                self._begun_s = now
-                self._run = _Run(now)
-                threading.Thread(
-                    target=self._work, args=(self._run,), name="eoslog-look", daemon=True
-                ).start()
+                started: _Run[T] = _Run(now)
+                thread = threading.Thread(target=self._work, args=(started,), name="eoslog-look", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # The process has too many threads. The next caller tries again.
+                    return False
+                self._run, self._begun_s = started, now
             run = self._run
         if run is None:
             return True

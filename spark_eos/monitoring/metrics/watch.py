@@ -12,7 +12,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry
 from spark_eos.log.environment import Environment
 from spark_eos.log.log import Log
-from spark_eos.monitoring.lag import lags
+from spark_eos.monitoring.lag import lags_at
 from spark_eos.monitoring.metrics.debt import Snapshots, garbage
 from spark_eos.monitoring.metrics.entry_counts import EntryCounts
 from spark_eos.monitoring.metrics.measured_store import LookingStore
@@ -138,16 +138,16 @@ class LogWatch:
             self._counts.begin(log.state)
             self._log, self._first = log, self._first_entry()
         state = log.follow()
+        now_ms = self._clock.now_ms()
         self._counts.forget(state)
         return state_points(
             Seen(
                 self.label,
                 state,
-                self._clock.now_ms(),
+                now_ms,
                 self._counts,
                 self._sizes.of(state),
-                # Of the state that was just read: that is no second poll.
-                tuple(lags(log, max_age_s=DEBT_S)),
+                tuple(lags_at(log, state, now_ms)),
                 self._by_partition,
             )
         )
