@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import warnings
 from contextlib import ExitStack, suppress
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Log, Producer
@@ -73,13 +76,19 @@ def test_every_answer_has_safe_headers(page):
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
         assert headers["cache-control"] == "no-store"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "localhost:x", "a b"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "localhost.evil.example", "", "localhost:x", "a b"),
+        *("localhost/static/", "localhost?x", "localhost#x", "x@localhost"),
+    ],
+)
 def test_other_hosts_are_refused_for_reads_too(page, host):
     assert page.get("/session", headers={"host": host}).status_code == 421
     assert page.get("/", headers={"host": host}).status_code == 421
@@ -175,6 +184,82 @@ def test_records_by_place_search_and_key(page):
     assert row["value"] == {"text": f"{HOSTILE} 0", "as": "text", "bytes": 27, "cut": False}
     value = ask(page, "records", topic="json").json()["rows"][0]["value"]
     assert (json.loads(value["text"]), value["as"]) == ({"a": 1}, "json")
+
+
+def test_typed_records(page, log, follower):
+    columns = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("price", pa.decimal128(9, 2)),
+            ("tags", pa.list_(pa.string())),
+        ]
+    )
+    Admin(log).create_topic("typed", 1, schema=columns)
+    rows = [
+        {"id": 2**60 + one, "name": HOSTILE, "price": Decimal("1.50"), "tags": [f"t{one}", None]}
+        for one in range(5)
+    ]
+    with Producer(log) as producer:
+        producer.send_arrow("typed", pa.Table.from_pylist(rows, columns), 0)
+    follower.poll()
+    found = ask(page, "records", topic="typed", back=True, search="T3").json()["rows"]
+    assert [(row["offset"], row["key"], row["headers"], row["value"]["as"]) for row in found] == [
+        (3, None, [], "columns")
+    ]
+    # A browser's numbers are no 64-bit integers, so the id is a text.
+    assert json.loads(found[0]["value"]["text"]) == {
+        "id": str(2**60 + 3), "name": HOSTILE, "price": "1.50", "tags": ["t3", None]
+    }  # fmt: skip
+    whole = ask(page, "record", topic="typed", partition=0, offset=4).json()["row"]
+    assert json.loads(whole["value"]["text"])["tags"] == ["t4", None]
+    assert [one["name"] for one in ask(page, "topic", topic="typed").json()["columns"]] == columns.names
+
+
+def test_avro_records_and_a_registry_that_is_not_asked(page, log, follower):
+    schema = json.dumps({"type": "record", "name": "o", "fields": [{"name": "name", "type": "string"}]})
+    config = {"value.format": "avro-confluent", "value.schema": schema, "value.schema.id": 7}
+    Admin(log).create_topic("avro", 1)
+    with Producer(log) as producer:
+        producer.send("avro", b"\0\0\0\0\x63\x04hi").get()  # Of a schema that only a registry has.
+    with socket.create_server(("127.0.0.1", 0)) as registry:
+        registry.settimeout(0)
+        url = f"http://127.0.0.1:{registry.getsockname()[1]}"
+        Admin(log).alter_topic("avro", config={**config, "schema.registry.url": url})
+        with Producer(log) as producer:
+            producer.send("avro", {"name": HOSTILE * 200}).get()
+        follower.poll()
+        unknown, known = (row["value"] for row in ask(page, "records", topic="avro").json()["rows"])
+        with pytest.raises(BlockingIOError):
+            registry.accept()
+    assert (unknown["text"], unknown["as"]) == ("00 00 00 00 63 04 68 69", "hex")
+    assert "no schema with id 99" in unknown["problem"]
+    assert (known["as"], known["cut"]) == ("avro", True)
+    whole = ask(page, "record", topic="avro", partition=0, offset=1).json()["row"]["value"]
+    assert json.loads(whole["text"]) == {"name": HOSTILE * 200}
+    as_stored = ask(page, "records", topic="avro", decode="hex").json()["rows"][1]["value"]
+    assert as_stored["text"].startswith("00 00 00 00 07")
+
+
+def test_records_around_a_damaged_batch(tmp_path):
+    log = Log.create(str(tmp_path))
+    Admin(log).create_topic("t", 1)
+    for number in range(4):
+        with Producer(log) as producer:
+            producer.send("t", b"value %d" % number)
+    (damaged,) = (file for file in tmp_path.glob("data/t-*/*") if b"value 2" in file.read_bytes())
+    damaged.write_bytes(damaged.read_bytes().replace(b"value 2", b"value 9"))
+    follower = Follower(str(tmp_path))
+    page = client(follower)
+    page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
+    for fields in ({}, {"from": "start"}, {"back": True, "search": "value"}):
+        answer = ask(page, "records", topic="t", **fields).json()
+        assert [row["offset"] for row in answer["rows"]] == [0, 1, 3]
+        (named,) = answer["damaged"]
+        assert damaged.name in named
+        assert "(t-0, offset 2)" in named
+        assert answer["done"]
+    assert damaged.name in ask(page, "record", topic="t", partition=0, offset=2).json()["error"]
 
 
 def test_history_and_health(page, follower):
