@@ -166,7 +166,8 @@ class _Page:
             await asyncio.sleep(_LOGIN_PAUSE_S)
             return login_page("This is not the token. It was printed when the page was started.", 401)
         answer = RedirectResponse("/", 303)
-        secure = request.url.scheme == "https"
+        # The page itself is served without TLS: that the browser uses it shows in the Origin, which a proxy passes on.
+        secure = request.headers.get("origin", "").startswith("https://")
         answer.set_cookie(COOKIE, found, httponly=True, samesite="strict", secure=secure, path="/")
         return answer
 

@@ -41,7 +41,8 @@ _HEADERS = {
     ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    # Not no-referrer: with that a browser sends "Origin: null" with the form that logs in.
+    "referrer-policy": "same-origin",
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -94,9 +95,12 @@ class Access:
     def is_own_host(self, header: str) -> bool:
         """Whether a Host header names this page: a name of it, or an address, which no DNS server can choose."""
         try:
-            host = urlsplit(f"//{header}").hostname or ""
-            urlsplit(f"//{header}").port  # noqa: B018  (it raises for a port that is no number)
+            parts = urlsplit(f"//{header}")
+            host = parts.hostname or ""
+            parts.port  # noqa: B018  (it raises for a port that is no number)
         except ValueError:
+            return False
+        if parts.netloc != header or "@" in header:
             return False
         if host in self._names:
             return True
@@ -180,7 +184,7 @@ class Guard:
             )
         if not _is_same_site(request, headers):
             return _refused(403, "the request comes from another site")
-        path = request.url.path
+        path = request.scope["path"]
         if path.startswith(_PUBLIC):
             return None
         session = request.cookies.get(COOKIE, "")
@@ -205,7 +209,7 @@ class Guard:
 
 def _is_same_site(request: Request, headers: Headers) -> bool:
     """Whether a request comes from this page, from a program, or is a person's who follows a link to the front page."""
-    is_link = request.method in {"GET", "HEAD"} and request.url.path in {"/", "/login"}
+    is_link = request.method in {"GET", "HEAD"} and request.scope["path"] in {"/", "/login"}
     if headers.get("sec-fetch-site", "none") not in {"same-origin", "none"} and not is_link:
         return False
     origin = headers.get("origin")

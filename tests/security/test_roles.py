@@ -219,6 +219,23 @@ def test_a_writer_needs_all_of_its_rights(minio_server, caplog, number, action, 
     assert left or f"They need {action}" in refused + caplog.text
 
 
+@pytest.mark.parametrize(
+    ("number", "action", "at"), [one for one in parts("maintainer") if "AbortMultipart" not in one.id]
+)
+def test_a_maintainer_needs_all_of_its_rights(minio_server, number, action, at):
+    path = uuid.uuid4().hex[:8]
+    url = f"{minio_server.url}/{path}"
+    write(url, temporary(minio_server, policy("writer", path)))
+    settings = temporary(minio_server, without(policy("maintainer", path), number, action, at))
+    refused = ""
+    try:
+        refused = " ".join(str(one.error) for one in maintain(url, settings) if one.error)
+    except StorePermissionError as error:
+        refused = str(error)
+    assert "They need s3:" in refused
+    assert action in refused
+
+
 @pytest.mark.parametrize(("number", "action", "at"), [*parts("reader")])
 def test_a_reader_needs_all_of_its_rights(place, minio_server, number, action, at):
     path = place.url.rpartition("/")[2]

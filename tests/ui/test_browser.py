@@ -13,7 +13,7 @@ import pytest
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.errors import ProducerFencedError
 from spark_eos.ui.follower import Follower
-from spark_eos.ui.security import Access
+from spark_eos.ui.security import COOKIE, Access, new_token
 from spark_eos.ui.server import Server
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -91,6 +91,18 @@ def open_page(browser, url):
     assert problems == []
 
 
+@pytest.fixture
+def told(log):
+    """The address of a page that asks for a token, and the token."""
+    server = Server([Follower(log.url)], Access(token := new_token(), "0.0.0.0"), host="0.0.0.0")
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield server.url.replace("0.0.0.0", "127.0.0.1"), token
+    server.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
 def picture(page, name):
     if PICTURES:
         page.wait_for_timeout(3000)
@@ -132,6 +144,63 @@ def test_every_view_fits_the_screen(open_page, width):
         picture(page, "phone")
 
 
+def test_a_person_logs_in_and_out(browser, told):
+    url, token = told
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(url)
+        page.get_by_label("Token").fill("not the token at all")
+        page.keyboard.press("Enter")
+        page.get_by_text("This is not the token").wait_for()
+        page.get_by_label("Token").fill(token)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#live.on")
+        assert page.url == url
+        (cookie,) = context.cookies()
+        assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (COOKIE, True, "Strict")
+        assert page.evaluate("document.cookie") == ""
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Token").wait_for()
+        page.goto(url)
+        page.get_by_label("Token").wait_for()
+
+
+def test_another_site_reaches_nothing(browser, url):
+    """A page of another origin: its browser runs its requests, and they fail or are refused."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        statuses = []
+        page.on("response", lambda answer: statuses.append(answer.status))
+        page.route("http://evil.example/", lambda route: route.fulfill(body="<p>", content_type="text/html"))
+        page.goto("http://evil.example/")
+        statuses.clear()
+        for path, options in (
+            ("session", "{}"),
+            ("session", "{mode: 'no-cors'}"),
+            ("api/overview", "{method: 'POST', mode: 'no-cors', body: '{}'}"),
+        ):
+            page.evaluate(f"fetch({url + path!r}, {options}).then((one) => one.type, () => '')")
+        page.evaluate(
+            f"""document.body.innerHTML = '<form method=post action="{url}login"><button>x</button></form>'"""
+        )
+        with page.expect_navigation():
+            page.get_by_role("button").click()
+        assert set(statuses) == {403}
+
+
+def test_the_focus_stays_while_rows_are_made_again(open_page):
+    page = open_page(width=360)
+    page.goto(page.url.partition("#")[0] + "#/topic/orders")
+    page.get_by_text("Settings, columns, readers").click()
+    page.get_by_role("link", name=HOSTILE).focus()
+    before = page.inner_text("#live")
+    page.wait_for_function("before => document.getElementById('live').textContent !== before", arg=before)
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.activeElement.textContent") == HOSTILE
+    caption = page.locator("main caption").last
+    assert caption.bounding_box()["width"] > 250
+
+
 def test_by_keyboard_alone(open_page):
     page = open_page()
     page.keyboard.press("Tab")
@@ -166,7 +235,10 @@ def test_a_hanging_transaction_is_aborted_after_a_question(open_page, log):
     button = page.get_by_role("button", name="Abort the transaction of stuck")
     button.click()
     assert page.evaluate("document.activeElement.id") == "confirm-no"
+    page.wait_for_timeout(600)  # The rows are made again behind the dialog.
     page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    assert page.evaluate("document.activeElement.ariaLabel") == "Abort the transaction of stuck"
     assert log.follow().open_transactions
     button.click()
     picture(page, "abort")

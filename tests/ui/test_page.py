@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from contextlib import ExitStack, suppress
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Log, Producer
 from spark_eos.errors import ConfigError, ProducerFencedError, StorePermissionError
 from spark_eos.storage import MemoryStore
+from spark_eos.ui.answers import settings
 from spark_eos.ui.app import create_app
 from spark_eos.ui.areas.health import job_of
 from spark_eos.ui.follower import Follower
-from spark_eos.ui.security import Access
+from spark_eos.ui.security import COOKIE, Access
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # It would rather have httpx2.
-    from starlette.testclient import TestClient
+    from starlette.testclient import TestClient, WebSocketDisconnect
 
 TOKEN = "a-token-of-some-length"
 HOSTILE = "<script>alert(1)</script>"
@@ -68,18 +73,37 @@ def ask(page, area, **fields):
 
 
 def test_every_answer_has_safe_headers(page):
-    for path in ("/", "/static/page.css", "/session", "/nowhere", "/static/../app.py"):
-        headers = page.get(path).headers
+    for path, host in (
+        *(("/", "localhost"), ("/static/page.css", "localhost"), ("/session", "localhost")),
+        *(("/nowhere", "localhost"), ("/", "evil.example")),
+    ):
+        headers = page.get(path, headers={"host": host}).headers
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
         assert headers["cache-control"] == "no-store"
-        assert headers["referrer-policy"] == "no-referrer"
-        policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cross-origin-opener-policy"] == "same-origin"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+        assert headers["permissions-policy"] == "camera=(), geolocation=(), microphone=()"
+        assert set(headers["content-security-policy"].split("; ")) == {
+            *("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'"),
+            *("connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"),
+            *("require-trusted-types-for 'script'", "trusted-types 'none'"),
+        }
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "localhost:x", "a b"])
+def test_files_are_those_of_the_page_alone(page):
+    for name in ("..%2fapp.py", "%2e%2e/app.py", "js%2f..%2f..%2fapp.py", "js", "nothing.js"):
+        assert page.get(f"/static/{name}").status_code == 404, name
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "localhost.evil.example", "", "localhost:x", "a b"),
+        *("localhost/static/", "localhost?x", "localhost#x", "x@localhost"),
+    ],
+)
 def test_other_hosts_are_refused_for_reads_too(page, host):
     assert page.get("/session", headers={"host": host}).status_code == 421
     assert page.get("/", headers={"host": host}).status_code == 421
@@ -90,11 +114,33 @@ def test_own_hosts(page, host):
     assert page.get("/session", headers={"host": host}).status_code == 200
 
 
+def test_two_host_headers_are_refused(page):
+    assert page.get("/session", headers=[("host", "localhost"), ("host", "localhost")]).status_code == 421
+
+
+def test_names_of_the_host():
+    named = Access(names=["Logs.example"])
+    assert named.is_own_host("logs.example:443")
+    assert not named.is_own_host(f"{socket.gethostname()}.example")
+    assert Access(TOKEN, "0.0.0.0").is_own_host(socket.gethostname())
+
+
+def test_web_sockets_are_refused(page):
+    with pytest.raises(WebSocketDisconnect) as found, page.websocket_connect("/events"):
+        pass
+    assert found.value.code == 1008
+
+
 def test_forged_requests_are_refused(page):
+    assert page.get("/api/overview").status_code == 405
+    assert page.post("/api/overview", json={}, headers={"origin": "null"}).status_code == 403
+    assert page.get("/session", headers={"origin": "http://evil.example"}).status_code == 403
+    assert page.get("/session", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert page.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == 200
     assert page.post("/api/overview", json={}, headers={"x-csrf-token": "no"}).status_code == 403
     assert page.post("/api/overview", json={}, headers={"origin": "http://evil.example"}).status_code == 403
     assert page.post("/api/overview", json={}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
-    assert page.get("/events", headers={"sec-fetch-site": "same-site"}).status_code == 403
+    assert page.get("/session", headers={"sec-fetch-site": "same-site"}).status_code == 403
     assert page.post("/api/overview", json={}, headers={"origin": "http://localhost"}).status_code == 200
 
 
@@ -116,8 +162,32 @@ def test_a_token_is_asked_for(follower):
     csrf = page.get("/session").json()["csrf"]
     assert page.post("/api/overview", json={}).status_code == 403
     assert page.post("/api/overview", json={}, headers={"x-csrf-token": csrf}).status_code == 200
+    session = page.cookies[COOKIE]
     assert page.post("/logout", headers={"x-csrf-token": csrf}).status_code == 200
     assert page.get("/session").status_code == 401
+    assert page.get("/session", headers={"cookie": f"{COOKIE}={session}"}).status_code == 401
+    assert "secure" not in cookie.lower()
+    from_tls = {"origin": "https://localhost"}
+    done = page.post("/login", data={"token": TOKEN}, headers=from_tls, follow_redirects=False)
+    assert "; secure" in done.headers["set-cookie"].lower()
+
+
+def test_sessions_end_and_do_not_share_what_protects_them():
+    now = [0.0]
+    access = Access(TOKEN, monotonic=lambda: now[0])
+    one, two = access.log_in(TOKEN), access.log_in(TOKEN)
+    assert not access.is_session("another")
+    assert access.is_csrf(one, access.csrf(one))
+    assert not access.is_csrf(two, access.csrf(one))
+    assert Access(TOKEN).csrf("") != access.csrf("")
+    now[0] = 12 * 3600 - 1.0
+    assert access.is_session(one)
+    for _ in range(1000):
+        newest = access.log_in(TOKEN)
+    assert not access.is_session(one)
+    assert access.is_session(newest)
+    now[0] += 12 * 3600 + 1.0
+    assert not access.is_session(newest)
 
 
 def test_a_program_sends_the_token_as_a_header(follower):
@@ -126,6 +196,7 @@ def test_a_program_sends_the_token_as_a_header(follower):
         page.post("/api/overview", json={}, headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
     )
     assert page.post("/api/overview", json={}, headers={"authorization": "Bearer no"}).status_code == 401
+    assert page.post("/api/overview", json={}, headers={"authorization": f"Basic {TOKEN}"}).status_code == 401
     assert page.get(f"/session?token={TOKEN}").status_code == 401
 
 
@@ -143,6 +214,26 @@ def test_wrong_questions_say_what_is_wrong(page):
     assert ask(page, "records", topic="orders", partition=9).status_code == 400
     assert page.post("/api/topics", content=b" " * 70_000).status_code == 400
     assert ask(page, "nothing").status_code == 404
+
+
+def test_secrets_are_hidden():
+    assert settings({"a.password": "p", "schema.registry.url": "http://user:p@host/x", "b": "1"}) == [
+        {"name": "a.password", "value": "(hidden)"},
+        {"name": "b", "value": "1"},
+        {"name": "schema.registry.url", "value": "http://(hidden)@host/x"},
+    ]
+
+
+def test_a_failure_shows_nothing_of_its_text(page, follower, monkeypatch):
+    monkeypatch.setattr(follower, "asked", lambda: {}["text of a record"])
+    answer = ask(page, "overview")
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "the page failed: KeyError; its log says more", "code": "INTERNAL"}
+
+
+def test_too_many_browsers_are_refused(page, monkeypatch):
+    monkeypatch.setattr("spark_eos.ui.app._MOST_STREAMS", 0)
+    assert page.get("/events").status_code == 503
 
 
 # -- What it shows ------------------------------------------------------------------------------------------
@@ -175,6 +266,98 @@ def test_records_by_place_search_and_key(page):
     assert row["value"] == {"text": f"{HOSTILE} 0", "as": "text", "bytes": 27, "cut": False}
     value = ask(page, "records", topic="json").json()["rows"][0]["value"]
     assert (json.loads(value["text"]), value["as"]) == ({"a": 1}, "json")
+
+
+@pytest.mark.parametrize("limit", ["_MOST_BATCHES", "_MOST_BYTES"])
+def test_a_search_reads_so_much_and_says_where_to_go_on(page, log, follower, monkeypatch, limit):
+    Admin(log).create_topic("t", 1)
+    for number in range(4):
+        with Producer(log) as producer:
+            producer.send("t", b"value %d" % number)
+    follower.poll()
+    monkeypatch.setattr(f"spark_eos.ui.areas.records.{limit}", 1)
+    one = ask(page, "records", topic="t", **{"from": "start"}, search="value 3").json()
+    assert (one["rows"], one["next"], one["done"]) == ([], 1, False)
+    back = ask(page, "records", topic="t", back=True, search="value 0").json()
+    assert (back["rows"], back["next"], back["done"]) == ([], 3, False)
+    fields = {"from": "offset", "offset": back["next"], "back": True}
+    assert ask(page, "records", topic="t", search="value 2", **fields).json()["rows"][0]["offset"] == 2
+
+
+def test_typed_records(page, log, follower):
+    columns = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("price", pa.decimal128(9, 2)),
+            ("tags", pa.list_(pa.string())),
+        ]
+    )
+    Admin(log).create_topic("typed", 1, schema=columns)
+    rows = [
+        {"id": 2**60 + one, "name": HOSTILE, "price": Decimal("1.50"), "tags": [f"t{one}", None]}
+        for one in range(5)
+    ]
+    with Producer(log) as producer:
+        producer.send_arrow("typed", pa.Table.from_pylist(rows, columns), 0)
+    follower.poll()
+    found = ask(page, "records", topic="typed", back=True, search="T3").json()["rows"]
+    assert [(row["offset"], row["key"], row["headers"], row["value"]["as"]) for row in found] == [
+        (3, None, [], "columns")
+    ]
+    # A browser's numbers are no 64-bit integers, so the id is a text.
+    assert json.loads(found[0]["value"]["text"]) == {
+        "id": str(2**60 + 3), "name": HOSTILE, "price": "1.50", "tags": ["t3", None]
+    }  # fmt: skip
+    whole = ask(page, "record", topic="typed", partition=0, offset=4).json()["row"]
+    assert json.loads(whole["value"]["text"])["tags"] == ["t4", None]
+    assert [one["name"] for one in ask(page, "topic", topic="typed").json()["columns"]] == columns.names
+
+
+def test_avro_records_and_a_registry_that_is_not_asked(page, log, follower):
+    schema = json.dumps({"type": "record", "name": "o", "fields": [{"name": "name", "type": "string"}]})
+    config = {"value.format": "avro-confluent", "value.schema": schema, "value.schema.id": 7}
+    Admin(log).create_topic("avro", 1)
+    with Producer(log) as producer:
+        producer.send("avro", b"\0\0\0\0\x63\x04hi").get()  # Of a schema that only a registry has.
+    with socket.create_server(("127.0.0.1", 0)) as registry:
+        registry.settimeout(0)
+        url = f"http://127.0.0.1:{registry.getsockname()[1]}"
+        Admin(log).alter_topic("avro", config={**config, "schema.registry.url": url})
+        with Producer(log) as producer:
+            producer.send("avro", {"name": HOSTILE * 200}).get()
+        follower.poll()
+        unknown, known = (row["value"] for row in ask(page, "records", topic="avro").json()["rows"])
+        with pytest.raises(BlockingIOError):
+            registry.accept()
+    assert (unknown["text"], unknown["as"]) == ("00 00 00 00 63 04 68 69", "hex")
+    assert "no schema with id 99" in unknown["problem"]
+    assert (known["as"], known["cut"]) == ("avro", True)
+    whole = ask(page, "record", topic="avro", partition=0, offset=1).json()["row"]["value"]
+    assert json.loads(whole["text"]) == {"name": HOSTILE * 200}
+    as_stored = ask(page, "records", topic="avro", decode="hex").json()["rows"][1]["value"]
+    assert as_stored["text"].startswith("00 00 00 00 07")
+
+
+def test_records_around_a_damaged_batch(tmp_path):
+    log = Log.create(str(tmp_path))
+    Admin(log).create_topic("t", 1)
+    for number in range(4):
+        with Producer(log) as producer:
+            producer.send("t", b"value %d" % number)
+    (damaged,) = (file for file in tmp_path.glob("data/t-*/*") if b"value 2" in file.read_bytes())
+    damaged.write_bytes(damaged.read_bytes().replace(b"value 2", b"value 9"))
+    follower = Follower(str(tmp_path))
+    page = client(follower)
+    page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
+    for fields in ({}, {"from": "start"}, {"back": True, "search": "value"}):
+        answer = ask(page, "records", topic="t", **fields).json()
+        assert [row["offset"] for row in answer["rows"]] == [0, 1, 3]
+        (named,) = answer["damaged"]
+        assert damaged.name in named
+        assert "(t-0, offset 2)" in named
+        assert answer["done"]
+    assert damaged.name in ask(page, "record", topic="t", partition=0, offset=2).json()["error"]
 
 
 def test_history_and_health(page, follower):
@@ -233,12 +416,56 @@ def test_the_transaction_that_was_shown_is_aborted_and_no_other(log, follower):
     follower.poll()
     (one,) = ask(page, "transactions").json()["rows"]
     named = {name: one[name] for name in ("id", "producer", "epoch", "number")}
-    assert "not open any more" in ask(page, "abort", **{**named, "number": one["number"] + 1}).json()["error"]
+    for name in ("producer", "epoch", "number"):
+        assert "not open any more" in ask(page, "abort", **{**named, name: one[name] + 1}).json()["error"]
     assert len(log.follow().open_transactions) == 1
     assert ask(page, "abort", **named).json()["state"] == "CompleteAbort"
     assert not log.follow().open_transactions
     assert ask(page, "abort", **named).status_code == 400
     with suppress(ProducerFencedError):  # It notices that it is fenced, or not yet.
+        producer.close(0)
+
+
+def test_a_transaction_that_has_ended_is_not_aborted(log, follower, monkeypatch):
+    """Also if it ends between the look and the entry: nothing is written, and its producer goes on."""
+    page = client(follower, allow_writes=True)
+    page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
+    with hanging(log) as producer:
+        follower.poll()
+        (one,) = ask(page, "transactions").json()["rows"]
+        named = {name: one[name] for name in ("id", "producer", "epoch", "number")}
+        writer = follower.writer()
+        monkeypatch.setattr(follower, "writer", lambda: writer)
+        commit = writer.commit
+
+        def late(propose, **options):
+            producer.commit_transaction()
+            return commit(propose, **options)
+
+        monkeypatch.setattr(writer, "commit", late)
+        assert "not open any more" in ask(page, "abort", **named).json()["error"]
+        monkeypatch.setattr(writer, "commit", commit)
+        before = log.follow().seq
+        assert "not open any more" in ask(page, "abort", **named).json()["error"]
+        assert log.follow().seq == before
+        producer.begin_transaction()
+        producer.send("orders", b"goes on", partition=1)
+        producer.commit_transaction()
+
+
+def test_the_entry_of_an_abort_names_the_page(log, follower):
+    page = client(follower, allow_writes=True)
+    page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
+    producer = hanging(log)
+    follower.poll()
+    (one,) = ask(page, "transactions").json()["rows"]
+    assert (
+        ask(page, "abort", **{name: one[name] for name in ("id", "producer", "epoch", "number")}).status_code
+        == 200
+    )
+    follower.poll()
+    assert ask(page, "history").json()["rows"][0]["requests"][0]["writer"] == "ui"
+    with suppress(ProducerFencedError):
         producer.close(0)
 
 
@@ -262,8 +489,20 @@ def test_looking_never_writes(follower, log, page):
     for write in (follower.store.delete, follower.store.retire, follower.store.upload):
         with pytest.raises(StorePermissionError):
             write("data/x")
-    with pytest.raises(StorePermissionError):
-        follower.store.create("data/x", b"")
+    for change in (follower.store.create, follower.store.overwrite):
+        with pytest.raises(StorePermissionError):
+            change("data/x", b"")
+
+
+def test_a_log_that_is_not_looked_at_is_polled_rarely(log):
+    follower = Follower(log.store, interval_s=0.001, idle_interval_s=3600)
+    follower.start()
+    time.sleep(0.2)
+    assert follower.polls == 0
+    follower.asked()
+    while follower.polls < 3:
+        time.sleep(0.001)
+    follower.close()
 
 
 def test_questions_about_the_state_cost_no_request(page, follower):
@@ -286,8 +525,6 @@ def test_many_partitions_are_paged(log):
 
 
 def test_twenty_browsers_cost_one_poll_a_second(log):
-    import time
-
     import httpx
 
     from spark_eos.ui.server import Server

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_eos.config.isolation import Isolation
-from spark_eos.errors import InvalidRequestError
+from spark_eos.errors import CorruptRecordError, InvalidRequestError
 from spark_eos.log.data.partitioners import key_partitions
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, planned_rows
 from spark_eos.log.time_travel import time_ms
@@ -32,11 +32,16 @@ _WHOLE = 1 << 20
 ISOLATIONS = {"committed": Isolation.READ_COMMITTED, "uncommitted": Isolation.READ_UNCOMMITTED}
 
 
+_MOST_DAMAGED = 10
+"""Damaged batches that one answer names."""
+
+
 class _Budget:
-    """What is left of what one call may read."""
+    """What is left of what one call may read, and what could not be read."""
 
     def __init__(self) -> None:
         self.batches, self.bytes = _MOST_BATCHES, _MOST_BYTES
+        self.damaged: list[str] = []
 
     def spend(self, fetch: Fetch) -> None:
         self.batches -= 1
@@ -88,6 +93,7 @@ def records(follower: Follower, question: Question) -> Answer:
         "done": following >= end if not backwards else following <= part.start,
         "searched": _MOST_BATCHES - budget.batches,
         "problem": decoder.problem,
+        "damaged": budget.damaged[:_MOST_DAMAGED],
         "rows": [_shown(topic, decoder, offset, row) for offset, row in rows],
     }
 
@@ -187,7 +193,7 @@ def _forwards(
         if budget.is_spent:
             return found, fetch.offset
         budget.spend(fetch)
-        found += _matching(follower, topic, fetch, wanted, count - len(found))
+        found += _readable(follower, topic, fetch, wanted, count - len(found), budget)
         if len(found) >= count:
             return found, found[-1][0] + 1
     return found, end
@@ -214,13 +220,24 @@ def _backwards(
             if budget.is_spent:
                 return found[::-1], fetch.next_offset
             budget.spend(fetch)
-            found += reversed(_matching(follower, topic, fetch, wanted, -(count - len(found))))
+            found += reversed(_readable(follower, topic, fetch, wanted, -(count - len(found)), budget))
             if len(found) >= count:
                 return found[::-1], found[-1][0]
         end = first
         if len(fetches) < _MOST_BATCHES // 4:
             window *= 2
     return found[::-1], start
+
+
+def _readable(
+    follower: Follower, topic: Topic, fetch: Fetch, wanted: _Wanted, count: int, budget: _Budget
+) -> _Rows:
+    """As `_matching`; a damaged batch has no records, and is named in ``budget.damaged``."""
+    try:
+        return _matching(follower, topic, fetch, wanted, count)
+    except CorruptRecordError as error:
+        budget.damaged.append(str(error))
+        return []
 
 
 def _matching(follower: Follower, topic: Topic, fetch: Fetch, wanted: _Wanted, count: int) -> _Rows:

@@ -11,17 +11,20 @@ export function h(tag, attributes, ...children) {
   return element;
 }
 
-// Puts children in, and the focus back on what had it, by its key.
+// Puts children in, and the focus back on what had it: by its key, or else by its place; never on what is disabled.
 export function put(root, ...children) {
-  const key = document.activeElement && root.contains(document.activeElement)
-    ? document.activeElement.dataset.key : null;
+  const had = root.contains(document.activeElement) ? document.activeElement : null;
+  const place = had ? focusable(root).indexOf(had) : -1, key = had?.dataset.key;
   const open = new Set([...root.querySelectorAll("details[open]")].map((one) => one.dataset.key));
   root.replaceChildren(...children.flat(3).filter(Boolean));
   for (const one of root.querySelectorAll("details")) if (open.has(one.dataset.key)) one.open = true;
-  if (key) {
-    for (const one of root.querySelectorAll("[data-key]")) if (one.dataset.key === key) one.focus();
-  }
+  if (place < 0) return;
+  const now = focusable(root), same = key ? now.findIndex((one) => one.dataset.key === key) : -1;
+  const near = now.slice(0, (same < 0 ? place : same) + 1).findLast((one) => !one.disabled);
+  (near || now.find((one) => !one.disabled))?.focus({preventScroll: true});
 }
+
+const focusable = (root) => [...root.querySelectorAll("a, button, input, select, summary")];
 
 // A table with roles of its own, since a narrow page lays it out as blocks.
 // columns: [label, row => content, "n" for numbers]

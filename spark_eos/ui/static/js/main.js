@@ -104,7 +104,13 @@ async function start() {
     h("li", {}, h("a", {href: `#/${name}`, "data-view": name}, title))));
   const log = document.getElementById("log");
   put(log, session.logs.map((one, at) => h("option", {value: String(at), title: one.url}, one.name)));
-  log.addEventListener("change", () => { current.log = Number(log.value); connect(); route(); });
+  log.addEventListener("change", () => {
+    current.log = Number(log.value);
+    connect();
+    const detail = MORE[location.hash.split("/")[1]];
+    if (detail) location.hash = `#/${detail[1]}`;  // The other log need not have this topic, group or query.
+    else route();
+  });
   const out = document.getElementById("logout");
   out.hidden = !session.login;
   out.addEventListener("click", logOut);

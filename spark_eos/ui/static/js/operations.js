@@ -21,10 +21,13 @@ export function overview(root) {
 
 export function transactions(root, context) {
   const asked = {first: 0};
-  const said = h("p", {role: "status", "aria-live": "polite"}), rows = h("div", {});
+  const said = h("p", {role: "status", "aria-live": "polite", tabindex: "-1"}), rows = h("div", {});
   put(root, said, rows);
   async function abort(one) {
-    if (!await confirmed(one)) return;
+    const sure = await confirmed(one);
+    // The rows were made again while the dialog was open.
+    ([...rows.querySelectorAll("button")].find((button) => button.dataset.key === `x${one.producer}`) || said).focus();
+    if (!sure) return;
     try {
       const done = await ask("abort", {id: one.id, producer: one.producer, epoch: one.epoch, number: one.number});
       said.textContent = `The transaction of ${done.id} is aborted, and its producer is fenced.`;

@@ -69,7 +69,8 @@ function reading(context, found) {
     try {
       const answer = await ask("records", fields);
       last = fields;
-      put(found, answer.problem ? h("p", {class: "warn"}, answer.problem) : null, table(
+      put(found, answer.problem ? h("p", {class: "warn"}, answer.problem) : null,
+      answer.damaged.map((one) => h("p", {class: "error"}, one)), table(
         `${number(answer.rows.length)} records of partition ${answer.partition}, which has offsets ${number(answer.start)} to ${number(answer.end)}; ${answer.searched} batches read`, [
           ["Offset", (one) => number(one.offset), "n"], ["Time (UTC)", (one) => time(one.time)],
           ["Key", (one) => one.key ? text(one.key) : "–"], ["Value", (one) => [text(one.value), one.value.cut ? whole(fields, one.offset) : null]],
