@@ -17,7 +17,7 @@ from spark_eos.backup.manifest import Manifest, Pack
 from spark_eos.backup.repository import Repository, is_there
 from spark_eos.errors import CorruptRecordError, EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
-from spark_eos.log.commit.closing import is_closed_after
+from spark_eos.log.commit.closing import is_closing
 from spark_eos.protocol.actions import AppendBatches, Entry, ReplaceSegments
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
@@ -159,14 +159,16 @@ def _follow(source: Store, history: History, stored: list[int]) -> None:
             data = source.read(name)
         except ObjectNotFoundError:
             data = None
+        if data is not None and is_closing(data):
+            break
         if data is None or not data.size:
             # Entries that a snapshot stands for are retired, and their names deleted in the end.
             if any(at > state.seq for at in _snapshots(source)):
                 if data is None and is_there(source, name):
                     continue  # The log has just gone on.
                 raise _GapError
-            if data is not None and not is_closed_after(source, state):
-                raise _GapError
+            if data is not None:
+                raise _GapError  # Retired since.
             break
         history.then(data, seq, f"{source.url}/{name}", keep=True)
         history.entries[seq] = data

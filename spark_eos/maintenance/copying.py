@@ -31,7 +31,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM
-from spark_eos.log.commit.closing import close_after, is_closed_after
+from spark_eos.log.commit.closing import close_after, is_closed_after, is_closing
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -245,14 +245,14 @@ def _fix(source: Store) -> _Fixed:
             with suppress(ObjectNotFoundError):
                 data = source.read(paths.entry(base.seq, base.entries_per_folder))
                 entries.update({base.seq: data} if data.size else {})
-        while (data := _entry(source, state)) is not None and data.size:
+        while (data := _entry(source, state)) is not None and data.size and not is_closing(data):
             seq = state.seq + 1
             entries[seq] = data
             state, _ = apply_entry(state, decode_entry(data, seq, f"{source.url}/{paths.entry(seq)}"))
         # Entries that a snapshot stands for are retired, and their names deleted in the end.
         newer = newest_snapshot(source)
         if newer is None or newer.seq <= state.seq:
-            if data is None or is_closed_after(source, state):
+            if data is None or data.size:
                 source.ensure_durable(paths.entry(state.seq, state.entries_per_folder))
                 return _Fixed(state, base, entries)
             raise CorruptRecordError(

@@ -12,7 +12,7 @@ import pytest
 from spark_eos import Consumer, Producer
 from spark_eos.backup import backup_log, restore_log
 from spark_eos.cli.command import main
-from spark_eos.errors import LogExistsError, NotALogError
+from spark_eos.errors import CorruptRecordError, LogExistsError, NotALogError
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
@@ -118,6 +118,22 @@ def test_a_closed_log_is_copied_backed_up_and_opened_again():
     log.store.delete(note.name)
     append(Log.open(log.store), 12)
     assert values(Log.open(log.store)) == [*range(13)]
+
+
+def test_the_mark_is_bytes_that_nothing_else_has():
+    """An empty file there is an entry whose bytes were lost, and so is a mark that is damaged."""
+    log = created(MemoryStore())
+    append(log, *range(3))
+    copy_log(log.store, MemoryStore(), print, close=True)
+    name = paths.entry(log.state.seq + 1)
+    assert bytes(log.store.read(name)) == b"eoslog: closed, version 1\n"
+    for damaged in (b"", b"eoslog: closed, version 1", b"eoslog: closed, version 9\n"):
+        log.store.overwrite(name, damaged)
+        with pytest.raises(CorruptRecordError, match=name):
+            Log.open(log.store)
+        found = []
+        assert not verify(log.store, found.append).is_sound
+        assert name in {one.name for one in found if one.verdict is Verdict.WRONG}
 
 
 def test_others_write_at_every_operation_of_a_move():

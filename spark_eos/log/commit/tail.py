@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
-from spark_eos.log.commit.closing import check_not_closed
+from spark_eos.log.commit.closing import closed_error, is_closing
 from spark_eos.log.commit.divergence import DivergenceDetector
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.environment import PROCESS, Environment
@@ -234,7 +234,6 @@ class Tail:
         """Go on past retired entries. What they held cannot be read any more."""
         snapshot = newest_snapshot(self._store)
         if snapshot is None or snapshot.seq <= self._state.seq:
-            check_not_closed(self._store, self._state)
             raise CorruptRecordError(
                 f"{self._store.url}/{self._name(self._state.seq + 1)} is retired, but no snapshot stands for it: "
                 "snapshots were removed. Put them back from a copy"
@@ -268,6 +267,8 @@ class Tail:
             return None
         if not data.size and seq:  # The first entry says what log this is, and is never retired.
             return ()
+        if is_closing(data):
+            raise closed_error(self._store, seq - 1)
         with paused(when=data.size > LARGE_BYTES):
             entry = self._environment.decode(data, seq, f"{self._store.url}/{name}")
         self._identity = identity

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from spark_eos.errors import CorruptRecordError, DivergedLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
+from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.gaps import is_leftover
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -63,6 +64,14 @@ class Chain:
         stored = self._snapshots()
         self._per_folder = self._folder_size(stored)
         self._end = self._find_end(max(stored, default=0))
+        if self._is_closing(self._end):
+            self._notes.add(
+                Verdict.NOTE,
+                self._name(self._end),
+                "is no entry: the log was closed after the entry before it, when it was moved to another place",
+                "use the log at its new place; if that is lost, delete this file, and the log goes on here",
+            )
+            self._end -= 1
         self._notes.summary.last_entry = self._end
         state, checked = EMPTY, EMPTY
         while state.seq < self._end:
@@ -133,6 +142,12 @@ class Chain:
             if found is None:
                 return low
             low = found
+
+    def _is_closing(self, seq: int) -> bool:
+        try:
+            return is_closing(self._store.read(self._name(seq)))
+        except ObjectNotFoundError:
+            return False
 
     def _exists(self, seq: int) -> bool:
         try:
@@ -208,14 +223,6 @@ class Chain:
             self._notes.summary.snapshots += 1
             self._check(state, state)
             return state
-        if empty and seq == self._end:
-            self._notes.add(
-                Verdict.NOTE,
-                name,
-                "is empty: the log was closed after the entry before it, when it was moved to another place",
-                "use the log at its new place; if that is lost, delete this file, and the log goes on here",
-            )
-            return None
         why = "is retired, and no good snapshot stands for it" if empty else problem
         self._notes.wrong(
             name, f"{why}; what comes after it cannot be applied, and was only looked at", _FROM_A_COPY
