@@ -214,7 +214,7 @@ MUTANTS = (
         "spark_eos/maintenance/copying.py",
         "        *(pin.rows(pages.load) for _, pin in pins(state)),\n",
         "",
-        "the tables of a copy cannot be published anew as they were",
+        "the tables of a copy cannot be published again as they were",
         _FILES,
     ),
     Mutant(

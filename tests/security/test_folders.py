@@ -114,8 +114,9 @@ REFUSED = """
 """
 
 WRITE = """
-    transact(url, {}, 12, first=12)
-    with Consumer(url, {**EARLIEST, "group.id": f"g{uid}"}) as consumer:
+    own = {"auto.maintenance.enable": False}  # All of it is left to `maintain`.
+    transact(url, own, 12, first=12)
+    with Consumer(url, {**own, **EARLIEST, "group.id": f"g{uid}"}) as consumer:
         consumer.subscribe(["t"])
         found = 0
         while found < 24:

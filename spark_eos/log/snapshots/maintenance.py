@@ -215,7 +215,7 @@ class BackgroundMaintenance:
         try:
             self._snapshots.drop_old()
         except StorePermissionError as error:
-            # A writer need not have the right: one who has it drops them later.
+            # A writer need not have the right to delete: maintenance drops them later.
             _LOG.debug("older snapshots stay: %s", error)
         return written
 

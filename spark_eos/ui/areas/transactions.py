@@ -12,7 +12,7 @@ from spark_eos.ui.question import Answer, Question, page
 __all__ = ["abort", "open_transactions", "overdue", "refuse_abort", "transactional_ids"]
 
 WRITER = "ui"
-"""Who is named in the entry that aborts a transaction."""
+"""The writer that the entry of an abort names."""
 
 _SHOWN = 100
 """Partitions of one transaction that are listed; all are counted."""
