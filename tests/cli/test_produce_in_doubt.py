@@ -18,10 +18,12 @@ from spark_eos.cli.console.sending import Sending
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     InvalidRecordError,
+    NotALogError,
     ProducerFencedError,
     StoreUnavailableError,
 )
 from spark_eos.log.clock import Retry
+from spark_eos.log.commit.closing import close_after
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -241,3 +243,25 @@ def test_lines_are_counted_once_however_often_it_is_looked(log):
         sending.settle()
     assert sending.count == 2
     assert sending.account() == "lines 1 to 2 are in the log, the others not"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_log_that_is_closed_while_the_commit_is_in_doubt(log, store, is_there):
+    """`eoslog copy --close` comes between the create whose reply is lost and its repetition."""
+
+    def close(operation, name):
+        if operation == "create" and name.startswith("_log/"):
+            store.before = store.after = lambda *_: None
+            close_after(store.inner, Log.open(store.inner).state)
+
+    def happen():
+        store.inject(Fault.FAIL_AFTER if is_there else Fault.LOST, "create", "_log/*")
+        setattr(store, "after" if is_there else "before", close)
+
+    if is_there:
+        assert produce_in_transaction(log, happen).account() == "lines 1 to 2 are in the log, the others not"
+    else:
+        with pytest.raises(NotALogError) as raised:
+            produce_in_transaction(log, happen)
+        assert str(raised.value).endswith("the transaction is not committed, no line is in the log")
+    assert len(list(store.inner.list("data/"))) == is_there, "files that an entry lists stay"
