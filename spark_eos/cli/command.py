@@ -121,6 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(passed.__cause__, BrokenPipeError):
             print(f"eoslog: the output cannot be written: {passed.__cause__}", file=sys.stderr)
             return 1
+    except KeyboardInterrupt:  # Before the command had begun.
+        raise SystemExit(128 + signal.SIGINT) from None
     except SystemExit as ended:
         if ended.code:
             raise

@@ -98,3 +98,14 @@ def test_the_module_is_the_command(url):
         [sys.executable, "-m", "spark_eos", "topics", url], capture_output=True, text=True, check=True
     )
     assert "typed" in done.stdout
+
+
+def test_ctrl_c_before_the_command_begins(capsys, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.main.get_command", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == ""

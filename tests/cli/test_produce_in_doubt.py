@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 
 import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
+from spark_eos.cli.command import main
 from spark_eos.cli.console.intake import TextLines
+from spark_eos.cli.console.interrupts import Interrupted
 from spark_eos.cli.console.produce import _write
 from spark_eos.cli.console.properties import LineFormat
-from spark_eos.errors import CommitOutcomeUnknownError, StoreUnavailableError
+from spark_eos.cli.console.sending import Sending
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    InvalidRecordError,
+    NotALogError,
+    ProducerFencedError,
+    StoreUnavailableError,
+)
 from spark_eos.log.clock import Retry
+from spark_eos.log.commit.closing import close_after
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -37,6 +48,13 @@ def values(log):
         return [record.value for record in consumer.poll()]
 
 
+def pipe(data):
+    reading, writing = os.pipe()
+    os.write(writing, data)
+    os.close(writing)
+    return reading
+
+
 def produce(log, store, fault):
     """Two lines; once they are in the log, two more, whose entry meets the fault."""
     reading, writing = os.pipe()
@@ -52,7 +70,9 @@ def produce(log, store, fault):
     feeder.start()
     try:
         with Producer(log, {"delivery.timeout.ms": 0, "linger.ms": 0}) as producer:
-            _write(producer, "t", None, TextLines(LineFormat()), reading, is_transaction=False)
+            _write(
+                producer, Sending(producer, "t", None), TextLines(LineFormat()), reading, is_transaction=False
+            )
     finally:
         feeder.join()
         os.close(reading)
@@ -72,18 +92,176 @@ def test_lines_that_a_store_refused_are_not_in_the_log(log, store):
     assert values(log) == [b"a", b"b"]
 
 
-def test_a_commit_whose_reply_is_lost_is_made_once(log, store):
+class Meeting(TextLines):
+    """Lines; when they are read, something happens to the log."""
+
+    def __init__(self, happen):
+        super().__init__(LineFormat())
+        self._happen = happen
+
+    def rows(self, lines, first):
+        self._happen()
+        return super().rows(lines, first)
+
+
+def produce_in_transaction(log, happen):
+    """Two lines in a transaction of ``me``; ``happen()`` is called before they are sent."""
+    reading = pipe(b"a\nb\n")
+    try:
+        with Producer(log, {"transactional.id": "me"}) as producer:
+            sending = Sending(producer, "t", None)
+            _write(producer, sending, Meeting(happen), reading, is_transaction=True)
+    finally:
+        os.close(reading)
+    return sending
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_commit_whose_reply_is_lost_is_made_once(log, store, lost):
+    """Once it is found by the log itself, twice by the same call made again."""
+    sending = produce_in_transaction(
+        log, lambda: store.inject(Fault.FAIL_AFTER, "create", "_log/*", times=lost)
+    )
+    assert sending.acknowledged == [(1, 2)]
+    assert values(log) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_commit_whose_outcome_stays_unknown(log, store, is_there):
+    def happen():
+        store.inject(Fault.FAIL_AFTER if is_there else Fault.LOST, "create", "_log/*")
+        store.inject(Fault.FAIL_BEFORE, "*", "_log/*", times=None)
+
+    with pytest.raises(CommitOutcomeUnknownError) as raised:
+        produce_in_transaction(log, happen)
+    store.heal()
+    assert str(raised.value).endswith(
+        "no line is in the log, of lines 1 to 2 it is not known, the others are not there; `eoslog history` lists the "
+        "transaction if it is committed"
+    )
+    newer = Log.open(store)
+    assert values(newer) == ([b"a", b"b"] if is_there else [])
+
+
+def test_a_producer_that_was_fenced_wrote_nothing(log):
+    """The last transaction of the id is the newer producer's: it says nothing of the older one's lines."""
+
+    def happen():
+        with Producer(log, {"transactional.id": "me"}) as newer:
+            newer.init_transactions()
+            newer.begin_transaction()
+            newer.send("t", b"newer")
+            newer.commit_transaction()
+
+    with pytest.raises(ProducerFencedError) as raised:
+        produce_in_transaction(log, happen)
+    assert str(raised.value).endswith("the transaction is not committed, no line is in the log")
+    assert values(log) == [b"newer"]
+
+
+class InterruptedProducer(Producer):
+    """A signal comes when it has just taken rows."""
+
+    def send_arrow(self, *arguments):
+        super().send_arrow(*arguments)
+        raise Interrupted(signal.SIGINT)
+
+
+def test_a_signal_between_taking_lines_and_noting_them(log, capsys):
+    reading = pipe(b"a\nb\n")
+    with InterruptedProducer(log) as producer, pytest.raises(SystemExit) as ended:
+        _write(producer, Sending(producer, "t", None), TextLines(LineFormat()), reading, is_transaction=False)
+    os.close(reading)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == (
+        "eoslog: stopped by SIGINT: no line is in the log, of lines 1 to 2 it is not known, the others are not there\n"
+    )
+    assert values(log) == [b"a", b"b"]
+
+
+def test_a_signal_while_an_error_waits_for_what_was_sent(log, capsys, monkeypatch):
+    settle = Sending.settle_one
+    signals = [signal.SIGTERM]
+
+    def interrupted_once(sending):
+        if signals:
+            raise Interrupted(signals.pop())
+        settle(sending)
+
+    monkeypatch.setattr(Sending, "settle_one", interrupted_once)
     reading, writing = os.pipe()
-    os.write(writing, b"a\nb\n")
-    os.close(writing)
+    os.write(writing, b"a\n")
 
     class Lines(TextLines):
         def rows(self, lines, first):
-            store.inject(Fault.FAIL_AFTER, "create", "_log/*")
+            if lines != [b"a"]:
+                raise InvalidRecordError(f"line {first}: no")
+            os.write(writing, b"b\n")
+            os.close(writing)
             return super().rows(lines, first)
 
-    with Producer(log, {"transactional.id": "me"}) as producer:
-        sent = _write(producer, "t", None, Lines(LineFormat()), reading, is_transaction=True)
+    with Producer(log) as producer, pytest.raises(SystemExit) as ended:
+        _write(producer, Sending(producer, "t", None), Lines(LineFormat()), reading, is_transaction=False)
     os.close(reading)
-    assert sent.acknowledged == [(1, 2)]
-    assert values(log) == [b"a", b"b"]
+    assert ended.value.code == 143
+    assert capsys.readouterr().err == "eoslog: stopped by SIGTERM: line 1 is in the log, the others not\n"
+    assert values(log) == [b"a"]
+
+
+def test_a_signal_after_the_commit(log, capsys):
+    class Committed(Producer):
+        def commit_transaction(self):
+            super().commit_transaction()
+            raise Interrupted(signal.SIGINT)
+
+    reading = pipe(b"a\n")
+    with Committed(log, {"transactional.id": "me"}) as producer, pytest.raises(SystemExit):
+        _write(producer, Sending(producer, "t", None), TextLines(LineFormat()), reading, is_transaction=True)
+    os.close(reading)
+    assert capsys.readouterr().err.endswith("line 1 is in the log, the others not\n")
+    assert values(log) == [b"a"]
+
+
+def test_a_signal_before_anything_is_sent(log_url, capsys, monkeypatch):
+    def interrupted(*_):
+        raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr("spark_eos.cli.console.produce.find_topic", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["produce", log_url, "t", "--file", os.devnull])
+    assert ended.value.code == 143
+    assert capsys.readouterr().err == "eoslog: stopped by SIGTERM: no line is in the log\n"
+
+
+def test_lines_are_counted_once_however_often_it_is_looked(log):
+    with Producer(log) as producer:
+        sending = Sending(producer, "t", None)
+        sending.send(TextLines(LineFormat()).rows([b"a", b"b"], 1), 1)
+        waiting = sending._waiting.copy()
+        sending.settle()
+        sending._waiting.extend(waiting)  # As after a signal before it was taken off.
+        sending.settle()
+    assert sending.count == 2
+    assert sending.account() == "lines 1 to 2 are in the log, the others not"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_log_that_is_closed_while_the_commit_is_in_doubt(log, store, is_there):
+    """`eoslog copy --close` comes between the create whose reply is lost and its repetition."""
+
+    def close(operation, name):
+        if operation == "create" and name.startswith("_log/"):
+            store.before = store.after = lambda *_: None
+            close_after(store.inner, Log.open(store.inner).state)
+
+    def happen():
+        store.inject(Fault.FAIL_AFTER if is_there else Fault.LOST, "create", "_log/*")
+        setattr(store, "after" if is_there else "before", close)
+
+    if is_there:
+        assert produce_in_transaction(log, happen).account() == "lines 1 to 2 are in the log, the others not"
+    else:
+        with pytest.raises(NotALogError) as raised:
+            produce_in_transaction(log, happen)
+        assert str(raised.value).endswith("the transaction is not committed, no line is in the log")
+    assert len(list(store.inner.list("data/"))) == is_there, "files that an entry lists stay"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -18,7 +18,13 @@ from spark_eos.cli.options import ConfigFile, Json, TopicName, Url
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
-from spark_eos.errors import CommitOutcomeUnknownError, ConfigError, EosLogError, NotALogError
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    ConfigError,
+    EosLogError,
+    IllegalStateError,
+    NotALogError,
+)
 
 if TYPE_CHECKING:
     from spark_eos.cli.console.intake import Intake
@@ -95,21 +101,26 @@ def produce(
     if transactional_id is not None:
         settings["transactional.id"] = transactional_id
     form = line_format(line_property)
-    with interruptible(), _input(file) as descriptor:
-        from spark_eos.clients.producer.producer import Producer
+    sending: Sending | None = None
+    try:
+        with interruptible(), _input(file) as descriptor:
+            from spark_eos.cli.console.sending import Sending
+            from spark_eos.clients.producer.producer import Producer
 
-        with Producer(url, settings) as producer:
-            known = find_topic(url, settings, topic)
-            intake = _intake(known, topic, format_, form)
-            sent = _write(
-                producer, topic, partition, intake, descriptor, is_transaction="transactional.id" in settings
-            )
+            with Producer(url, settings) as producer:
+                known = find_topic(url, settings, topic)
+                intake = _intake(known, topic, format_, form)
+                sending = Sending(producer, topic, partition)
+                _write(producer, sending, intake, descriptor, is_transaction="transactional.id" in settings)
+    except Interrupted as interrupted:  # Before or after `_write`, which tells of its own.
+        _stop(interrupted, "no line is in the log" if sending is None else sending.account())
+    assert sending is not None
     if as_json:
-        for number, (offset, count) in sorted(sent.placed.items()):
+        for number, (offset, count) in sorted(sending.placed.items()):
             print_json({"topic": topic, "partition": number, "offset": offset, "records": count})
         return
-    created = "" if known is not None or not sent.count else "; the topic is new"
-    print(f"{sent.count} record{'' if sent.count == 1 else 's'} written to topic {topic}{created}")
+    created = "" if known is not None or not sending.count else "; the topic is new"
+    print(f"{sending.count} record{'' if sending.count == 1 else 's'} written to topic {topic}{created}")
 
 
 def find_topic(url: str, settings: dict[str, str], name: str) -> Topic | None:
@@ -171,44 +182,46 @@ def _intake(known: Topic | None, name: str, wanted: Format | None, form: LineFor
 
 
 def _write(
-    producer: Producer,
-    topic: str,
-    partition: int | None,
-    intake: Intake,
-    descriptor: int,
-    *,
-    is_transaction: bool,
-) -> Sending:
-    from spark_eos.cli.console.sending import Sending
-
-    sending = Sending(producer, topic, partition)
+    producer: Producer, sending: Sending, intake: Intake, descriptor: int, *, is_transaction: bool
+) -> None:
     is_committing = False
+
+    def ended() -> str:
+        return _abort(producer, sending, is_committing) if is_transaction else _settle(sending)
+
     try:
-        if is_transaction:
-            producer.init_transactions()
-            producer.begin_transaction()
-        _send_all(sending, intake, descriptor, is_transaction=is_transaction)
-        if is_transaction:
-            is_committing = True
-            _commit(producer)
-        sending.settle()
-    except Interrupted as interrupted:
-        account = _abort(producer, is_committing) if is_transaction else _settle(sending)
-        print(f"eoslog: stopped by {interrupted}: {account}", file=sys.stderr)
-        raise SystemExit(interrupted.exit_code) from None
-    except EosLogError as error:
-        account = _abort(producer, is_committing) if is_transaction else _settle(sending)
-        raise _told(error, account) from None
-    return sending
+        try:
+            if is_transaction:
+                producer.init_transactions()
+                producer.begin_transaction()
+            _send_all(sending, intake, descriptor, is_transaction=is_transaction)
+            if is_transaction:
+                is_committing = True
+                _commit(producer)
+            sending.settle()
+        except EosLogError as error:
+            raise _told(error, ended()) from None
+    except Interrupted as interrupted:  # Also while an error waits for what was sent before it.
+        _stop(interrupted, ended())
 
 
-def _abort(producer: Producer, is_committing: bool) -> str:
+def _stop(interrupted: Interrupted, account: str) -> NoReturn:
+    print(f"eoslog: stopped by {interrupted}: {account}", file=sys.stderr)
+    raise SystemExit(interrupted.exit_code) from None
+
+
+def _abort(producer: Producer, sending: Sending, is_committing: bool) -> str:
     try:
         producer.abort_transaction()
+    except IllegalStateError:
+        if is_committing:  # It is committed, or its outcome is not known: nothing else may come.
+            sending.give_up()
+            if sending.unknown:
+                return f"{sending.account()}; `eoslog history` lists the transaction if it is committed"
+            return sending.account()
+        # It was never begun.
     except EosLogError:
-        if is_committing:
-            return "whether the transaction is committed, `eoslog transactions describe` says"
-        # It was never begun, or another producer has taken over.
+        pass  # Another producer has taken over: nothing of this one can get in any more.
     return "the transaction is not committed, no line is in the log"
 
 

@@ -29,6 +29,8 @@ class Sending:
         self._waiting: deque[tuple[Span, RecordFuture[list[RecordMetadata]]]] = deque()
         self.acknowledged: list[Span] = []
         self.unknown: list[Span] = []
+        self._begun: Span | None = None
+        """Lines that the producer is just being given: if that is interrupted, it may have them or not."""
         self.error: EosLogError | None = None
         self.placed: dict[int, tuple[int, int]] = {}
         """By partition its first offset and how many records went there."""
@@ -40,12 +42,14 @@ class Sending:
 
     def send(self, rows: pa.RecordBatch, first: int) -> None:
         """Send the rows of the lines from ``first`` on. Raises the error of an earlier one."""
-        span = (first, first + rows.num_rows - 1)
+        span = self._begun = (first, first + rows.num_rows - 1)
         try:
             future = self._producer.send_arrow(self._topic, rows, self._partition)
         except EosLogError as error:
+            self._begun = None
             raise with_line(error, *span) from error
         self._waiting.append((span, future))
+        self._begun = None
         while self._waiting and self._waiting[0][1].done():
             self.settle_one()
         self.check()
@@ -77,15 +81,30 @@ class Sending:
                 self.placed[one.partition] = (offset, count + one.count)
         self._waiting.popleft()
 
+    def give_up(self) -> None:
+        """Wait for nothing more: of lines that are not settled it stays unknown whether they are in the log."""
+        while self._waiting:
+            if self._waiting[0][1].done():
+                self.settle_one()
+            else:
+                _add(self.unknown, self._waiting[0][0])
+                self._waiting.popleft()
+
     def account(self) -> str:
         """Which lines are in the log, in words."""
         told = f"{_lines(self.acknowledged)} in the log"
-        if self.unknown:
-            return f"{told}, of {_words(self.unknown)} it is not known, the others are not there"
+        unknown = [*self.unknown]
+        if self._begun is not None:
+            _add(unknown, self._begun)
+        if unknown:
+            return f"{told}, of {_words(unknown)} it is not known, the others are not there"
         return f"{told}, the others not" if self.acknowledged else told
 
 
 def _add(spans: list[Span], span: Span) -> None:
+    """Once: what was interrupted is done again."""
+    if spans and spans[-1][1] >= span[1]:
+        return
     if spans and spans[-1][1] + 1 == span[0]:
         spans[-1] = (spans[-1][0], span[1])
     else:

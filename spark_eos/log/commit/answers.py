@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, StorageError
+from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, NotALogError, StorageError
 from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.slots import Slots
@@ -105,6 +105,19 @@ class Answers:
     def given_up(self, ticket: PendingCommit, error: BaseException) -> None:
         """This attempt was not sent; an earlier one may have been."""
         if ticket.request_id in self._in_doubt:
+            self.unknown(ticket, error)
+        else:
+            ticket.error = error
+
+    def closed(self, ticket: PendingCommit, error: NotALogError) -> None:
+        """The log takes nothing more. An earlier attempt may be in one of its last entries, which were read."""
+        try:
+            if self.settle([ticket]):
+                return
+        except EosLogError as failure:
+            self.given_up(ticket, failure)
+            return
+        if self._in_doubt.is_lost(ticket.request_id):
             self.unknown(ticket, error)
         else:
             ticket.error = error

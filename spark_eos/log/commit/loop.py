@@ -143,9 +143,11 @@ class Committer(OfOneProcess):
 
     def _answer_broken(self, ticket: PendingCommit, error: BaseException) -> None:
         """The round broke off with ``error``."""
-        # In a child, or in another history, nothing is known of what is in doubt here; a closed log takes nothing more.
-        if self._is_foreign or isinstance(error, DivergedLogError | NotALogError):
+        # In a child, or in another history, nothing is known of what is in doubt here.
+        if self._is_foreign or isinstance(error, DivergedLogError):
             ticket.error = error
+        elif isinstance(error, NotALogError):
+            self._answers.closed(ticket, error)
         elif isinstance(error, Exception) or ticket.request_id in self._in_doubt:
             self._answers.given_up(ticket, error)
         else:  # The interrupt is this thread's alone.
