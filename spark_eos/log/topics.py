@@ -29,6 +29,7 @@ from spark_eos.log.data.layout import (
 from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.data.schema_limits import check_limits, check_size
 from spark_eos.protocol.actions import CreateTopic
+from spark_eos.protocol.actions.topics import check_name, check_partitions
 from spark_eos.protocol.state import State, Topic
 
 if TYPE_CHECKING:
@@ -65,8 +66,10 @@ def new_topic(
 ) -> CreateTopic:
     """The action that creates a topic, with a fresh topic id unless one is given.
 
-    Raises `ConfigError`, `SchemaMismatchError`.
+    Raises `ConfigError`, `SchemaMismatchError`, `InvalidRequestError`.
     """
+    check_name(name)
+    check_partitions(name, partitions)
     settings = check_stored(TOPIC, config or {})
     check_values(name, settings, typed=schema is not None)
     stored = normal = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from spark_eos.clients.admin.base import WRITER
@@ -280,7 +281,7 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         ConfigError
             ``isolation_level`` is neither of the two.
         InvalidRequestError
-            A number is neither a time nor one of `OffsetSpec`.
+            What is given for a partition is neither a time nor one of `OffsetSpec`.
 
         Examples
         --------
@@ -309,11 +310,11 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
                 found[at] = OffsetAndTimestamp(partition.start, -1)
             elif spec == OffsetSpec.LATEST:
                 found[at] = OffsetAndTimestamp(end_offset(partition, isolation), -1)
-            elif spec >= 0:
+            elif isinstance(spec, Real) and spec >= 0:
                 found[at] = OffsetAndTimestamp(*(log.offset_for_time(at, spec, isolation) or (-1, -1)))
             else:
                 raise InvalidRequestError(
-                    f"{at}: {spec} is no time, and neither OffsetSpec.EARLIEST nor OffsetSpec.LATEST"
+                    f"{at}: {spec!r} is no time in milliseconds, and neither OffsetSpec.EARLIEST nor OffsetSpec.LATEST"
                 )
         return found
 
