@@ -52,6 +52,7 @@ __all__ = [
     "own_schema",
     "schema_error",
     "schema_of",
+    "topic_of",
     "unless_exists",
     "with_registered",
 ]
@@ -252,6 +253,14 @@ def missing_topic(state: State, name: str, url: str) -> UnknownTopicOrPartitionE
         f"did you mean {near!r}?" if near else f"its topics are: {', '.join(sorted(state.topics)) or 'none'}"
     )
     return UnknownTopicOrPartitionError(f"the log {url} has no topic {name!r}; {hint}")
+
+
+def topic_of(state: State, name: str, url: str) -> Topic:
+    """The topic in that state. Raises `UnknownTopicOrPartitionError` (`missing_topic`)."""
+    topic = state.topics.get(name)
+    if topic is None:
+        raise missing_topic(state, name, url)
+    return topic
 
 
 def unless_exists(state: State, action: CreateTopic) -> tuple[CreateTopic, ...]:

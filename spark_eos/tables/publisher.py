@@ -141,8 +141,8 @@ class Publisher:
         ConfigError
             The table of another program is in the place of one.
         """
-        self._log.end_overdue()
         publication = self._publication()
+        self._log.end_overdue()
         self._check_schemas(publication)
         is_new = publication.begun is not None
         if is_new:
@@ -170,8 +170,8 @@ class Publisher:
         bool
             False: log and tables are as the newest version says.
         """
-        self._log.end_overdue()
         publication = self._publication()
+        self._log.end_overdue()
         self._check_schemas(publication)
         return publication.begun is not None or not self._is_up_to_date(publication)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 import duckdb
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow, read_duckdb, read_polars
+from spark_eos.clients import arrow_reader
 from spark_eos.clients.table_plan import plan_table
-from spark_eos.errors import EosLogError
+from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.kafka import OffsetSpec
 from spark_eos.log.clock import SYSTEM
 from spark_eos.monitoring import Watch, lags
@@ -175,3 +178,120 @@ def test_an_open_log_is_asked_for_its_newest_entry(seen, name):
     found = seen[name]
     assert found.after == found.of_a_new_handle
     assert found.after != found.before
+
+
+@pytest.fixture
+def url(tmp_path):
+    url = str(tmp_path / "log")
+    with Admin(url) as admin, Producer(url) as producer:
+        admin.create_topic("t", 2)
+        producer.send("t", b"x", partition=0)
+    return url
+
+
+def made_again(url):
+    other = Admin(Log.open(url))
+    other.delete_topic("t")
+    other.create_topic("t", 3, config={"retention.ms": 5})
+
+
+CHANGES = {
+    "alter_topic": lambda log: Admin(log).alter_topic("t", 5),
+    "delete_topic": lambda log: Admin(log).delete_topic("t"),
+    "delete_topics": lambda log: Admin(log).delete_topics(["t"]),
+    "create_partitions": lambda log: Admin(log).create_partitions({"t": 4}),
+    "delete_records": lambda log: Admin(log).delete_records({T0: 0}),
+    "alter_group_offsets": lambda log: Admin(log).alter_group_offsets("g", {T0: 0}),
+    "commit": of_consumer(lambda consumer: consumer.commit({T0: 0}), **{"group.id": "g"}),
+    "Tables.create": lambda log: Tables(log).create("p", ["t"]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_topic_that_another_process_has_made_again_is_changed(url, name):
+    """The one that is there now: the caller knows its name alone."""
+    log = Log.open(url)
+    made_again(url)
+    CHANGES[name](log)
+
+
+def test_a_topic_that_another_process_compacts_is_no_shared_table(url):
+    log = Log.open(url)
+    Admin(Log.open(url)).alter_topic("t", config={"cleanup.policy": "compact"})
+    with pytest.raises(ConfigError, match="compacted"):
+        Tables(log).create("p", ["t"])
+
+
+class Meanwhile(Log):
+    """A handle that another thread uses: right after the first look it moves it on."""
+
+    is_ahead = True
+
+    def follow(self, max_age_s=0.0):
+        state = super().follow(max_age_s)
+        if not self.is_ahead:
+            self.is_ahead = True
+            made_again(self.url)
+            super().follow()
+        return state
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        (lambda admin: len(admin.describe_topic("t").partitions), 2),
+        (lambda admin: len(admin.describe_producers("t", 0)), 1),
+        (lambda admin: admin.describe_configs(["t"])["topic"]["t"], {}),
+    ],
+    ids=["describe_topic", "describe_producers", "describe_configs"],
+)
+def test_an_answer_is_of_one_moment_whatever_another_thread_does(url, call, found):
+    log = Meanwhile.open(url)
+    log.is_ahead = False
+    assert call(Admin(log)) == found
+    assert log.is_ahead
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("ends", [False, True], ids=["whole", "until"])
+def test_a_read_has_all_of_a_transaction_or_nothing(url, monkeypatch, isolation, ends):
+    """The process commits to both partitions while `read_arrow` plans: the rows are those of one entry."""
+    log, now_ms = Log.open(url), SYSTEM.now_ms()
+    bound = datetime.fromtimestamp(now_ms / 1000 + 1800, timezone.utc) if ends else None
+    inner, done = arrow_reader.end_offset, []
+
+    def end_offset(partition, level):
+        found = inner(partition, level)
+        if not done:
+            done.append(True)
+            producer = Producer(log, {"transactional.id": "app"})
+            producer.init_transactions()
+            producer.begin_transaction()
+            for number in range(2):
+                for later_ms in (0, 2_700_000):
+                    producer.send("t", b"y", partition=number, timestamp_ms=now_ms + later_ms)
+            producer.commit_transaction()
+        return found
+
+    monkeypatch.setattr(arrow_reader, "end_offset", end_offset)
+    rows = read_arrow(log, "t", end=bound, isolation_level=isolation).read_all()
+    assert rows["value"].to_pylist() == [b"x"]
+    assert done == [True]
+
+
+@pytest.mark.parametrize("ask", ["publish", "is_due"])
+def test_a_publisher_waits_for_no_transaction_whose_time_is_over(url, ask):
+    """Also if the handle has not heard of it."""
+    Tables(url).create("p", ["t"])
+    log = Log.open(url)
+    publisher = Tables(log).publisher("p")
+    producer = Producer(Log.open(url), {"transactional.id": "app", "transaction.timeout.ms": 1})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"late", partition=0)
+    producer.flush()
+    assert Log.open(url).state.open_transactions
+    getattr(publisher, ask)()  # It is watched from now on.
+    time.sleep(0.01)
+    getattr(publisher, ask)()
+    assert not Log.open(url).state.open_transactions
