@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -19,13 +20,14 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
+from spark_eos.log.data.records import offset_for_time
 from spark_eos.log.data.task_io import reading_ahead
 from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_column, place_names
 from spark_eos.log.time_travel import as_of as log_as_of
 from spark_eos.log.time_travel import entry_at_time, parse_time, plan_as_of, topic_as_of
-from spark_eos.log.topics import layout_of
-from spark_eos.protocol.state import Topic
+from spark_eos.log.topics import layout_of, topic_of
+from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -117,22 +119,23 @@ def read_arrow(
     opened = opened_log(log, config)
     isolation = _isolation(isolation_level)
     # A reader of committed records waits for no transaction whose time is over.
-    if isolation is Isolation.READ_COMMITTED:
-        opened.end_overdue()
-    now = opened.topic(topic)
+    state = opened.end_overdue() if isolation is Isolation.READ_COMMITTED else opened.state
+    now = topic_of(state, topic, opened.url)
     past = past_log(opened, topic, as_of)
     if past is not None:
         now = topic_as_of(now, past.state.topics[topic])
     available = available_columns(now)
     chosen = chosen_columns(now, available, columns)
     row_filter = None if filter is None else _row_filter(filter, available, now)
-    ranges = _ranges(opened if past is None else past, topic, (start, end), isolation)
+    # All of one state: other threads may move the handle on meanwhile.
+    shown, then = (opened, state) if past is None else (past, past.state)
+    ranges = _ranges(shown, then, topic, (start, end), isolation)
     fetches: list[Fetch] = []
     for at, (first, stop) in ranges.items():
         if row_filter is not None:
             first, stop = row_filter.narrowed(at, first, stop)  # noqa: PLW2901
         if past is None:
-            found = plan(opened.state, at, first, stop, isolation, opened.load)
+            found = plan(state, at, first, stop, isolation, opened.load)
         else:
             found = plan_as_of(opened, past, at, first, stop, isolation)
         fetches += found if row_filter is None else row_filter.kept(found)
@@ -280,19 +283,20 @@ def _row_filter(expression: Any, available: pa.Schema, topic: Topic) -> RowFilte
 
 
 def _ranges(
-    log: Log, topic: str, bounds: tuple[Bound, Bound], isolation: Isolation
+    log: Log, state: State, topic: str, bounds: tuple[Bound, Bound], isolation: Isolation
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """From where to where each partition is read. ``log`` is the one of then."""
-    partitions = log.state.topics[topic].partitions
+    """From where to where each partition is read in ``state``. ``log`` is the one of then."""
+    partitions = state.topics[topic].partitions
     for name, bound in zip(("start", "end"), bounds, strict=True):
         _check_bound(name, bound, topic, partitions)
+    look = partial(offset_for_time, log.store, state, load=log.load)
     found = {}
     for number in range(partitions):
         at = TopicPartition(topic, number)
-        partition = partition_of(log.state, at)
+        partition = partition_of(state, at)
         first, last = partition.start, end_offset(partition, isolation)
-        start = _resolved(log, at, bounds[0], isolation, first, last)
-        end = _resolved(log, at, bounds[1], isolation, last, last)
+        start = _resolved(look, at, bounds[0], isolation, first, last)
+        end = _resolved(look, at, bounds[1], isolation, last, last)
         if not (first <= start <= last and first <= end <= last):
             raise OffsetOutOfRangeError(
                 f"read_arrow: offsets {start} to {end} of {at} are out of range: it has {first} to {last}"
@@ -318,11 +322,16 @@ def _check_bound(name: str, bound: object, topic: str, partitions: int) -> None:
 
 
 def _resolved(
-    log: Log, at: TopicPartition, bound: Bound, isolation: Isolation, default: int, last: int
+    look: Callable[[TopicPartition, int, Isolation], tuple[int, int] | None],
+    at: TopicPartition,
+    bound: Bound,
+    isolation: Isolation,
+    default: int,
+    last: int,
 ) -> int:
     if bound is None:
         return default
     if isinstance(bound, datetime):
-        found = log.offset_for_time(at, _milliseconds("start", bound), isolation)
+        found = look(at, _milliseconds("start", bound), isolation)
         return last if found is None else found[0]
     return bound.get(at.partition, default)

@@ -13,8 +13,8 @@ from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.log import Log
 from spark_eos.log.selection.sealed import SealedFile, SealedPlan, split_sealed
 from spark_eos.log.time_travel import plan_as_of, topic_as_of
-from spark_eos.log.topics import config_value
-from spark_eos.protocol.state import Topic
+from spark_eos.log.topics import config_value, topic_of
+from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import FileRef, TopicPartition
 
 __all__ = ["TableRead", "plan_table"]
@@ -54,7 +54,7 @@ def plan_table(
     """Plan a read of all that is committed, now or as of an entry or a time. Raises the errors of `read_arrow`."""
     opened = opened_log(log, config)
     state = opened.end_overdue()
-    now = state.topics.get(topic) or opened.topic(topic)
+    now = topic_of(state, topic, opened.url)
     past = past_log(opened, topic, as_of)
     shown = state if past is None else past.state
     columns = now if past is None else topic_as_of(now, past.state.topics[topic])
@@ -69,7 +69,7 @@ def plan_table(
         else:
             found = plan_as_of(opened, past, at, first, end, Isolation.READ_COMMITTED)
         fetches += found
-        wholes |= _whole(opened, at, found, end)
+        wholes |= _whole(opened, state if past is None else opened.state, at, found, end)
     version = len(columns.schemas)
     native = config_value(columns, "value.format") == "bytes"
 
@@ -80,7 +80,9 @@ def plan_table(
     return TableRead(opened, columns, shown.seq, past is not None, parted, tuple(fetches))
 
 
-def _whole(log: Log, at: TopicPartition, fetches: list[Fetch], end: int) -> set[tuple[int, int]]:
+def _whole(
+    log: Log, state: State, at: TopicPartition, fetches: list[Fetch], end: int
+) -> set[tuple[int, int]]:
     """Partition and offset of the fetches that have all records of their batches, of files with holes.
 
     Only the first and the last fetch of a partition can be cut.
@@ -90,7 +92,7 @@ def _whole(log: Log, at: TopicPartition, fetches: list[Fetch], end: int) -> set[
         if not fetch.file.is_parquet or not fetch.file.offsets or fetch.skip:
             continue
         if number == len(fetches) - 1:
-            row = partition_of(log.state, at).index.find(fetch.offset, log.load)
+            row = partition_of(state, at).index.find(fetch.offset, log.load)
             if row is None or row.file != fetch.file or row.next_offset > end:
                 continue
         found.add((at.partition, fetch.offset))

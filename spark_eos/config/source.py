@@ -23,7 +23,6 @@ _BOTH = _STREAM | _BATCH
 _OFFSETS = "spark/source/offset_resolution.py"
 _TOPICS = "spark/topics.py"
 _SOURCE = "spark/source/source.py"
-_BATCH_READER = "spark/source/batch.py"
 _DATASOURCE = "spark/datasource.py"
 _VALUES = "spark/source/values.py"
 

@@ -29,6 +29,7 @@ from spark_eos.log.data.layout import (
 from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.data.schema_limits import check_limits, check_size
 from spark_eos.protocol.actions import CreateTopic
+from spark_eos.protocol.actions.topics import check_name, check_partitions
 from spark_eos.protocol.state import State, Topic
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ __all__ = [
     "own_schema",
     "schema_error",
     "schema_of",
+    "topic_of",
     "unless_exists",
     "with_registered",
 ]
@@ -65,8 +67,10 @@ def new_topic(
 ) -> CreateTopic:
     """The action that creates a topic, with a fresh topic id unless one is given.
 
-    Raises `ConfigError`, `SchemaMismatchError`.
+    Raises `ConfigError`, `SchemaMismatchError`, `InvalidRequestError`.
     """
+    check_name(name)
+    check_partitions(name, partitions)
     settings = check_stored(TOPIC, config or {})
     check_values(name, settings, typed=schema is not None)
     stored = normal = None
@@ -249,6 +253,14 @@ def missing_topic(state: State, name: str, url: str) -> UnknownTopicOrPartitionE
         f"did you mean {near!r}?" if near else f"its topics are: {', '.join(sorted(state.topics)) or 'none'}"
     )
     return UnknownTopicOrPartitionError(f"the log {url} has no topic {name!r}; {hint}")
+
+
+def topic_of(state: State, name: str, url: str) -> Topic:
+    """The topic in that state. Raises `UnknownTopicOrPartitionError` (`missing_topic`)."""
+    topic = state.topics.get(name)
+    if topic is None:
+        raise missing_topic(state, name, url)
+    return topic
 
 
 def unless_exists(state: State, action: CreateTopic) -> tuple[CreateTopic, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from spark_eos.config.nearest import nearest
 from spark_eos.errors import ConfigError, SchemaMismatchError, UnknownTopicOrPartitionError
 from spark_eos.log.data.layout import deserialise_schema
-from spark_eos.log.topics import missing_topic, schema_of
+from spark_eos.log.topics import schema_of, topic_of
 from spark_eos.protocol.arrow_fields import fields_of
 from spark_eos.protocol.schema_versions import differences
 from spark_eos.protocol.types import TopicPartition
@@ -303,7 +303,4 @@ def _columns_of(stored: bytes | None, *, headers: bool, metadata: bool) -> Struc
 
 
 def _partitions(options: SourceOptions, state: State, name: str) -> int:
-    topic = state.topics.get(name)
-    if topic is None:
-        raise missing_topic(state, name, options.path)
-    return topic.partitions
+    return topic_of(state, name, options.path).partitions

@@ -142,8 +142,8 @@ class Publisher:
         ConfigError
             The table of another program is in the place of one.
         """
-        self._log.end_overdue()
         publication = self._publication()
+        self._log.end_overdue()
         self._check_schemas(publication)
         is_new = publication.begun is not None
         if is_new:
@@ -172,6 +172,7 @@ class Publisher:
             False: log and tables are as the newest version says.
         """
         publication = self._publication()
+        self._log.end_overdue()
         self._check_schemas(publication)
         return publication.begun is not None or not self._is_up_to_date(publication)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from spark_eos.clients.admin.base import AdminBase
 from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.log.log import Log
+from spark_eos.log.topics import topic_of
 from spark_eos.protocol.actions import CreatePublication
 from spark_eos.protocol.actions.publishing.publications import require_publication
 from spark_eos.protocol.publication import Publication
@@ -161,7 +162,8 @@ class Tables(AdminBase):
             There is a publication of this name, or a table at the same place.
         """
         log = self._log()
-        found = [log.topic(topic) for topic in topics]
+        state = log.follow()
+        found = [topic_of(state, topic, log.url) for topic in topics]
         given = dict(config or {})
         for own in ("mode", "location", "retention.ms"):
             if own in given:

@@ -18,7 +18,7 @@ from spark_eos.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.kafka import ConfigResource
+from spark_eos.kafka import ConfigResource, NewTopic
 
 T0 = TopicPartition("t", 0)
 NAMES = (f"memory://admin-{number}" for number in itertools.count())
@@ -56,6 +56,23 @@ def test_topics(admin):
     assert admin.list_topics() == ["a"]
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.describe_topic("t")
+
+
+@pytest.mark.parametrize("given", [("bad/name", 1), ("..", 1), ("t", 0), ("t", -2)], ids=str)
+@pytest.mark.parametrize(
+    "create",
+    [
+        lambda admin, name, partitions: admin.create_topic(name, partitions),
+        lambda admin, name, partitions: admin.create_topics({name: {"num_partitions": partitions}}),
+        lambda admin, name, partitions: admin.create_topics([NewTopic(name, partitions)], validate_only=True),
+    ],
+    ids=["create_topic", "create_topics", "validate_only"],
+)
+def test_no_log_is_created_for_a_topic_that_is_refused(url, create, given):
+    with pytest.raises(InvalidRequestError, match=f"topic.*{given[0]}"):
+        create(Admin(url), *given)
+    with pytest.raises(NotALogError):
+        Admin(url).list_topics()
 
 
 def test_description(url, admin):
@@ -200,3 +217,9 @@ def test_no_call_is_left_out_above():
 def test_resetting_does_not_create_a_log_either(tmp_path):
     with pytest.raises(NotALogError):
         Admin(tmp_path / "none").reset_group_offsets("g", [T0], to_earliest=True)
+
+
+@pytest.mark.parametrize("spec", ["latest", None, (1,), float("nan"), -3], ids=str)
+def test_an_offset_spec_that_is_none(admin, spec):
+    with pytest.raises(InvalidRequestError, match=r"^t-0: .* is no time in milliseconds, and neither"):
+        admin.list_offsets({T0: spec})

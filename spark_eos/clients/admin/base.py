@@ -9,6 +9,7 @@ from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.opening import check_open_log
 from spark_eos.config.store import STORE
 from spark_eos.log.log import Log
+from spark_eos.log.topics import topic_of
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 from spark_eos.storage import Settings
@@ -44,10 +45,10 @@ def places(
     log: Log, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Mapping[TopicPartition, int]
 ) -> tuple[PartitionOffset, ...]:
     """The offsets, with the identities that their topics have now. `UnknownTopicOrPartitionError` without a topic."""
-    log.follow()
+    state = log.follow()
     found = []
     for at, value in offsets.items():
         offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
-        topic_id = log.topic(at[0]).topic_id
+        topic_id = topic_of(state, at[0], log.url).topic_id
         found.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata or ""))
     return tuple(found)

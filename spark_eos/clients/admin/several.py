@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from spark_eos.clients.admin.base import WRITER
@@ -28,7 +29,7 @@ from spark_eos.config.topic import TOPIC
 from spark_eos.errors import ConfigError, InvalidRequestError, NotALogError, TopicExistsError
 from spark_eos.log.clock import new_id
 from spark_eos.log.data.planner import end_offset, partition_of
-from spark_eos.log.topics import new_topic
+from spark_eos.log.topics import new_topic, topic_of
 from spark_eos.protocol.actions import AlterTopic, DeleteTopic
 from spark_eos.protocol.types import TopicPartition
 
@@ -100,9 +101,11 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         """
         log = self._log()
         log.follow()
-        log.end_overdue()  # A topic with an open transaction is not deleted.
+        state = log.end_overdue()  # A topic with an open transaction is not deleted.
         names = [topics] if isinstance(topics, str) else list(topics)
-        actions = tuple(DeleteTopic(name, log.topic(name).topic_id) for name in dict.fromkeys(names))
+        actions = tuple(
+            DeleteTopic(name, topic_of(state, name, log.url).topic_id) for name in dict.fromkeys(names)
+        )
         if actions:
             log.commit(lambda _state: actions, writer=WRITER)
 
@@ -155,11 +158,11 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         3
         """
         log = self._log()
-        log.follow()
+        state = log.follow()
         actions = []
         for name, given in topic_partitions.items():
             count = given if isinstance(given, int) else given.total_count
-            topic = log.topic(name)
+            topic = topic_of(state, name, log.url)
             if count <= topic.partitions:
                 raise InvalidRequestError(
                     f"topic {name!r} has {topic.partitions} partitions: {count} are not more. Nothing was changed"
@@ -208,7 +211,9 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         for given in config_resources:
             resource = resource_of(given)
             of_topic = resource.resource_type is ConfigResourceType.TOPIC
-            stored: Mapping[str, str] = log.topic(resource.name).config if of_topic else dict(state.config)
+            stored: Mapping[str, str] = (
+                topic_of(state, resource.name, log.url).config if of_topic else dict(state.config)
+            )
             table: Table = TOPIC if of_topic else LOG
             wanted = None if resource.configs is None else list(resource.configs)
             check_names(table, wanted or ())
@@ -280,7 +285,7 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         ConfigError
             ``isolation_level`` is neither of the two.
         InvalidRequestError
-            A number is neither a time nor one of `OffsetSpec`.
+            What is given for a partition is neither a time nor one of `OffsetSpec`.
 
         Examples
         --------
@@ -309,11 +314,11 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
                 found[at] = OffsetAndTimestamp(partition.start, -1)
             elif spec == OffsetSpec.LATEST:
                 found[at] = OffsetAndTimestamp(end_offset(partition, isolation), -1)
-            elif spec >= 0:
+            elif isinstance(spec, Real) and spec >= 0:
                 found[at] = OffsetAndTimestamp(*(log.offset_for_time(at, spec, isolation) or (-1, -1)))
             else:
                 raise InvalidRequestError(
-                    f"{at}: {spec} is no time, and neither OffsetSpec.EARLIEST nor OffsetSpec.LATEST"
+                    f"{at}: {spec!r} is no time in milliseconds, and neither OffsetSpec.EARLIEST nor OffsetSpec.LATEST"
                 )
         return found
 

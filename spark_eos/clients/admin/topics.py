@@ -21,6 +21,7 @@ from spark_eos.log.topics import (
     own_schema,
     schema_error,
     schema_of,
+    topic_of,
     with_registered,
 )
 from spark_eos.protocol.actions import Action, AdvanceLogStart, DeleteTopic
@@ -140,7 +141,7 @@ class TopicAdmin(AdminBase):
         {'article': 'string', 'cents': 'int64', 'shop': 'string'}
         """
         log = self._log()
-        known = log.topic(name).config
+        known = topic_of(log.follow(), name, log.url).config
         edits = Edits(
             _types(add_columns), dict(rename_columns or {}), tuple(drop_columns), _types(widen_columns)
         )
@@ -179,8 +180,8 @@ class TopicAdmin(AdminBase):
         """
         log = self._log()
         log.follow()
-        log.end_overdue()  # A topic with an open transaction is not deleted.
-        action = DeleteTopic(name, log.topic(name).topic_id)
+        state = log.end_overdue()  # A topic with an open transaction is not deleted.
+        action = DeleteTopic(name, topic_of(state, name, log.url).topic_id)
         log.commit(lambda _state: (action,), writer=WRITER)
 
     def list_topics(self) -> list[str]:
@@ -213,7 +214,7 @@ class TopicAdmin(AdminBase):
         """
         log = self._log()
         state = log.follow()
-        topic = log.topic(name)
+        topic = topic_of(state, name, log.url)
         parts = [state.partitions[topic.topic_id, number] for number in range(topic.partitions)]
         error = schema_error(topic)
         return TopicDescription(

@@ -13,6 +13,7 @@ from spark_eos.clients.admin.descriptions import (
 )
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
+from spark_eos.log.topics import topic_of
 from spark_eos.protocol.state import Partition, PartitionKey, SequenceRange, State, TransactionState
 from spark_eos.protocol.state import Producer as ProducerState
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -132,7 +133,7 @@ class TransactionAdmin(AdminBase):
         """
         log = self._log()
         state = log.follow()
-        key = (log.topic(topic).topic_id, partition)
+        key = (topic_of(state, topic, log.url).topic_id, partition)
         part = partition_of(state, TopicPartition(topic, partition))
         found = []
         for producer_id, producer in sorted(state.producers.items()):
@@ -185,7 +186,7 @@ class TransactionAdmin(AdminBase):
             raise InvalidRequestError(f"partition {partition} of which topic? Name the topic as well")
         log = self._log()
         state = log.follow()
-        topic_id = None if topic is None else log.topic(topic).topic_id
+        topic_id = None if topic is None else topic_of(state, topic, log.url).topic_id
         if topic is not None and partition is not None:
             partition_of(state, TopicPartition(topic, partition))
         names, now_ms = topic_names(state), log.clock.now_ms()

@@ -172,8 +172,8 @@ class ConsumerAssignment(ConsumerBase):
         state = self._log.follow()
         assigned = {}
         for at in wanted:
-            topic = self._log.topic(at.topic)
             partition_of(state, at)
+            topic = state.topics[at.topic]
             known = self._assigned.get(at)
             same = known is not None and known.topic.topic_id == topic.topic_id
             if known is None or not same:

@@ -18,6 +18,7 @@ from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOff
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
+from spark_eos.log.topics import topic_of
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
 from spark_eos.protocol.actions.offsets import is_pending
 from spark_eos.protocol.state import State
@@ -135,10 +136,12 @@ class OffsetManager:
         if offsets is None:
             offsets = self._reached()
         wanted = []
+        # Of partitions that were never read here, whatever topic has the name now.
+        state = self._log.state if offsets.keys() <= self._assigned.keys() else self._log.follow()
         for at, value in offsets.items():
             offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
             known = self._assigned.get(at)
-            topic = self._log.topic(at[0]) if known is None else known.topic
+            topic = topic_of(state, at[0], self._log.url) if known is None else known.topic
             wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata or ""))
         member = None if self.member is None else self.member.membership
         return CommitOffsets(group, tuple(wanted), member=member)

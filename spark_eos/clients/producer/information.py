@@ -42,8 +42,8 @@ class ProducerInformation(ProducerTransactions):
         self._check_process("partitions_for")
         if self._closed:
             raise IllegalStateError("partitions_for: the producer is closed")
-        self._topic(topic, None)
-        return set(range(self._log().topic(topic).partitions))
+        self._log().follow()
+        return set(range(self._topic(topic, None).partitions))
 
     def metrics(self) -> Metrics:
         """Return figures about what was sent, under Kafka's names.

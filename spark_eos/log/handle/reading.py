@@ -18,7 +18,7 @@ from spark_eos.log.data.records import Records, offset_for_time, read
 from spark_eos.log.environment import Environment
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.timekeeping import Timekeeper
-from spark_eos.log.topics import missing_topic
+from spark_eos.log.topics import topic_of
 from spark_eos.protocol.actions import CreateLog
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.index import IndexPage, PageContent
@@ -204,10 +204,7 @@ class LogReader:
         UnknownTopicOrPartitionError
             The log has no such topic.
         """
-        topic = self.state.topics.get(name) or self.follow().topics.get(name)
-        if topic is None:
-            raise missing_topic(self.state, name, self.url)
-        return topic
+        return self.state.topics.get(name) or topic_of(self.follow(), name, self.url)
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
         """Read the rows of a planned fetch, and check them.

@@ -33,6 +33,8 @@ __all__ = [
     "CreateTopic",
     "DeleteTopic",
     "alter",
+    "check_name",
+    "check_partitions",
     "create",
     "delete",
     "require",
@@ -73,16 +75,12 @@ class CreateTopic(NamedTuple):
 def create(state: State, action: CreateTopic) -> tuple[State, None]:
     """A topic with partitions that start at offset 0."""
     name = action.name
-    if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
-        raise InvalidRequestError(
-            f"illegal topic name {name!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
-            "and neither '.' nor '..'"
-        )
+    check_name(name)
     if name in state.topics:
         raise TopicExistsError(f"topic {name!r} is there already")
     if any(topic.topic_id == action.topic_id for topic in state.topics.values()):
         raise InvalidRequestError(f"topic id {action.topic_id} is taken")
-    _check_partitions(name, action.partitions)
+    check_partitions(name, action.partitions)
     _check_schema(state, name, action.schema)
     schemas = () if action.schema is None else (action.schema,)
     topic = Topic(name, action.topic_id, action.partitions, Map(action.config), schemas)
@@ -146,7 +144,7 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
             raise InvalidRequestError(
                 f"topic {action.name!r} has {had} partitions and cannot be cut to {action.partitions}"
             )
-        _check_partitions(action.name, action.partitions)
+        check_partitions(action.name, action.partitions)
         topic = replace(topic, partitions=action.partitions)
     if action.config is not None:
         topic = replace(topic, config=Map(action.config))
@@ -256,7 +254,17 @@ def _without(known: Map[_Key, _Value], gone: list[_Key]) -> Map[_Key, _Value]:
     return known
 
 
-def _check_partitions(name: str, partitions: int) -> None:
+def check_name(name: str) -> None:
+    """Raise `InvalidRequestError` for a name that no topic can have."""
+    if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
+        raise InvalidRequestError(
+            f"illegal topic name {name!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
+            "and neither '.' nor '..'"
+        )
+
+
+def check_partitions(name: str, partitions: int) -> None:
+    """Raise `InvalidRequestError` for a number of partitions that no topic can have."""
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise InvalidRequestError(
             f"topic {name!r} cannot have {partitions} partitions: from 1 to {MAX_PARTITIONS} are possible"
