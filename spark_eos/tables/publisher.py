@@ -172,7 +172,6 @@ class Publisher:
             False: log and tables are as the newest version says.
         """
         publication = self._publication()
-        self._log.end_overdue()
         self._check_schemas(publication)
         return publication.begun is not None or not self._is_up_to_date(publication)
 
