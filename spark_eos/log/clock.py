@@ -42,6 +42,10 @@ class Clock(Protocol):
         """A random number from 0 to 1."""
 
 
+_CHANCE = random.SystemRandom()
+"""Not the shared generator: that one is the application's to seed, and processes that fork would wait alike."""
+
+
 class _SystemClock:
     now_ns = staticmethod(time.time_ns)  # As it is: a producer asks for each record.
 
@@ -58,7 +62,7 @@ class _SystemClock:
         return os.urandom(16)
 
     def jitter(self) -> float:
-        return random.random()  # noqa: S311  (a wait, not a secret)
+        return _CHANCE.random()
 
 
 SYSTEM: Clock = _SystemClock()

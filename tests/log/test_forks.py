@@ -4,12 +4,14 @@ import copy
 import ctypes
 import os
 import pickle
+import random
 import shutil
 
 import pyarrow as pa
 import pytest
 
 from spark_eos.errors import DivergedLogError, IllegalStateError, NotALogError, StoreUnavailableError
+from spark_eos.log.clock import SYSTEM
 from spark_eos.log.log import _SHARED_LOCK, Log
 from spark_eos.log.topics import new_topic
 from spark_eos.storage.posix.store import PosixStore
@@ -35,6 +37,19 @@ def test_a_child_reads_and_writes_with_the_handles_of_its_parent(tmp_path):
     last = in_child(child)
     assert log.follow().seq == last
     assert {f"child-{number}" for number in range(4)} == set(log.state.topics)
+
+
+def test_forked_processes_do_not_wait_alike():
+    """They would meet again at every try."""
+    before = random.getstate()
+    number = SYSTEM.jitter()
+
+    def child():
+        random.setstate(before)
+        return SYSTEM.jitter()
+
+    random.setstate(before)
+    assert len({number, SYSTEM.jitter(), in_child(child), in_child(child)}) == 4
 
 
 def test_locks_that_other_threads_hold_are_free_in_a_child(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import socket
 import subprocess
@@ -211,6 +212,16 @@ def test_trouble_that_passes_is_not_noticed(server, verb, status, code):
     with suppress(ObjectNotFoundError):
         VERBS[verb](store)
     assert server.count(REQUESTS.get(verb, verb)) == 3
+
+
+def test_waits_leave_the_generator_of_the_application_alone(server):
+    """A seed that the application has set makes the same numbers with and without trouble of the store."""
+    server.buckets["bucket"]["log/there"] = b"1"
+    server.refuse(REQUESTS.get("read", "read"), 503, "SlowDown", times=2)
+    before = random.getstate()
+    store_at(server.address, retry_s=20).read("there")
+    assert waits[-2:]
+    assert random.getstate() == before
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "list"])

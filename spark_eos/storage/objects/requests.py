@@ -26,6 +26,7 @@ RETRY_S = 8.0
 
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
+_CHANCE = random.SystemRandom()  # see `spark_eos.log.clock`: not the application's generator
 
 _MAKING = frozenset({"create", "overwrite", "upload"})
 """They need nothing to be there."""
@@ -82,7 +83,7 @@ class Requests:
                 )
             if what not in _AGAIN or time.monotonic() + wait_s > deadline:
                 raise self._failure(reply, verb, name, in_doubt=in_doubt)
-            time.sleep(wait_s * random.uniform(0.5, 1))  # noqa: S311  (to spread requests, no secret)
+            time.sleep(wait_s * _CHANCE.uniform(0.5, 1))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
     def ask_once(self, name: str, call: Callable[[], T], *, ends: bool = False) -> T:
