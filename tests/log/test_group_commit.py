@@ -179,7 +179,7 @@ def test_another_that_takes_the_lead_is_met_again(leader, start):
     assert alone.group.is_contended
 
 
-def test_while_a_leader_sleeps_no_new_wait_for_it_begins(leader, other):
+def test_while_a_leader_sleeps_no_new_wait_for_it_begins(other):
     other.waits = [lambda: None] * 1000
     commits(other, "a", 1)
     began = other.clock.now
