@@ -117,7 +117,7 @@ class Tail:
             while True:
                 asked = self.clock_reading()
                 data = self._read(self._state.seq + 1, identify=left > 0)
-                if self._skipped_ahead(asked):
+                if self._skipped_ahead(asked) or (data and self._has_become_a_log()):
                     continue
                 self._seen = asked
                 if data is None:
@@ -214,6 +214,16 @@ class Tail:
             now - then > self._environment.away_s
             for now, then in zip(self.clock_reading(), seen, strict=True)
         )
+
+    def _has_become_a_log(self) -> bool:
+        """Whether there is a snapshot by now: a copy's entry 0 comes after it, and none before the snapshot's need be.
+
+        Without this look a process that opens a log while a copy of it is finished could take entry 0 for its end.
+        """
+        if self._state.seq >= 0:
+            return False
+        self._state = newest_snapshot(self._store) or self._state
+        return self._state.seq >= 0
 
     def _skipped_ahead(self, asked: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""
