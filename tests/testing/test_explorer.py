@@ -268,7 +268,7 @@ BUGS = {
     "what was taken along is taken along again": (
         "group-commit",
         "is in the log at (",
-        (CommitGroup.collect, ("request.request_id in seen or any(", "any(")),
+        (CommitGroup.collect, ("if request.request_id in seen:", "if False:")),
     ),
     "the answer is no while others can find the request": (
         "group-commit-at-odds",
