@@ -45,7 +45,7 @@ from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
 from spark_eos.storage.probe import probe
 
-__all__ = ["MARK", "Copied", "check_apart", "copy_log"]
+__all__ = ["MARK", "Copied", "check_apart", "close_log", "copy_log"]
 
 MARK = "_copy"
 """Lies in a destination until the copy is finished: the id of the log."""
@@ -108,7 +108,7 @@ def copy_log(
         if not any(target.list(paths.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
             fixed = _copy_content(source, target, fixed, tell)
             if close:
-                _close(source, clock)
+                close_log(source, clock)
                 fixed = _copy_content(source, target, _fix(source), tell)
             _make_a_log(target, fixed)
         _create(target, paths.entry(0), source.read(paths.entry(0)))
@@ -261,7 +261,7 @@ def _fix(source: Store) -> _Fixed:
             )
 
 
-def _close(source: Store, clock: Clock = SYSTEM) -> None:
+def close_log(source: Store, clock: Clock = SYSTEM) -> None:
     """Close the log at its end. Writers compete for the next slot, and one of them may be quicker a few times.
 
     Only a look after the create says that the log is closed: while this process slept, the slot may have got an entry,

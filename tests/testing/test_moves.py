@@ -52,13 +52,13 @@ def test_a_closer_that_does_not_look_after_its_create_is_found(monkeypatch):
     def close(source, clock):
         close_after(source, Log(source, clock).follow())
 
-    monkeypatch.setattr(copying, "_close", close)
+    monkeypatch.setattr(copying, "close_log", close)
     assert _found("is lost", first=24)
 
 
 def test_a_closer_that_copies_nothing_after_it_has_closed_is_found(monkeypatch):
     """What was written while it copied is in the old log alone."""
-    fix, close = copying._fix, copying._close
+    fix, close = copying._fix, copying.close_log
     fixed = []
     monkeypatch.setattr(copying, "_fix", lambda source: fixed.pop() if fixed else fix(source))
 
@@ -66,7 +66,7 @@ def test_a_closer_that_copies_nothing_after_it_has_closed_is_found(monkeypatch):
         fixed.append(fix(source))
         close(source, clock)
 
-    monkeypatch.setattr(copying, "_close", close_and_forget)
+    monkeypatch.setattr(copying, "close_log", close_and_forget)
     assert _found("is lost", first=19)
 
 
