@@ -28,6 +28,7 @@ __all__ = [
     "at_most_one",
     "commas",
     "exactly_one",
+    "name_value",
     "open_log",
     "open_logs",
     "partitions",
@@ -132,6 +133,14 @@ def properties_file(path: str | None, option: str = "--command-config") -> dict[
                 )
             found[name.strip()] = value.strip()
     return found
+
+
+def name_value(text: str, option: str) -> tuple[str, str]:
+    """``NAME=VALUE``, as ``option`` was given it; the value may be empty."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
+    return name, value
 
 
 def commas(texts: Iterable[str] | None) -> list[str] | None:
