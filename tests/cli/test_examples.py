@@ -50,6 +50,9 @@ def prepared(tmp_path_factory):
     with Consumer(url, {"group.id": "audit"}) as consumer:
         consumer.commit({TopicPartition("orders", at): 1 for at in (0, 1)})
     (folder / "lines.txt").write_bytes(b"one\ntwo\n")
+    Admin(str(folder / "IN")).create_topic("orders")
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "metadata").write_text('{"id": "a-query"}')
     assert main(["backup", url, str(folder / "backups"), "--name", "monday"]) == 0
     return folder  # fmt: skip
 
