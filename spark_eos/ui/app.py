@@ -23,7 +23,17 @@ from spark_eos.errors import (
     StorageError,
     StorePermissionError,
 )
-from spark_eos.ui.areas import groups, health, history, publications, records, storage, topics, transactions
+from spark_eos.ui.areas import (
+    aborts,
+    groups,
+    health,
+    history,
+    publications,
+    records,
+    storage,
+    topics,
+    transactions,
+)
 from spark_eos.ui.areas.overview import overview, pulse
 from spark_eos.ui.files import login_page, static_routes
 from spark_eos.ui.follower import Follower
@@ -57,7 +67,8 @@ _READS: dict[str, Area] = {
     "query": groups.show_query,
     "transactions": transactions.open_transactions,
     "transactional-ids": transactions.transactional_ids,
-    "abort": transactions.refuse_abort,
+    "abort": aborts.refuse_abort,
+    "abort-outcome": aborts.abort_outcome,
     "history": history.entries,
     "entry": history.show_entry,
     "entry-at": history.entry_at,
@@ -68,7 +79,7 @@ _READS: dict[str, Area] = {
     "check-health": health.check_health,
 }
 
-_WRITES: dict[str, Area] = {"abort": transactions.abort}
+_WRITES: dict[str, Area] = {"abort": aborts.abort}
 
 
 def create_app(

@@ -85,6 +85,7 @@ def open_page(browser, url):
         page.wait_for_selector("#live.on")
         return page
 
+    open_.problems = problems
     yield open_
     for context in contexts:
         context.close()
@@ -243,7 +244,7 @@ def test_a_hanging_transaction_is_aborted_after_a_question(open_page, log):
     button.click()
     picture(page, "abort")
     page.get_by_role("button", name="Abort it").click()
-    page.get_by_text("The transaction of stuck is aborted").wait_for()
+    page.get_by_text("Transaction 0 of 'stuck' is aborted, and its producer is fenced").wait_for()
     page.get_by_text("No transaction is open.").wait_for()
     assert not log.follow().open_transactions
     with suppress(ProducerFencedError):
@@ -255,3 +256,29 @@ def test_verify_shows_what_it_finds(open_page):
     page.get_by_role("link", name="Health").click()
     page.get_by_role("button", name="Verify now").click()
     page.get_by_text("The log is sound.").wait_for()
+
+
+def test_an_abort_whose_reply_is_lost_is_looked_for(open_page, log):
+    producer = Producer(log, {"transactional.id": "unheard"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"open", partition=2)
+    producer.flush()
+    page = open_page()
+
+    def lose(route):
+        route.fetch()
+        route.abort()
+
+    page.route("**/api/abort", lose)
+    page.get_by_role("link", name="Transactions").click()
+    page.get_by_role("button", name="Abort the transaction of unheard").click()
+    page.get_by_role("button", name="Abort it").click()
+    page.get_by_text("Whether transaction 0 of unheard was aborted is not known.").wait_for()
+    page.get_by_role("button", name="Look what became of it").press("Enter")
+    page.get_by_text("Transaction 0 of 'unheard' is aborted").wait_for()
+    page.get_by_text("No transaction is open.").wait_for()
+    assert [one for one in open_page.problems if "net::ERR_FAILED" not in one] == []
+    open_page.problems.clear()
+    with suppress(ProducerFencedError):
+        producer.close(0)

@@ -419,9 +419,10 @@ def test_the_transaction_that_was_shown_is_aborted_and_no_other(log, follower):
     for name in ("producer", "epoch", "number"):
         assert "not open any more" in ask(page, "abort", **{**named, name: one[name] + 1}).json()["error"]
     assert len(log.follow().open_transactions) == 1
-    assert ask(page, "abort", **named).json()["state"] == "CompleteAbort"
+    assert ask(page, "abort", **named).json()["already"] is False
     assert not log.follow().open_transactions
-    assert ask(page, "abort", **named).status_code == 400
+    assert ask(page, "abort", **named).json()["already"] is True
+    assert ask(page, "abort-outcome", **named).json()["outcome"] == "aborted"
     with suppress(ProducerFencedError):  # It notices that it is fenced, or not yet.
         producer.close(0)
 

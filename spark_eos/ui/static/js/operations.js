@@ -19,19 +19,34 @@ export function overview(root) {
   }};
 }
 
+const UNKNOWN = new Set(["NO_REPLY", "COMMIT_OUTCOME_UNKNOWN", "INTERNAL"]);
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
+
 export function transactions(root, context) {
   const asked = {first: 0};
   const said = h("p", {role: "status", "aria-live": "polite", tabindex: "-1"}), rows = h("div", {});
   put(root, said, rows);
+  // The reply was lost, or the store did not answer: the abort may be in the log, or arrive there yet.
+  function unknown(same, error) {
+    put(said, h("strong", {}, `Whether transaction ${same.number} of ${same.id} was aborted is not known. `), sentence(error.message), " ",
+      h("button", {type: "button", "data-key": "look", onclick: () => look(same)}, "Look what became of it"));
+  }
+  async function look(same) {
+    try {
+      const found = await ask("abort-outcome", same);
+      if (found.outcome === "open") unknown(same, {message: found.text});
+      else { put(said, sentence(found.text)); said.focus(); }
+    } catch (error) { unknown(same, error); }
+    context.refresh();
+  }
   async function abort(one) {
     const sure = await confirmed(one);
     // The rows were made again while the dialog was open.
     ([...rows.querySelectorAll("button")].find((button) => button.dataset.key === `x${one.producer}`) || said).focus();
     if (!sure) return;
-    try {
-      const done = await ask("abort", {id: one.id, producer: one.producer, epoch: one.epoch, number: one.number});
-      said.textContent = `The transaction of ${done.id} is aborted, and its producer is fenced.`;
-    } catch (error) { said.textContent = error.message; }
+    const same = {id: one.id, producer: one.producer, epoch: one.epoch, number: one.number};
+    try { put(said, sentence((await ask("abort", same)).text)); }
+    catch (error) { UNKNOWN.has(error.code) ? unknown(same, error) : put(said, sentence(error.message)); }
     context.refresh();
   }
   return {live: true, always: true, async update() {
