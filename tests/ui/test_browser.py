@@ -282,3 +282,15 @@ def test_an_abort_whose_reply_is_lost_is_looked_for(open_page, log):
     open_page.problems.clear()
     with suppress(ProducerFencedError):
         producer.close(0)
+
+
+def test_characters_that_cannot_be_seen_are_shown_by_their_numbers(open_page, log):
+    name = "safe\u202etxt.exe\u200b"
+    Admin(log).alter_group_offsets(name, {TopicPartition("orders", 0): 0})
+    page = open_page()
+    page.get_by_role("link", name="Groups").click()
+    link = page.get_by_role("link", name="safeU+202Etxt.exeU+200B")
+    link.wait_for()
+    assert link.locator(".hidden-character").all_inner_texts() == ["U+202E", "U+200B"]
+    link.click()
+    page.get_by_role("heading", name="safeU+202Etxt.exeU+200B").wait_for()
