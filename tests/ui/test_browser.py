@@ -294,3 +294,14 @@ def test_characters_that_cannot_be_seen_are_shown_by_their_numbers(open_page, lo
     assert link.locator(".hidden-character").all_inner_texts() == ["U+202E", "U+200B"]
     link.click()
     page.get_by_role("heading", name="safeU+202Etxt.exeU+200B").wait_for()
+
+
+def test_who_has_fenced_a_zombie(open_page, log):
+    for client in ("the old host", "the new host"):
+        with Producer(log, {"transactional.id": "billing", "client.id": client}) as producer:
+            producer.init_transactions()
+    page = open_page()
+    page.get_by_role("link", name="Transactions").click()
+    page.get_by_label("Transactional id has").fill("bill")
+    page.get_by_role("button", name="for billing").press("Enter")
+    page.get_by_text("Epoch 0 was fenced by the new host in entry").wait_for()

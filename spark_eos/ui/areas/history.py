@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.time_travel import entry_at_time, time_ms
-from spark_eos.protocol.actions import DECLARED, AppendBatches, Entry, Request
+from spark_eos.protocol.actions import (
+    DECLARED,
+    AppendBatches,
+    Entry,
+    ExpireTransaction,
+    InitProducer,
+    Request,
+)
 from spark_eos.protocol.rules.apply import Outcome, Rejected
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question
 from spark_eos.ui.timeline import Seen, TimeLine, names_of, read_entry
 
-__all__ = ["entries", "entry_at", "show_entry"]
+__all__ = ["entries", "entry_at", "oldest_entry", "show_entry", "shown_entries"]
 
 _FOR_S = 30.0
 """What is retired and which snapshots there are is looked up again after so many seconds at the earliest."""
@@ -30,10 +37,10 @@ def entries(follower: Follower, question: Question) -> Answer:
     count = question.number("count", 50, least=1, most=200)
     until = min(question.number("until", state.seq), state.seq)
     first = max(until - count + 1, 0)
-    oldest = follower.remember("oldest", lambda: _oldest(follower), for_s=_FOR_S)
-    rows = _shown(follower, max(first, oldest), until) if until >= oldest else []
+    oldest = oldest_entry(follower)
+    rows = shown_entries(follower, max(first, oldest), until) if until >= oldest else []
     if first == 0 and oldest > 0:
-        rows = [*rows, *_shown(follower, 0, 0)]
+        rows = [*rows, *shown_entries(follower, 0, 0)]
     return {
         "newest": state.seq,
         "oldest": oldest,
@@ -75,8 +82,14 @@ def show_entry(follower: Follower, question: Question) -> Answer:
     }
 
 
+def oldest_entry(follower: Follower) -> int:
+    """The first entry, but for entry 0, that is not retired; 0 if none is."""
+    seq: int = follower.remember("oldest", lambda: _oldest(follower), for_s=_FOR_S)
+    return seq
+
+
 def _oldest(follower: Follower) -> int:
-    """The first entry, but for entry 0, that is not retired. They are retired in order."""
+    """The same, looked up: they are retired in order."""
     low = int(follower.memory.get("oldest entry", 1))
     if low > follower.state.seq or _is_there(follower, low):
         return 0 if low == 1 else low
@@ -98,7 +111,7 @@ def _is_there(follower: Follower, seq: int) -> bool:
         return False
 
 
-def _shown(follower: Follower, first: int, last: int) -> list[Answer]:
+def shown_entries(follower: Follower, first: int, last: int) -> list[Answer]:
     """Entries ``first`` to ``last``, newest first, each as it was shown before or read now."""
     log, memory = follower.log, follower.memory
     line: TimeLine | None = memory.get("time line")
@@ -138,7 +151,35 @@ def _plain(entry: Entry, size: int, names: Mapping[str, str], outcomes: Sequence
             for at, request in enumerate(entry.requests[:50])
         ],
         "more": max(len(entry.requests) - 50, 0),
+        "fences": [
+            one for at, request in enumerate(entry.requests) if at not in refused for one in _fences(request)
+        ],
     }
+
+
+def _fences(request: Request) -> Iterator[Answer]:
+    """The producers that a request has fenced, by the epoch that it gave to the next one."""
+    for action in request.actions:
+        if isinstance(action, InitProducer) and action.epoch > 0:
+            why = (
+                f"query run {action.run_id} began"
+                if action.run_id
+                else "another producer took over, or an abort"
+            )
+            yield {
+                "producer": action.producer_id,
+                "epoch": action.epoch,
+                "writer": request.writer,
+                "why": why,
+            }
+        elif isinstance(action, ExpireTransaction):
+            stamp = action.producer
+            yield {
+                "producer": stamp.producer_id,
+                "epoch": stamp.epoch + 1,
+                "writer": request.writer,
+                "why": f"transaction {stamp.number} timed out",
+            }
 
 
 def _request(request: Request, names: Mapping[str, str]) -> Answer:

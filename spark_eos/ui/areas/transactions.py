@@ -6,7 +6,7 @@ from spark_eos.protocol.state import Producer, State
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question, page
 
-__all__ = ["open_transactions", "overdue", "transactional_ids"]
+__all__ = ["open_transactions", "overdue"]
 
 _SHOWN = 100
 """Partitions of one transaction that are listed; all are counted."""
@@ -24,27 +24,6 @@ def open_transactions(follower: Follower, question: Question) -> Answer:
         "seq": state.seq,
         **page(question, found, lambda producer: _shown(state, names, producer, now_ms)),
     }
-
-
-def transactional_ids(follower: Follower, question: Question) -> Answer:
-    """A page of all transactional ids, with the last transaction of each."""
-    state = follower.state
-    wanted = question.text("filter", "").casefold()
-    found = sorted(name for name in state.transactional_ids if wanted in name.casefold())
-
-    def row(name: str) -> Answer:
-        producer = state.producers[state.transactional_ids[name]]
-        return {
-            "id": name,
-            "producer": producer.producer_id,
-            "epoch": producer.epoch,
-            "number": producer.number,
-            "state": producer.transaction.value,
-            "last_ms": producer.last_ms,
-            "timeout_ms": producer.timeout_ms,
-        }
-
-    return page(question, found, row)
 
 
 def overdue(state: State, now_ms: int) -> list[Producer]:

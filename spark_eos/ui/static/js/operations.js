@@ -24,8 +24,9 @@ const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.
 
 export function transactions(root, context) {
   const asked = {first: 0};
-  const said = h("p", {role: "status", "aria-live": "polite", tabindex: "-1"}), rows = h("div", {});
-  put(root, said, rows);
+  const said = h("p", {role: "status", "aria-live": "polite", tabindex: "-1"}), rows = h("div", {}), others = h("div", {});
+  put(root, said, rows, others);
+  const updateProducers = producing(others, context);
   // The reply was lost, or the store did not answer: the abort may be in the log, or arrive there yet.
   function unknown(same, error) {
     put(said, h("strong", {}, `Whether transaction ${same.number} of ${same.id} was aborted is not known. `), sentence(error.message), " ",
@@ -65,6 +66,7 @@ export function transactions(root, context) {
     put(rows, answer.total ? table("Open transactions, the longest open first", columns, answer.rows) : h("p", {class: "good"}, "No transaction is open."),
       pager(answer, (first) => { asked.first = first; context.refresh(); }),
       context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", h("code", {}, "eoslog transactions abort LOG --transactional-id ID"), ", or start the page with --allow-writes."));
+    await updateProducers();
   }};
 }
 
@@ -81,6 +83,47 @@ function confirmed(one) {
     dialog.showModal();
     no.focus();
   });
+}
+
+// All producers with a transactional id, below the open transactions. What has fenced earlier ones is read on demand.
+function producing(root, context) {
+  const asked = {filter: "", sort: "last", first: 0};
+  const found = new Map(), rows = h("div", {});
+  put(root, h("h2", {}, "Producers"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
+    asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
+  }}, field("Transactional id has", "filter", {type: "search", autocomplete: "off"}),
+  field("Sort by", "sort", {}, [["last", "last used"], ["name", "transactional id"], ["epoch", "epoch"]])), rows);
+  async function search(one) {
+    const known = found.get(one.id) || {rows: [], searched: 0};
+    try {
+      const answer = await ask("fencings", known.searched ? {id: one.id, until: known.next} : {id: one.id});
+      found.set(one.id, {...answer, rows: [...known.rows, ...answer.rows], searched: known.searched + answer.searched, error: null});
+    } catch (error) { found.set(one.id, {...known, error: error.message}); }
+    context.refresh();
+  }
+  const fenced = (one) => {
+    const known = found.get(one.id);
+    if (one.epoch === 0) return "none";
+    const button = (text) => h("button", {type: "button", "data-key": `f${one.id}`, "aria-label": `${text} for ${one.id}`, onclick: () => search(one)}, text);
+    if (!known) return button(`Epochs 0 to ${number(one.epoch - 1)}: when, and by whom?`);
+    return [known.rows.map((at) => h("div", {}, `Epoch ${number(at.epoch - 1)} was fenced by `, h("span", {class: "badge"}, at.writer || "an unnamed writer"),
+      ` in entry ${number(at.entry)}, ${time(at.time)} UTC: ${at.why}${at.judged ? "" : " (whether it was refused is not known)"}`)),
+    known.rows.length ? null : h("div", {}, `${number(known.searched)} entries have none.`),
+    known.retired ? h("div", {class: "soft"}, "Earlier entries are retired.") : null,
+    known.error ? h("div", {class: "error"}, known.error) : null,
+    known.done ? null : button("Look further back")];
+  };
+  return async () => {
+    const answer = await ask("producers", asked);
+    put(rows, table(`${number(answer.total)} producers with a transactional id`, [
+      ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id],
+      ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n"],
+      ["Last transaction", (one) => one.number < 0 ? "none" : `${number(one.number)}, ${one.state}`],
+      ["Last used (UTC)", (one) => time(one.last_ms)], ["Fenced earlier ones", fenced],
+    ], answer.rows), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +
+      "If the epoch goes on rising, two programs use one transactional id and fence each other: give each its own, or stop one."),
+    pager(answer, (first) => { asked.first = first; context.refresh(); }));
+  };
 }
 
 export function history(root, context) {
@@ -116,6 +159,7 @@ function entry(one) {
       request.groups.length ? `; offsets of ${request.groups.join(", ")}` : "",
       request.ends.length ? h("span", {class: request.ends.includes("abort") ? "bad" : "good"}, ` ${request.ends.join(", ")}`) : null,
       request.refused ? h("div", {class: "warn"}, `refused: ${request.refused}`) : null)),
+    (one.fences || []).map((at) => h("div", {class: "warn"}, `producer ${at.producer} is at epoch ${number(at.epoch)} now, earlier ones are fenced: ${at.why}`)),
     one.more ? h("div", {}, `and ${one.more} more requests`) : null,
     h("details", {"data-key": `e${one.seq}`, ontoggle: async (event) => {
       if (!event.target.open || box.childNodes.length) return;
