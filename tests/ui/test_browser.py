@@ -11,7 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from spark_eos import Admin, Log, Producer, TopicPartition
-from spark_eos.errors import ProducerFencedError
+from spark_eos.errors import ProducerFencedError, StoreUnavailableError
+from spark_eos.storage import MemoryStore
+from spark_eos.testing import FaultyStore
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import COOKIE, Access, new_token
 from spark_eos.ui.server import Server
@@ -138,7 +140,7 @@ def test_every_view_fits_the_screen(open_page, width):
     for view in [*views, "#/topic/orders", f"#/group/{quote(HOSTILE, safe='')}"]:
         page.goto(page.url.partition("#")[0] + view)
         page.wait_for_selector("main h1 + div > *", state="attached")
-        assert page.locator("#problem").count() == 0, view
+        assert page.locator("#stale").is_hidden(), view
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, view
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 29)"
     if width == 360:
@@ -305,3 +307,51 @@ def test_who_has_fenced_a_zombie(open_page, log):
     page.get_by_label("Transactional id has").fill("bill")
     page.get_by_role("button", name="for billing").press("Enter")
     page.get_by_text("Epoch 0 was fenced by the new host in entry").wait_for()
+
+
+@pytest.fixture
+def unsteady():
+    """A page of its own, its server, and the store below it, which can be made to fail."""
+    store = FaultyStore(MemoryStore())
+    store.requests_are_free = False  # As a bucket's.
+    made = Log.create(store)
+    Admin(made).create_topic("orders", 1)
+    server = Server([Follower(store, interval_s=0.1)], Access())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield server, store
+    server.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_what_is_not_up_to_date_says_so(browser, unsteady):
+    from playwright.sync_api import expect
+
+    server, store = unsteady
+    with browser.new_context(viewport={"width": 360, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(f"{server.url}#/topics")
+        page.get_by_role("cell", name="orders").wait_for()
+        expect(page.locator("#stale")).to_be_hidden()
+        for operation in ("read", "size", "list"):
+            store.inject(StoreUnavailableError("the bucket is away"), operation, times=None)
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("the log cannot be read at the moment: the bucket is away")
+        expect(page.locator("#age")).to_contain_text("Not up to date: this is the log as it was at")
+        expect(page.locator("main")).to_have_class("stale")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        page.get_by_role("link", name="Overview").click()
+        page.get_by_role("listitem").filter(has_text="the bucket is away").get_by_role(
+            "link", name="Show"
+        ).click()
+        page.get_by_role("heading", name="Store").wait_for()
+        page.get_by_text("The log cannot be read at the moment: the bucket is away").wait_for()
+        store.heal()
+        page.get_by_text("The log can be read.").wait_for()
+        expect(page.locator("#stale")).to_be_hidden()
+        page.get_by_role("link", name="Topics").click()
+        page.get_by_role("cell", name="orders").wait_for()
+        server.stop()
+        expect(alert).to_contain_text("The connection to the server of this page is lost")
+        expect(page.locator("main")).to_have_class("stale")

@@ -17,13 +17,20 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Log, Producer
-from spark_eos.errors import ConfigError, ProducerFencedError, StorePermissionError
+from spark_eos.errors import (
+    ConfigError,
+    ProducerFencedError,
+    StorePermissionError,
+    StoreUnavailableError,
+)
 from spark_eos.storage import MemoryStore
+from spark_eos.testing import FaultyStore
 from spark_eos.ui.answers import settings
 from spark_eos.ui.app import create_app
 from spark_eos.ui.areas.health import job_of
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import COOKIE, Access
+from tests.log.fakes import FakeClock
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # It would rather have httpx2.
@@ -397,6 +404,30 @@ def test_history_and_health(page, follower):
     assert ask(page, "check-health").json()["state"] in {"running", "done"}
     job_of(follower).wait(60)
     assert ask(page, "health").json()["result"]["sound"]
+
+
+def test_a_store_that_cannot_be_read_is_shown_with_the_age_of_what_is_shown(log):
+    store, clock = FaultyStore(log.store), FakeClock()
+    store.requests_are_free = False  # As a bucket's.
+    follower = Follower(store, clock=clock)
+    page = client(follower)
+    page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
+    assert follower.poll()
+    read_ms = clock.now_ms()
+    for operation in ("read", "size", "list"):
+        store.inject(StoreUnavailableError("the bucket is away"), operation, times=None)
+    clock.now += 60
+    assert not follower.poll()
+    one = ask(page, "overview").json()
+    (found,) = (row for row in one["attention"] if "the bucket is away" in row["text"])
+    assert found["text"] in ask(page, found["to"]).json()["store"]["problem"]
+    for answer in (one, ask(page, "health").json()["store"]):
+        assert answer.get("read", answer.get("read_ms")) == read_ms
+        assert answer.get("now", answer.get("now_ms")) - read_ms >= 60_000
+    store.heal()
+    assert follower.poll()
+    assert ask(page, "health").json()["store"]["problem"] is None
+    assert follower.read_ms == clock.now_ms()
 
 
 def test_a_group_and_its_lag(page, log, follower):

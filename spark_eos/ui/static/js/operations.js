@@ -202,15 +202,20 @@ export function publications(root, context) {
 }
 
 export function health(root, context) {
-  const quick = h("input", {type: "checkbox", id: "quick", checked: true}), shown = h("div", {});
+  const quick = h("input", {type: "checkbox", id: "quick", checked: true}), shown = h("div", {}), state = h("div", {});
   const start = h("button", {type: "button", onclick: async () => {
     await ask("check-health", {do: start.textContent === "Stop" ? "stop" : "start", quick: quick.checked}); context.refresh();
   }}, "Verify now");
   put(root, h("p", {}, "Verification reads the whole log and changes nothing. It takes long for a large log; the quick one reads no data."),
     h("p", {class: "row"}, h("label", {for: "quick"}, quick, " quick"), start), shown);
-  return {live: false, async update() {
-    const job = await ask("health"), running = job.state === "running", result = job.result;
+  root.prepend(h("h2", {}, "Store"), state, h("h2", {}, "Verification"));
+  return {live: true, async update() {
+    const job = await ask("health"), running = job.state === "running", result = job.result, {store} = job;
     start.textContent = running ? "Stop" : "Verify now";
+    put(state, store.problem
+      ? [h("p", {class: "error"}, sentence(store.problem)), h("p", {}, `It was read last at ${time(store.read_ms)} UTC, ${duration(store.now_ms - store.read_ms)} before. All views show the log as it was then. Look at the store, the network and the rights of this page; it tries again by itself.`)]
+      : h("p", {class: "good"}, "The log can be read."),
+    store.clock_problem ? h("p", {class: "warn"}, sentence(store.clock_problem)) : null);
     put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},
       running ? job.progress : job.error || (result ? (result.sound ? "The log is sound." : `${result.found.wrong} things are wrong.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
     result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],
