@@ -46,6 +46,7 @@ export function transactions(root, context) {
     ([...rows.querySelectorAll("button")].find((button) => button.dataset.key === `x${one.producer}`) || said).focus();
     if (!sure) return;
     const same = {id: one.id, producer: one.producer, epoch: one.epoch, number: one.number};
+    put(said, `Transaction ${same.number} of ${same.id} is being aborted …`);
     try { put(said, sentence((await ask("abort", same)).text)); }
     catch (error) { UNKNOWN.has(error.code) ? unknown(same, error) : put(said, sentence(error.message)); }
     context.refresh();
