@@ -32,6 +32,7 @@ from spark_eos.ui.areas import (
     publications,
     records,
     storage,
+    strip,
     topics,
     transactions,
 )
@@ -72,6 +73,7 @@ _READS: dict[str, Area] = {
     "abort": aborts.refuse_abort,
     "abort-outcome": aborts.abort_outcome,
     "history": history.entries,
+    "strip": strip.strip,
     "entry": history.show_entry,
     "entry-at": history.entry_at,
     "storage": storage.storage,

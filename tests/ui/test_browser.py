@@ -139,7 +139,7 @@ def test_every_view_fits_the_screen(open_page, width):
     assert len(views) == 8
     for view in [*views, "#/topic/orders", f"#/group/{quote(HOSTILE, safe='')}"]:
         page.goto(page.url.partition("#")[0] + view)
-        page.wait_for_selector("main h1 + div > *", state="attached")
+        page.wait_for_selector("#stale + div > *", state="attached")
         assert page.locator("#stale").is_hidden(), view
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, view
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 29)"
@@ -355,3 +355,19 @@ def test_what_is_not_up_to_date_says_so(browser, unsteady):
         server.stop()
         expect(alert).to_contain_text("The connection to the server of this page is lost")
         expect(page.locator("main")).to_have_class("stale")
+
+
+def test_the_strip_of_the_history_is_a_table_too(open_page):
+    page = open_page()
+    page.get_by_role("link", name="History").click()
+    drawing = page.get_by_role("img", name="over time, by kind of writer")
+    drawing.wait_for()
+    assert drawing.locator("rect").count() >= 1
+    page.locator("summary", has_text="The bars as a table").press("Enter")
+    table = page.get_by_role("table", name="by kind of writer")
+    button = table.get_by_role("button").first
+    last = button.inner_text().rpartition(" ")[2]
+    button.press("Enter")
+    page.get_by_role("list", name="Entries, newest first").get_by_role("listitem").first.filter(
+        has_text=f"Entry {last}"
+    ).wait_for()

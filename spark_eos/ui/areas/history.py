@@ -18,6 +18,7 @@ from spark_eos.protocol.actions import (
     Request,
 )
 from spark_eos.protocol.rules.apply import Outcome, Rejected
+from spark_eos.ui.areas.kinds import kind_of
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question
 from spark_eos.ui.timeline import Seen, TimeLine, names_of, read_entry
@@ -151,6 +152,7 @@ def _plain(entry: Entry, size: int, names: Mapping[str, str], outcomes: Sequence
             for at, request in enumerate(entry.requests[:50])
         ],
         "more": max(len(entry.requests) - 50, 0),
+        "kinds": sorted({kind_of(request) for request in entry.requests}),
         "fences": [
             one for at, request in enumerate(entry.requests) if at not in refused for one in _fences(request)
         ],

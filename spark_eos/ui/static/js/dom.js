@@ -109,6 +109,21 @@ function drawing(kind, label, pairs) {
   return box;
 }
 
+// Stacked bars: steps of [place, {kind: count}], of so many places; a kind has the colour of its number.
+export function bars(label, places, kinds, steps) {
+  const box = svg("svg", {class: "chart", role: "img", "aria-label": label, viewBox: `0 0 ${places} 30`, preserveAspectRatio: "none"});
+  const most = Math.max(1, ...steps.map(([, counts]) => Object.values(counts).reduce((a, b) => a + b, 0)));
+  for (const [place, counts] of steps) {
+    let top = 30;
+    kinds.forEach((kind, at) => {
+      const height = 29 * (counts[kind] || 0) / most;
+      top -= height;
+      if (height) box.append(svg("rect", {class: `kind${at}`, x: place + 0.05, y: top, width: 0.9, height}));
+    });
+  }
+  return box;
+}
+
 export function spark(values, what) {
   const last = values.length ? values[values.length - 1] : 0;
   return drawing("spark", `${what}: now ${number(last)}, at most ${number(Math.max(0, ...values))}`, values.map((one, at) => [at, one]));

@@ -1,5 +1,5 @@
 import {ask} from "./api.js";
-import {chart, duration, field, h, number, pager, put, size, table, tiles, time} from "./dom.js";
+import {bars, chart, duration, field, h, number, pager, put, size, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
 
 export function overview(root) {
@@ -106,7 +106,7 @@ function producing(root, context) {
     const known = found.get(one.id);
     if (one.epoch === 0) return "none";
     const button = (text) => h("button", {type: "button", "data-key": `f${one.id}`, "aria-label": `${text} for ${one.id}`, onclick: () => search(one)}, text);
-    if (!known) return button(`Epochs 0 to ${number(one.epoch - 1)}: when, and by whom?`);
+    if (!known) return button(`Epoch ${one.epoch === 1 ? "0" : `0 to ${number(one.epoch - 1)}`}: when, and by whom?`);
     return [known.rows.map((at) => h("div", {}, `Epoch ${number(at.epoch - 1)} was fenced by `, h("span", {class: "badge"}, at.writer || "an unnamed writer"),
       ` in entry ${number(at.entry)}, ${time(at.time)} UTC: ${at.why}${at.judged ? "" : " (whether it was refused is not known)"}`)),
     known.rows.length ? null : h("div", {}, `${number(known.searched)} entries have none.`),
@@ -129,7 +129,8 @@ function producing(root, context) {
 
 export function history(root, context) {
   let until = null;
-  const rows = h("div", {}), problem = h("p", {class: "error", role: "alert"});
+  const over = h("div", {}), rows = h("div", {}), problem = h("p", {class: "error", role: "alert"});
+  const go = (entry) => { until = entry; context.refresh(); };
   const form = h("form", {class: "bar", onsubmit: async (event) => {
     event.preventDefault();
     const place = form.elements.place.value.trim();
@@ -138,7 +139,7 @@ export function history(root, context) {
     catch (error) { problem.textContent = error.message; return; }
     context.refresh();
   }}, field("Entry or time", "place", {autocomplete: "off", placeholder: "newest"}), h("button", {type: "submit"}, "Go"));
-  put(root, form, problem, rows);
+  put(root, form, problem, over, rows);
   const self = {live: true, async update() {
     const answer = await ask("history", until === null ? {} : {until});
     self.live = until === null;
@@ -146,8 +147,24 @@ export function history(root, context) {
       h("ol", {class: "line", "aria-label": "Entries, newest first"}, answer.rows.map(entry)),
       h("div", {class: "row"}, h("button", {type: "button", "data-key": "newest", onclick: () => { until = null; context.refresh(); }}, "Newest"),
         h("button", {type: "button", "data-key": "older", disabled: answer.first <= Math.max(answer.oldest, 0), onclick: () => { until = answer.first - 1; context.refresh(); }}, "Older")));
+    put(over, strip(await ask("strip", until === null ? {} : {until}), go));
   }};
   return self;
+}
+
+// The same as bars and as a table.
+function strip(answer, go) {
+  const label = `Entries ${number(answer.first)} to ${number(answer.until)} over time, by kind of writer`;
+  const total = (kind) => answer.rows.reduce((sum, step) => sum + (step.counts[kind] || 0), 0);
+  return [h("figure", {class: "panel"},
+    bars(`${label}: ${answer.kinds.map((kind) => `${kind} ${number(total(kind))}`).join(", ")}`, answer.steps, answer.kinds, answer.rows.map((step) => [step.step, step.counts])),
+    h("figcaption", {class: "soft"}, answer.kinds.map((kind, at) => h("span", {class: `key kind${at}`}, h("span", {}, `${kind} ${number(total(kind))}`))),
+      h("div", {}, `From ${time(answer.begin_ms)} UTC; a bar is ${answer.step_ms < 120000 ? `${answer.step_ms / 1000} s` : duration(answer.step_ms)}.`))),
+  h("details", {"data-key": "strip"}, h("summary", {"data-key": "strip"}, "The bars as a table"), table(label, [
+    ["From (UTC)", (step) => time(step.time)],
+    ["Entries", (step) => h("button", {type: "button", "data-key": `s${step.first}`, onclick: () => go(step.last)}, step.first === step.last ? number(step.first) : `${number(step.first)} to ${number(step.last)}`)],
+    ...answer.kinds.map((kind) => [kind, (step) => number(step.counts[kind] || 0), "n"]),
+  ], answer.rows))];
 }
 
 function entry(one) {
