@@ -47,6 +47,9 @@ _AWAY = {
 }
 """Errors of a cluster that is starting, or that cannot be reached."""
 
+_INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+"""Kafka's own topics: no pattern matches them."""
+
 GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID"}
 """Errors of a topic that is not there, or not yet."""
 
@@ -96,6 +99,7 @@ class KafkaSource:
         self._tell = tell
         self._failed: BaseException | None = None
         self._static = False
+        self._group = group
         logs = {"error_cb": self._hear, "logger": _Quiet()}
         refresh_ms = str(max(int(refresh_s * 1000), 100))
         wanted = {**_DEFAULTS, "group.id": group, "topic.metadata.refresh.interval.ms": refresh_ms}
@@ -121,12 +125,15 @@ class KafkaSource:
         wanted = dict.fromkeys(names)
         if pattern is not None:
             there = self._patiently(lambda: _Done(self._admin.list_topics(timeout=_TIMEOUT_S))).topics
-            wanted.update(dict.fromkeys(name for name in sorted(there) if re.fullmatch(pattern, name)))
-        found = self.describe(wanted)
+            matching = (
+                name for name in sorted(there) if re.fullmatch(pattern, name) and name not in _INTERNAL
+            )
+            wanted.update(dict.fromkeys(matching))
+        found = self.described_patiently(wanted)
         for name in names:
             if name not in found:
                 raise UnknownTopicOrPartitionError(f"Kafka at {self.address} has no topic {name!r}")
-        return {name: topic for name, topic in found.items() if topic is not None}
+        return found
 
     def describe(self, names: Iterable[str]) -> dict[str, SourceTopic]:
         """These topics as they are now, but for those that are gone."""
@@ -175,10 +182,18 @@ class KafkaSource:
     def group_offsets(self, pattern: str) -> dict[str, dict[tuple[str, int], tuple[int, str]]]:
         """Offsets that groups have committed, with their metadata, by group and partition."""
         listed = self._patiently(lambda: self._admin.list_consumer_groups(request_timeout=_TIMEOUT_S))
-        groups = sorted(one.group_id for one in listed.valid if re.fullmatch(pattern, one.group_id))
+        groups = sorted(
+            {one.group_id for one in listed.valid if re.fullmatch(pattern, one.group_id)} - {self._group}
+        )
         found: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
         for group in groups:
-            answer = self._patiently(partial(self._offsets_of, group))
+            try:
+                answer = self._patiently(partial(self._offsets_of, group))
+            except (
+                ConfigError
+            ) as error:  # A kind of group without such offsets, or without the right to see them.
+                self._tell(f"group {group}: {error}")
+                continue
             found[group] = {
                 (at.topic, at.partition): (at.offset, at.metadata or "")
                 for at in answer.topic_partitions
@@ -341,5 +356,6 @@ def recreated(topic: str, before: str, now: str | None, address: str) -> Unknown
     return UnknownTopicOrPartitionError(
         f"topic {topic!r} of Kafka at {address} {what} since the mirror read it (topic id {before}): its offsets "
         "mean other records. Nothing of it was written. To mirror the new topic, rename it (--rename TOPIC=OTHER), "
-        "or delete the log's topic first (eoslog topics delete); to go on without it, leave it out of --topic"
+        "or delete the log's topic first (eoslog topics delete); to go on without it, leave it out of --topic, or "
+        "start a mirror by --topic-pattern again"
     )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spark_eos.errors import (
     CheckpointMismatchError,
+    CommitOutcomeUnknownError,
     ConfigError,
     EosLogError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
     ProducerFencedError,
+    RetriableError,
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.log import Log
@@ -22,50 +22,19 @@ from spark_eos.mirror.batch_writer import BatchWriter, Filled
 from spark_eos.mirror.buffer import OpenPartition
 from spark_eos.mirror.groups import translate
 from spark_eos.mirror.kafka_source import GONE, KafkaSource, SourceTopic, Start, recreated
+from spark_eos.mirror.options import MirrorOptions
 from spark_eos.mirror.plan import MAX_PARTITIONS, begin, is_current, take_over
-from spark_eos.mirror.positions import MirroredPartition, Position, check_name, known, map_topic, positions
+from spark_eos.mirror.positions import MirroredPartition, Position, known, map_topic, positions
 from spark_eos.mirror.targets import Target, check_continues, copied, prepare
 
-__all__ = ["Mirror", "MirrorOptions", "Mirrored"]
+__all__ = ["Mirror", "Mirrored"]
 
 _POLL_S = 0.1
 _POLL_RECORDS = 5000
+_AGAIN_S = 1.0
 
-
-@dataclass(frozen=True)
-class MirrorOptions:
-    """What a mirror reads, and how.
-
-    ``partitions`` are those that this process mirrors, by topic; None: Kafka's group shares them out. ``groups`` is a
-    pattern of groups whose offsets are translated. ``may_append``: the log's topics may have other records.
-    ``accept_loss``: go on though records have gone from Kafka before they were mirrored.
-    """
-
-    name: str
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    partitions: Mapping[str, Sequence[int]] | None = None
-    groups: str | None = None
-    copies_settings: bool = True
-    may_append: bool = False
-    accept_loss: bool = False
-    interval_s: float = 1.0
-    batch_bytes: int = 32 << 20
-    refresh_s: float = 30.0
-
-    def check(self) -> None:
-        """Raise `ConfigError` for options that do not fit together."""
-        check_name(self.name)
-        if not self.topics and self.pattern is None and not self.partitions:
-            raise ConfigError("the mirror has nothing to read: set --topic, --topic-pattern or --partitions")
-        for option, pattern in (("--topic-pattern", self.pattern), ("--groups", self.groups)):
-            try:
-                re.compile(pattern or "")
-            except re.error as error:
-                raise ConfigError(f"{option} {pattern!r} is no regular expression: {error}") from error
-        if self.partitions is not None and (self.topics or self.pattern):
-            raise ConfigError("--partitions names the topics as well: leave out --topic and --topic-pattern")
+_GONE_S = 5.0
+"""For so long a topic that a broker does not know is asked for again: it may be a broker that has just started."""
 
 
 class Mirrored(NamedTuple):
@@ -111,9 +80,10 @@ class Mirror:
                 wanted = [(name, one) for name, numbers in options.partitions.items() for one in numbers]
                 self._source.assign(self._take(wanted))
             while not stopped():
-                self._read()
+                if not self._is_full:
+                    self._read()
                 if self._is_due(once=once):
-                    self._commit()
+                    self._commit_or_wait()
                 if self._log.clock.monotonic() - self._refreshed >= options.refresh_s:
                     self._refresh()
                 if once and self._is_at_end():
@@ -206,6 +176,10 @@ class Mirror:
     def _check_topics(self, names: Sequence[str]) -> None:
         """Raise if a topic is another one now: what was read since the last check may be of either."""
         now = self._source.described_patiently(names)
+        deadline = self._log.clock.monotonic() + _GONE_S
+        while not now.keys() >= {*names} and self._log.clock.monotonic() < deadline:
+            self._log.clock.sleep(_POLL_S)
+            now = self._source.described_patiently(names)
         for name in names:
             found = now.get(name)
             if found is None or found.topic_id != self._topics[name].topic_id:
@@ -334,11 +308,25 @@ class Mirror:
         if self._since is None:
             return False
         waited = self._log.clock.monotonic() - self._since
-        full = sum(one.bytes for one in self._open.values()) >= self._options.batch_bytes
-        return full or waited >= self._options.interval_s or (once and self._is_at_end())
+        return self._is_full or waited >= self._options.interval_s or (once and self._is_at_end())
+
+    @property
+    def _is_full(self) -> bool:
+        return sum(one.bytes for one in self._open.values()) >= self._options.batch_bytes
 
     def _is_at_end(self) -> bool:
         return self._assigned and all(one.at_end for one in self._open.values())
+
+    def _commit_or_wait(self) -> None:
+        """While Kafka or the store does not answer, what was read waits."""
+        try:
+            self._commit()
+        except CommitOutcomeUnknownError:
+            raise
+        except RetriableError as error:
+            self._tell(f"{error}; it is tried again")
+            self._log.clock.sleep(_AGAIN_S)
+            self._since = self._log.clock.monotonic()
 
     def _commit(self) -> None:
         """All that waits goes into one entry."""

@@ -135,11 +135,11 @@ def current(state: State, mirror: str) -> list[Position]:
 def opened_map(log: Log, mirror: str, topic: str, partition: int) -> OffsetMap:
     """The map of a partition; ``topic`` is Kafka's name or the log's. Raises `ConfigError`."""
     state = log.follow()
-    found = [
-        one
-        for one in current(state, mirror)
-        if topic in {one.topic, one.target} and one.partition == partition
-    ]
+    known = [one for one in current(state, mirror) if one.partition == partition]
+    found = [one for one in known if one.target == topic] or [one for one in known if one.topic == topic]
+    if len(found) > 1:  # The topic was made again in Kafka, and is mirrored under another name.
+        names = ", ".join(one.target for one in found)
+        raise ConfigError(f"topic {topic!r} of Kafka is mirrored into {names}: give one of these as --topic")
     if not found:
         raise ConfigError(
             f"mirror {mirror!r} has no partition {partition} of a topic {topic!r}: eoslog mirror offsets lists them"

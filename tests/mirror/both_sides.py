@@ -70,7 +70,7 @@ def check(kafka, url, name, topic, target=None, *, mine=bool):
         assert there == here, f"{topic}-{number}"
     log = Log.open(url)
     state = log.state
-    standing = {one.partition: one for one in current(state, name) if one.topic == topic}
+    standing = {one.partition: one for one in current(state, name) if one.target == target}
     assert {number: one.offset for number, one in standing.items()} == ends
     for number, rows in theirs.items():
         offsets = OffsetMap(log, state, name, standing[number])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_eos import Admin, Producer
+from spark_eos import Admin, Producer, TopicPartition
+from spark_eos.cli.command import main
 from spark_eos.errors import (
     CheckpointMismatchError,
     ConfigError,
@@ -18,9 +20,11 @@ from spark_eos.errors import (
 )
 from spark_eos.log.log import Log
 from spark_eos.mirror import plan as planning
+from spark_eos.mirror.batch_writer import BatchWriter, Filled
+from spark_eos.mirror.buffer import Columns
 from spark_eos.mirror.groups import moves
 from spark_eos.mirror.kafka_source import SourceTopic
-from spark_eos.mirror.mirroring import MirrorOptions
+from spark_eos.mirror.options import MirrorOptions
 from spark_eos.mirror.plan import BatchPlan, PlanOutdatedError, Share, actions, plan, take_over
 from spark_eos.mirror.positions import MirroredPartition, Position, known, position_of, positions
 from spark_eos.mirror.runs import KAFKA, LOG, MapRow, Place, Run, joined, located, runs_of
@@ -102,10 +106,16 @@ def take(log, run, number=0):
     log.commit(lambda state: take_over(state, [(partition_of(log, number), run)]))
 
 
+def write_with_map(log, share):
+    """The batch with rows and map, by the writer of a mirror."""
+    rows = [b"%d" % offset for offset in share.offsets]
+    none = [None] * len(rows)
+    columns = Columns(none, rows, none, [5] * len(rows))
+    return BatchWriter(log, "m", lambda: False).write([Filled(share, "t", columns)])
+
+
 def write(log, *shares, state=None):
     """The batch with rows, as a mirror commits it."""
-    import pyarrow as pa
-
     batch = plan(state or log.follow(), shares)
     with log.stage(log.topic("t")) as writer:
         for share in shares:
@@ -226,6 +236,7 @@ def test_an_empty_plan_is_nothing():
 
 # -- Topics --------------------------------------------------------------------------------------------------------
 
+NEW = {"t": "t-id", "__mirror.m.t": "map-id"}
 IDS = {name: f"id-{name}" for name in ("t", "__mirror.m.t", "u", "__mirror.m.u")}
 
 
@@ -321,3 +332,44 @@ def test_offsets_of_groups_only_go_on(log):
     assert log.state.offset_of("g", "t", 0).offset == 6
     log.commit(lambda _: (JoinGroup("g", "member", ("t",), ("range",), 1000),))
     assert moves(log.state, "g", [at._replace(offset=9)]) == ()
+
+
+# -- Looking up ----------------------------------------------------------------------------------------------------
+
+
+def looked_up(url, capsys, *more, code=0):
+    assert main(["mirror", "offsets", url, "--name", "m", *more]) == code
+    shown = capsys.readouterr()
+    return (shown.err if code else shown.out).strip()
+
+
+def test_offsets_are_looked_up(tmp_path, capsys):
+    url = str(tmp_path / "log")
+    log = Log.create(url)
+    log.commit(
+        lambda state: prepare(
+            state, "m", [Target(SourceTopic("k", "kafka-id", 1), "t", {})], NEW, may_append=False
+        )
+    )
+    take(log, "run")
+    for offsets in ([0, 1, 2], [3, 6, 7], [8], [20]):
+        share = share_of(log, "run", offsets)
+        write_with_map(log, share._replace(after=share.after._replace(topic="k")))
+    at = ("--topic", "k", "--partition", "0")
+    assert [
+        looked_up(url, capsys, *at, "--kafka", str(offset)).split()[0]
+        for offset in (0, 3, 4, 6, 8, 9, 20, 21)
+    ] == [*("0", "3", "4", "4", "6", "7", "7", "8")]
+    assert [
+        looked_up(url, capsys, *at, "--log", str(offset)).split()[0] for offset in (0, 3, 4, 6, 7, 8)
+    ] == [*("0", "3", "6", "8", "20", "21")]
+    assert "(the next mirrored record in the log)" in looked_up(url, capsys, *at, "--kafka", "4")
+    assert looked_up(url, capsys, *at, "--kafka", "6", "--json") == '{"offset": 4, "exact": true}'
+    assert "lies after what is mirrored [CONFIG]" in looked_up(url, capsys, *at, "--kafka", "22", code=1)
+    assert "give --topic, --partition" in looked_up(url, capsys, "--kafka", "1", code=1)
+    assert "no partition 3 of a topic 'k'" in looked_up(
+        url, capsys, "--topic", "k", "--partition", "3", "--kafka", "1", code=1
+    )
+    assert looked_up(url, capsys).splitlines()[1].split() == ["k", "0", "t", "21", "8", "no"]
+    Admin(url).delete_records({TopicPartition("__mirror.m.t", 0): 1})
+    assert "is not whole any more" in looked_up(url, capsys, *at, "--kafka", "1", code=1)

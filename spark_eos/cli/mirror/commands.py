@@ -105,7 +105,8 @@ def mirror_in(
     """
     from spark_eos.log.log import Log
     from spark_eos.mirror.kafka_source import KafkaSource
-    from spark_eos.mirror.mirroring import Mirror, MirrorOptions
+    from spark_eos.mirror.mirroring import Mirror
+    from spark_eos.mirror.options import MirrorOptions
 
     options = MirrorOptions(
         name=name,
