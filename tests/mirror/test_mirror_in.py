@@ -430,8 +430,7 @@ def test_what_retention_took_is_never_skipped_in_silence(broker, url, topic, cap
     produce(broker, topic, numbered(0, 10))
     assert mirror(broker, url, f"{topic}:0") == 0
     produce(broker, topic, numbered(10, 10))
-    admin(broker).delete_records([kafka.TopicPartition(topic, 0, 15)])
-    wait(lambda: offsets_are_served(broker, topic, 1, admin_module.OffsetSpec.earliest())[0].offset == 15)
+    forget(broker, topic, 0, 15)
     capsys.readouterr()
     assert mirror(broker, url, f"{topic}:0") == 1
     said = refused(capsys, "OFFSET_OUT_OF_RANGE")
@@ -442,14 +441,38 @@ def test_what_retention_took_is_never_skipped_in_silence(broker, url, topic, cap
     assert [row[2] for row in in_log(url, topic)[0]] == [b"v%d" % at for at in (*range(10), *range(15, 20))]
 
 
+def forget(broker, name, number, before):
+    """As retention does."""
+    admin(broker).delete_records([kafka.TopicPartition(name, number, before)])
+    earliest = admin_module.OffsetSpec.earliest()
+    wait(lambda: offsets_are_served(broker, name, number + 1, earliest)[number].offset == before)
+
+
 def test_records_that_expire_while_a_partition_is_still_empty_here(broker, url, topic, capsys):
     create(broker, topic)
+    produce(broker, topic, numbered(0, 3))
+    forget(broker, topic, 0, 3)
+    assert mirror(broker, url, f"{topic}:0") == 0, "it begins where Kafka begins"
     assert mirror(broker, url, f"{topic}:0") == 0
-    produce(broker, topic, numbered(0, 10))
-    admin(broker).delete_records([kafka.TopicPartition(topic, 0, 4)])
-    wait(lambda: offsets_are_served(broker, topic, 1, admin_module.OffsetSpec.earliest())[0].offset == 4)
+    produce(broker, topic, numbered(3, 10))
+    forget(broker, topic, 0, 5)
     assert mirror(broker, url, f"{topic}:0") == 1
-    assert "at offset 0 of Kafka's" in refused(capsys, "OFFSET_OUT_OF_RANGE")
+    assert f"at offset 3 of Kafka's {topic}-0, which begins at offset 5" in refused(
+        capsys, "OFFSET_OUT_OF_RANGE"
+    )
+
+
+def test_records_that_expire_in_a_partition_that_came_later(broker, url, topic, capsys):
+    create(broker, topic)
+    assert mirror(broker, url, f"{topic}:0") == 0
+    admin(broker).create_partitions([admin_module.NewPartitions(topic, 2)])[topic].result()
+    wait(lambda: offsets_are_served(broker, topic, 2, admin_module.OffsetSpec.latest()))
+    produce(broker, topic, [{"value": b"x", "partition": 1}] * 6)
+    forget(broker, topic, 1, 4)
+    assert mirror(broker, url, f"{topic}:0-1") == 1
+    assert f"at offset 0 of Kafka's {topic}-1, which begins at offset 4" in refused(
+        capsys, "OFFSET_OUT_OF_RANGE"
+    )
 
 
 def test_topics_with_records_of_others(broker, url, topic, capsys):
