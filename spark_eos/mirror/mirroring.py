@@ -86,7 +86,7 @@ class Mirror:
                     self._commit_or_wait()
                 if self._log.clock.monotonic() - self._refreshed >= options.refresh_s:
                     self._refresh()
-                if once and self._is_at_end():
+                if once and self._is_at_end() and self._since is None:
                     break
             self._commit()
             self._translate()

@@ -335,21 +335,35 @@ def test_the_broker_is_killed_and_comes_back(broker, url, topic):
 # -- Several processes, more partitions -----------------------------------------------------------------------------
 
 
-def test_processes_share_partitions_and_one_dies(broker, url, topic, tmp_path):
+def test_processes_share_partitions_one_sleeps_and_one_dies(broker, url, topic, tmp_path):
     create(broker, topic, 4)
     quick = tmp_path / "client.properties"
     quick.write_text("session.timeout.ms=1000\nheartbeat.interval.ms=100\n")
     more = ("--topic", topic, "--kafka-config", str(quick), "--batch-bytes", "5000")
     produce(broker, topic, numbered(0, 200, 4))
     with running(broker, url, None, *more) as first, running(broker, url, None, *more) as second:
-        wait(lambda: rows_in(url, topic) == 200)
-        wait(lambda: len(members(broker)) == 2 and all(members(broker)))
+
+        def mirrored(count):
+            wait(
+                lambda: rows_in(url, topic) == count or second.poll() is not None or first.poll() is not None
+            )
+            assert rows_in(url, topic) == count, second.stderr.read() if second.poll() else ""
+
+        mirrored(200)
+        wait(lambda: sorted(members(broker)) == [2, 2])
+        first.send_signal(signal.SIGSTOP)
         produce(broker, topic, numbered(200, 200, 4))
-        wait(lambda: rows_in(url, topic) == 400)
+        wait(lambda: members(broker) == [4])
+        mirrored(400)
+        first.send_signal(signal.SIGCONT)
+        wait(lambda: sorted(members(broker)) == [2, 2])
+        produce(broker, topic, numbered(400, 200, 4))
+        mirrored(600)
         first.send_signal(signal.SIGKILL)
+        first.wait()
         admin(broker).create_partitions([admin_module.NewPartitions(topic, 6)])[topic].result()
         wait(lambda: offsets_are_served(broker, topic, 6, admin_module.OffsetSpec.latest()))
-        produce(broker, topic, numbered(400, 600, 6))
+        produce(broker, topic, numbered(600, 400, 6))
         wait(lambda: rows_in(url, topic) == 1000 or second.poll() is not None)
         assert second.poll() is None
     assert check(in_kafka(broker.address, topic), url, "m", topic) == 1000
