@@ -19,6 +19,7 @@ from spark_eos.mirror.mirroring import Mirror, Mirrored
 from spark_eos.mirror.offset_map import OffsetMap
 from spark_eos.mirror.options import MirrorOptions
 from spark_eos.mirror.positions import positions
+from spark_eos.mirror.runs import Place
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock
@@ -273,3 +274,26 @@ def test_settings_of_the_client(settings, match):
 def test_two_topics_do_not_become_one():
     with pytest.raises(ConfigError, match="topics 'a' and 't' of Kafka would both become 'x'"):
         mirroring._check_distinct({"a": "x", "t": "x"})
+
+
+def test_what_was_read_of_another_topic_is_not_written():
+    store = MemoryStore()
+    source = Listed([Message(0)])
+    source.topics = ["id", "id", "id", "made again"]
+    with pytest.raises(
+        UnknownTopicOrPartitionError, match=r"deleted and created again \(topic id made again\)"
+    ):
+        run(source, store)
+    assert values(Log.open(store)) == []
+
+
+def test_records_that_are_gone_are_not_skipped():
+    store = MemoryStore()
+    run(Listed([Message(0), Message(1)], high=2), store)
+    with pytest.raises(OffsetOutOfRangeError, match="at offset 2 of Kafka's t-0, which begins at offset 4"):
+        run(Listed(low=4), store)
+    done, said, log = run(Listed([Message(4)], low=4), store, accept_loss=True)
+    assert done.records == 1
+    assert said == ["t-0: records 2 to 3 are gone from Kafka and are not mirrored"]
+    offsets = OffsetMap(log, log.state, "m", positions(log.state, "m")[0])
+    assert [offsets.to_log(at) for at in (1, 2, 4)] == [Place(1, True), Place(2, False), Place(2, True)]
