@@ -50,6 +50,9 @@ _AWAY = {
 _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 """Kafka's own topics: no pattern matches them."""
 
+GROUP_PREFIX = "eoslog-mirror-"
+"""Of the groups in which the processes of mirrors share partitions: no pattern matches them."""
+
 GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID"}
 """Errors of a topic that is not there, or not yet."""
 
@@ -99,7 +102,6 @@ class KafkaSource:
         self._tell = tell
         self._failed: BaseException | None = None
         self._static = False
-        self._group = group
         logs = {"error_cb": self._hear, "logger": _Quiet()}
         refresh_ms = str(max(int(refresh_s * 1000), 100))
         wanted = {**_DEFAULTS, "group.id": group, "topic.metadata.refresh.interval.ms": refresh_ms}
@@ -182,16 +184,13 @@ class KafkaSource:
     def group_offsets(self, pattern: str) -> dict[str, dict[tuple[str, int], tuple[int, str]]]:
         """Offsets that groups have committed, with their metadata, by group and partition."""
         listed = self._patiently(lambda: self._admin.list_consumer_groups(request_timeout=_TIMEOUT_S))
-        groups = sorted(
-            {one.group_id for one in listed.valid if re.fullmatch(pattern, one.group_id)} - {self._group}
-        )
+        groups = sorted(one.group_id for one in listed.valid if re.fullmatch(pattern, one.group_id))
+        groups = [group for group in groups if not group.startswith(GROUP_PREFIX)]
         found: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
         for group in groups:
             try:
                 answer = self._patiently(partial(self._offsets_of, group))
-            except (
-                ConfigError
-            ) as error:  # A kind of group without such offsets, or without the right to see them.
+            except ConfigError as error:  # There are kinds of groups that have none, and rights to see them.
                 self._tell(f"group {group}: {error}")
                 continue
             found[group] = {
@@ -294,6 +293,7 @@ class KafkaSource:
                 failure = error
             if not isinstance(failure, KafkaTimeoutError) or time.monotonic() > deadline:
                 raise failure
+            self._tell(f"{failure}; it is tried again")
             time.sleep(0.2)
 
     def _answer(self, future: Any) -> Any:

@@ -545,7 +545,11 @@ def test_a_consumer_moves_over(broker, url, topic):
         offsets=[kafka.TopicPartition(topic, 0, seen[-1].offset() + 1, metadata="by hand")],
         asynchronous=False,
     )
-    assert mirror(broker, url, f"{topic}:0", "--groups", topic) == 0
+    others = kafka.Consumer({**settings, "group.id": "eoslog-mirror-other"})
+    others.commit(offsets=[kafka.TopicPartition(topic, 0, 1)], asynchronous=False)
+    others.close()
+    assert mirror(broker, url, f"{topic}:0", "--groups", f"{topic}|eoslog.*") == 0
+    assert [*Admin(url).list_groups()] == [topic], "and none of the mirrors' own"
     assert Admin(url).list_group_offsets(topic)[TopicPartition(topic, 0)].metadata == "by hand"
     with Consumer(url, {"group.id": topic, "auto.offset.reset": "none"}) as ours:
         at = TopicPartition(topic, 0)

@@ -104,7 +104,7 @@ def mirror_in(
     Several processes with one --name share the partitions.
     """
     from spark_eos.log.log import Log
-    from spark_eos.mirror.kafka_source import KafkaSource
+    from spark_eos.mirror.kafka_source import GROUP_PREFIX, KafkaSource
     from spark_eos.mirror.mirroring import Mirror
     from spark_eos.mirror.options import MirrorOptions
 
@@ -124,7 +124,7 @@ def mirror_in(
     )
     options.check()
     settings = {**properties_file(kafka_config, "--kafka-config"), "bootstrap.servers": bootstrap_server}
-    source = KafkaSource(settings, f"eoslog-mirror-{name}", refresh_s=refresh, tell=_tell)
+    source = KafkaSource(settings, f"{GROUP_PREFIX}{name}", refresh_s=refresh, tell=_tell)
     log = Log.open_or_create(url, settings=store_settings(command_config))
     with stoppable() as stop:
         done = Mirror(log, source, options, _tell).run(lambda: stop.signal is not None, once=once)
