@@ -23,7 +23,7 @@ from spark_eos.cli import (
 )
 from spark_eos.cli.archive import backup, copy
 from spark_eos.cli.console import consume, produce
-from spark_eos.cli.operate import lag, metrics, top, ui
+from spark_eos.cli.operate import lag, metrics, status, top, ui
 from spark_eos.cli.parsing import Commands
 from spark_eos.cli.topics import change, describe, offsets
 from spark_eos.cli.usage.version import show_version
@@ -99,6 +99,7 @@ for noun in (
     offsets,
     transactions,
     groups,
+    status,
     lag,
     top,
     configs,
