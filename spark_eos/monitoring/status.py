@@ -117,7 +117,7 @@ def _space(space: Space | None) -> Iterator[Trouble]:
         "disk full" if is_full else "little space",
         f"{text}: writers get STORE_FULL, and nothing is half written",
         "runbooks/disk-full.md",
-        (("vacuum", LOG, "--dry-run"),),
+        (("vacuum", LOG, "--min-age", "0", "--dry-run"),),
         (),
         "free space that the log does not use, or make the disk larger: commands that delete need a little themselves",
     )

@@ -26,8 +26,11 @@ _HELD_MS = 15 * 60_000
 _PUBLISHED_MS = 2 * 3_600_000
 """As the alerts have it."""
 
+_RECENT = 1000
+"""Entries in which the last micro-batches of a query are shown."""
+
 _WORST = 5
-"""Troubles of one kind that are told one by one."""
+"""Troubles of one kind that are listed; of others their number is."""
 
 
 class Trouble(NamedTuple):
@@ -227,7 +230,7 @@ def _behind(state: State, lags: Sequence[Lag], now_ms: int) -> Iterator[Trouble]
             )
         look: tuple[Command, ...] = (("lag", LOG, "--group", name),)
         if is_query:
-            look += (("history", LOG, "--topic", worst.topic),)
+            look += (("history", LOG, "--since", str(max(state.seq - _RECENT, 0))),)
         else:
             look += (("groups", "describe", LOG, "--group", name, "--members"),)
         page = "runbooks/query-lag.md" if is_query else "runbooks/group-lag.md"

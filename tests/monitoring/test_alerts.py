@@ -13,6 +13,7 @@ import typer
 import yaml
 
 from spark_eos.cli.command import app, main
+from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.monitoring.metrics.metric import LABELS, Kind
 from spark_eos.monitoring.metrics.table import METRICS
 from tests.monitoring.metrics_world import one_of_everything
@@ -210,7 +211,8 @@ ALL.sort(key=lambda command: bool(WRITING & {*command.split()}) and "--dry-run" 
 
 
 @pytest.mark.parametrize("command", ALL)
-def test_the_commands_of_the_runbooks_work(command, world, capsys):
+def test_the_commands_of_the_runbooks_work(command, world, capsys, monkeypatch):
+    monkeypatch.setattr(Vacuum, "_due_in", lambda *_: 0.0)  # The minute for running readers has passed.
     program, *arguments = command.split()
     assert program == "eoslog"
     assert "LOG" in arguments
