@@ -107,7 +107,7 @@ class _World:
             raise RuntimeError("what looks has no address")
         self._scraped = found[0]
         self.events = [0] * BROWSERS
-        self.scrapes = 0
+        self.ended: list[str] = []
         self._samples = ""
         for number in range(BROWSERS):
             self._thread(self._browse, number)
@@ -160,6 +160,8 @@ class _World:
             if process.poll() is not None:
                 raise RuntimeError(f"{name} has ended with {process.returncode}")
             process.send_signal(number)
+        if self.ended:
+            raise RuntimeError(f"browsers have ended: {self.ended}")
 
     # -- Slices -----------------------------------------------------------------------------------------
 
@@ -216,24 +218,20 @@ class _World:
         """A browser: it asks for its view after each event."""
         place = urlsplit(self._address).netloc
         view = ("overview", "topics", "groups", "transactions")[number % 4]
-        with (
-            closing(http.client.HTTPConnection(place)) as asks,
-            closing(http.client.HTTPConnection(place)) as stream,
-            suppress(OSError, http.client.HTTPException),  # The end.
-        ):
-            asks.request("GET", "/session")
-            token = json.loads(asks.getresponse().read())["csrf"]
-            headers = {"x-csrf-token": token, "content-type": "application/json"}
-            stream.request("GET", "/events")
-            with stream.getresponse() as lines:
-                for line in lines:
-                    if line.startswith(b"data: "):
-                        asks.request("POST", f"/api/{view}", b"{}", headers)
-                        answer = asks.getresponse()
-                        shown = answer.read()
-                        if answer.status != 200:
-                            raise RuntimeError(f"{view} was answered by {answer.status}: {shown!r}")
-                        self.events[number] += 1
+        try:
+            with (
+                closing(http.client.HTTPConnection(place)) as asks,
+                closing(http.client.HTTPConnection(place)) as stream,
+            ):
+                headers = {"x-csrf-token": json.loads(_answer(asks, "GET", "/session"))["csrf"]}
+                stream.request("GET", "/events")
+                with stream.getresponse() as lines:
+                    for line in lines:
+                        if line.startswith(b"data: "):
+                            _answer(asks, "POST", f"/api/{view}", headers)
+                            self.events[number] += 1
+        except (OSError, http.client.HTTPException) as error:
+            self.ended += [f"browser {number}: {error!r}"]
 
     def _scrape(self) -> None:
         found = urlsplit(self._scraped)
@@ -242,7 +240,6 @@ class _World:
             with suppress(OSError, http.client.HTTPException):
                 connection.request("GET", found.path)
                 self._samples = connection.getresponse().read().decode()
-                self.scrapes += 1
             connection.close()
             self._done.wait(1.0)
 
@@ -256,6 +253,25 @@ def _asked(process: subprocess.Popen[str], line: str) -> list[float]:
         raise RuntimeError(f"{process.args!r} has ended")
     found: list[float] = json.loads(answer)
     return found
+
+
+def _answer(
+    connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str] | None = None
+) -> bytes:
+    """What is answered; once more if the server has ended a connection that was idle for as long as it was stopped."""
+    more = {"content-type": "application/json", **(headers or {})}
+    body = b"{}" if method == "POST" else None
+    try:
+        connection.request(method, path, body, more)
+        answer = connection.getresponse()
+    except (ConnectionError, http.client.RemoteDisconnected):
+        connection.close()
+        connection.request(method, path, body, more)
+        answer = connection.getresponse()
+    shown = answer.read()
+    if answer.status != 200:
+        raise http.client.HTTPException(f"{path} was answered by {answer.status}: {shown!r}")
+    return shown
 
 
 def _drain(end: int) -> None:

@@ -143,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # Before the command had begun.
         raise SystemExit(128 + signal.SIGINT) from None
     except SystemExit as ended:
+        if ended.code == 1:
+            return 1
         if ended.code:
             raise
     return 0
