@@ -126,6 +126,13 @@ def filled(line, **names):
     return " ".join(names.get(word, word) for word in line.split())
 
 
+def test_help_says_where_to_begin(terminal):
+    shown = terminal.run("eoslog --help")
+    assert "Begin with: eoslog status LOG" in shown
+    (page,) = re.findall(r"docs/(\S+)", shown)
+    assert (DOCS / page).is_file()
+
+
 # -- A hanging transaction --------------------------------------------------------------------------
 
 

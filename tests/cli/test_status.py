@@ -11,14 +11,15 @@ import pytest
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
-from spark_eos.errors import EosLogError, StoreUnavailableError
+from spark_eos.errors import StoreUnavailableError
+from spark_eos.log import paths
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.fencings import fencings
 from spark_eos.monitoring.status import Space, status_of
 from spark_eos.monitoring.troubles import LOG, troubles_of
-from spark_eos.protocol.actions import ExpireTransaction, RaiseStagingFloor
-from spark_eos.protocol.types import ProducerStamp
+from spark_eos.protocol.actions import Entry, InitProducer, RaiseStagingFloor, Request
+from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.storage import MemoryStore
 from spark_eos.tables import Tables
 from spark_eos.tables.delta import DeltaTarget
@@ -211,7 +212,7 @@ def test_a_store_that_fails_in_the_middle(log, clock, monkeypatch):
 # -- Fencings ---------------------------------------------------------------------------------------
 
 
-def test_fencings_and_what_was_refused(log):
+def test_fencings_and_what_was_refused(log, clock):
     for writer in ("a", "b", "c"):
         Producer(log, {"transactional.id": "payer", "client.id": writer}).init_transactions()
     last = log.state.seq
@@ -221,12 +222,18 @@ def test_fencings_and_what_was_refused(log):
         ("payer", 2, "c"),
     ]
     assert [one.epoch for one in fencings(log, found[1].entry, last)] == [2]
-    # What is refused has fenced nothing: there is no such transaction.
+    # What is refused has fenced nothing: another request took this epoch, and the next one is not had yet.
     producer_id = log.state.transactional_ids["payer"]
-    refused = ExpireTransaction(ProducerStamp(producer_id, 7, 3), 0)
-    with pytest.raises(EosLogError):
-        log.commit(lambda _: (refused,))
-    assert [*fencings(log, 0, log.follow().seq)] == found
+    late = [
+        Request(bytes([number] * 16), clock.now_ms(), (InitProducer(producer_id, epoch, "payer", 60_000),))
+        for number, epoch in enumerate((2, 7))
+    ]
+    log.store.create(
+        paths.entry(last + 1, log.state.entries_per_folder), encode_entry(Entry(last + 1, (*late,)))
+    )
+    assert log.follow().seq == last + 1
+    assert log.state.producers[producer_id].epoch == 2
+    assert [*fencings(log, 0, last + 1)] == found
 
 
 def test_what_was_fenced_long_ago_is_not_told(log, clock):
