@@ -37,6 +37,7 @@ WORKLOADS = (
     "guarantee",
     "writers",
     "monitored",
+    "looking",
     "bytes",
     "cpu",
     "growth",

@@ -5,7 +5,10 @@ A ratio is taken within one round, of runs that follow each other; then the medi
 
 from __future__ import annotations
 
+import math
 import os
+import random
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +16,7 @@ from typing import NamedTuple
 
 from benchmarks.machine import processor_seconds
 
-__all__ = ["Runs", "Taken", "faster", "less", "rounds", "timed"]
+__all__ = ["Interval", "Runs", "Taken", "faster", "interval", "less", "rounds", "timed"]
 
 
 class Taken(NamedTuple):
@@ -70,3 +73,23 @@ def faster(ours: Sequence[Taken], theirs: Sequence[Taken]) -> tuple[float, ...]:
 def less(ours: Sequence[Taken], theirs: Sequence[Taken]) -> tuple[float, ...]:
     """Our time as a multiple of theirs, round by round."""
     return tuple(us.clock / them.clock for us, them in zip(ours, theirs, strict=True))
+
+
+class Interval(NamedTuple):
+    """The mean of some ratios (geometric), and where it lies with 95 % of the chance."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4f} ×, 95 % interval {self.low:.4f} to {self.high:.4f}"
+
+
+def interval(ratios: Sequence[float], *, samples: int = 10_000, seed: int = 0) -> Interval:
+    """The mean of ratios of pairs and its interval: bootstrap over the pairs, on logarithms. The same each time."""
+    logs = [math.log(one) for one in ratios]
+    chance = random.Random(seed)
+    means = sorted(statistics.fmean(chance.choices(logs, k=len(logs))) for _ in range(samples))
+    low, high = (means[round(share * (samples - 1))] for share in (0.025, 0.975))
+    return Interval(*map(math.exp, (statistics.fmean(logs), low, high)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import random
 import subprocess
 import sys
 from contextlib import closing
@@ -16,12 +17,13 @@ from benchmarks import gate, jars, limits, page, plots, results
 from benchmarks.__main__ import WORKLOADS, main
 from benchmarks.bench import Bench
 from benchmarks.direct import Query
-from benchmarks.pairing import Taken, faster, less, rounds
+from benchmarks.pairing import Taken, faster, interval, less, rounds
 from benchmarks.peers import Peers
 from benchmarks.results import Figure, Ratio, Result
 from benchmarks.rows import table
 from benchmarks.workloads import bytes as bytes_on_disk
 from benchmarks.workloads import (
+    looking,
     monitored,
     publish_beside,
     publish_cost,
@@ -79,6 +81,20 @@ def test_ratios_are_taken_within_a_round():
     ours, theirs = [Taken(1.0), Taken(4.0)], [Taken(2.0), Taken(2.0)]
     assert faster(ours, theirs) == (2.0, 0.5)
     assert less(ours, theirs) == (0.5, 2.0)
+
+
+def test_the_interval_of_a_mean_of_ratios():
+    assert interval([0.5, 2.0]).mean == pytest.approx(1.0)
+    same = interval([0.9] * 10)
+    assert same == pytest.approx((0.9, 0.9, 0.9))
+    chance = random.Random(7)
+    hits = 0
+    for seed in range(60):
+        found = interval([math.exp(chance.gauss(-0.02, 0.1)) for _ in range(40)], samples=400, seed=seed)
+        assert found.low < found.mean < found.high
+        hits += found.low < math.exp(-0.02) < found.high
+    assert hits >= 50
+    assert interval([1.0, 1.1, 0.9]) == interval([1.0, 1.1, 0.9])
 
 
 COUNTING = """
@@ -350,6 +366,19 @@ def test_a_writer_that_is_monitored(bench):
     assert {ratio.against for ratio in found.ratios} == {monitored.ALONE}
     assert all(figure.median > 0 for figure in found.figures)
     assert len(found.figures) == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it stops processes, and makes a terminal")
+def test_a_writer_whose_log_is_looked_at(bench):
+    found = Result("looking", run=RUN)
+    looking.looking(bench, found, 0.2, 1, settle_s=0.1)
+    assert [ratio.target for ratio in found.ratios] == [0.98, 1.02, None]
+    assert {ratio.against for ratio in found.ratios} == {looking.ALONE}
+    shown = {(figure.case, figure.unit) for figure in found.figures}
+    assert {("the page", "polls/s"), ("the page", "requests/s"), ("metrics", "requests/s")} < shown
+    assert len({case for case, unit in shown if unit == "seconds of the processor a minute"}) == 3
+    assert all(figure.median > 0 for figure in found.figures if figure.unit == "commits/s")
+    assert any("95 % interval" in note for note in found.notes)
 
 
 def test_bytes_of_a_folder(tmp_path):

@@ -24,7 +24,8 @@ from spark_eos.cli import (
 from spark_eos.cli.archive import backup, copy
 from spark_eos.cli.console import consume, produce
 from spark_eos.cli.mirror import commands as mirror
-from spark_eos.cli.operate import lag, metrics, top, ui
+from spark_eos.cli.operate import lag, metrics, status, top, ui
+from spark_eos.cli.output import PAGES
 from spark_eos.cli.parsing import Commands
 from spark_eos.cli.topics import change, describe, offsets
 from spark_eos.cli.usage.version import show_version
@@ -34,6 +35,9 @@ __all__ = ["app", "main"]
 
 
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+_BEGIN = f"""Something is wrong? Begin with: eoslog status LOG
+What an error means, by its code: {PAGES}reference/error-codes.md"""
 
 
 class _PassedOnError(BaseException):
@@ -64,6 +68,10 @@ class _AllCommands(Commands):
             raise ConfigError("standard output is closed: there is nowhere to print to. Use > /dev/null")
         with _passing_on():  # --version and --help print here.
             return super().make_context(*arguments, **named)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        formatter.write(f"\n{_BEGIN}\n")  # It is not wrapped, so that the address stays whole.
 
     def invoke(self, ctx: Any) -> Any:
         with _passing_on():
@@ -100,6 +108,7 @@ for noun in (
     offsets,
     transactions,
     groups,
+    status,
     lag,
     top,
     configs,
@@ -144,6 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # Before the command had begun.
         raise SystemExit(128 + signal.SIGINT) from None
     except SystemExit as ended:
+        if ended.code == 1:
+            return 1
         if ended.code:
             raise
     return 0

@@ -6,10 +6,13 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["NOTHING", "print_json", "print_table", "printable"]
+__all__ = ["NOTHING", "PAGES", "print_json", "print_table", "printable"]
 
 NOTHING = "-"
 """Stands in a table where there is no value (as in Kafka's tools)."""
+
+PAGES = "https://github.com/spark-eos/spark-eos/blob/main/docs/"
+"""Where the pages are that commands name."""
 
 
 def print_json(value: Mapping[str, object]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas
+from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, open_log
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.errors import ConfigError
@@ -23,6 +23,9 @@ __all__ = ["app"]
 app = typer.Typer(name="transactions", cls=Commands, help="List, describe and end transactions.")
 
 _MINUTE_MS = 60_000
+
+_LOOKED_AT = 10_000
+"""Entries that are read at most to find who was fenced, unless more are asked for."""
 
 _TransactionalId = Annotated[str, typer.Option(metavar="ID", help="The producers' transactional.id.")]
 _Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="The topic's name.")]
@@ -168,6 +171,42 @@ def _hanging_rows(hanging: HangingTransaction) -> list[tuple[object, ...]]:
         )
         for topic, partition, start in places or [(None, None, None)]
     ]
+
+
+@app.command("fencings", cls=Command)
+def show_fencings(
+    url: Url,
+    transactional_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only producers with this transactional.id.")
+    ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(metavar="ENTRY", help="The first entry to look at (default: the newest 10,000)."),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List when producers were fenced, by whom and why, oldest first: a fenced one that still runs is a zombie."""
+    from spark_eos.log.time_travel import iso
+    from spark_eos.monitoring.fencings import fencings
+
+    log = open_log(url, command_config)
+    last = log.state.seq
+    first = max(last - _LOOKED_AT + 1, 0) if since is None else since
+    found = (one for one in fencings(log, first, last) if transactional_id in {None, one.transactional_id})
+    if as_json:
+        for one in found:
+            print_json(one._asdict())
+        return
+    header = ("ENTRY", "TIME", "TRANSACTIONAL-ID", "PRODUCER", "NEW-EPOCH", "WRITER", "WHY")
+    rows = [
+        (
+            *(one.entry, iso(one.timestamp_ms), one.transactional_id, one.producer_id, one.epoch),
+            *(one.writer, one.why),
+        )
+        for one in found
+    ]
+    print_table(header, rows)
 
 
 @app.command("abort", cls=Command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, store_settings
-from spark_eos.cli.output import print_json
+from spark_eos.cli.output import PAGES, print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 from spark_eos.errors import CorruptRecordError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer()
+
+_PAGE = f"{PAGES}runbooks/damaged-file.md"
 
 
 @app.command("verify", cls=Command)
@@ -63,7 +65,9 @@ def verify(
     sys.stdout.flush()
     if not summary.is_sound:
         wrong = summary.found[Verdict.WRONG]
-        raise CorruptRecordError(f"{url}: {wrong} thing{'s are' if wrong > 1 else ' is'} wrong, see above")
+        raise CorruptRecordError(
+            f"{url}: {wrong} thing{'s are' if wrong > 1 else ' is'} wrong, see above; how files are put back: {_PAGE}"
+        )
 
 
 def _print_summary(summary: Summary, *, quick: bool) -> None:

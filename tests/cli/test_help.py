@@ -47,10 +47,12 @@ def test_the_commands():
         *("topics list", "topics describe", "topics create", "topics alter", "topics delete"),
         *("describe", "produce", "consume", "get-offsets"),
         *("transactions list", "transactions describe", "transactions describe-producers"),
-        *("transactions find-hanging", "transactions abort", "transactions force-terminate"),
+        *("transactions find-hanging", "transactions fencings", "transactions abort"),
+        "transactions force-terminate",
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
         *(
             "groups remove-members",
+            "status",
             "lag",
             "top",
             "configs",

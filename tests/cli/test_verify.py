@@ -51,7 +51,10 @@ def test_findings_and_the_exit_status(log, capsys):
         "until then"
     )
     assert "bytes, present\n" in out
-    assert err == f"eoslog: {log.url}: 1 thing is wrong, see above [CORRUPT_RECORD]\n"
+    page = "https://github.com/spark-eos/spark-eos/blob/main/docs/runbooks/damaged-file.md"
+    assert err == (
+        f"eoslog: {log.url}: 1 thing is wrong, see above; how files are put back: {page} [CORRUPT_RECORD]\n"
+    )
 
 
 def test_a_copy_says_what_to_do_about_what_is_wrong_in_it(log, tmp_path, capsys):

@@ -18,7 +18,60 @@ _OF_ACTIVITY = ("tests/monitoring/test_activity.py",)
 _OF_WATCH = ("tests/monitoring/test_log_watch.py", "-k", "not bucket_that and not in_a_bucket")
 _OF_METRICS = ("tests/monitoring/test_metrics.py",)
 
+_TROUBLES, _STATUS = "spark_eos/monitoring/troubles.py", "spark_eos/monitoring/status.py"
+_OF_STATUS = ("tests/cli/test_status.py",)
+_OF_LOOKING = ("tests/cli/test_looking.py", "-k", "writes_nothing")
+
 MUTANTS = (
+    # -- what is wrong ------------------------------------------------------------------------------------
+    Mutant(
+        "in-time-is-hanging",
+        _TROUBLES,
+        "if not one.is_overdue and not (one.age_ms > _HELD_MS and one.held_back):",
+        "if not one.is_overdue and not one.held_back:",
+        "a transaction that is at work is a trouble",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "lost-is-not-told",
+        _TROUBLES,
+        "lost = [one for one in parts if one.lost]",
+        "lost = [one for one in parts if one.lost > one.end]",
+        "records were deleted before they were read, and status says nothing",
+        ("tests/cli/test_afternoon.py", "-k", "retention"),
+    ),
+    Mutant(
+        "no-names-left-is-no-trouble",
+        _STATUS,
+        " or not space.has_names",
+        "",
+        "a disk without inodes is not full",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "refused-fencings-count",
+        "spark_eos/monitoring/fencings.py",
+        " or producer is None or one.epoch > producer.epoch:",
+        " or producer is None:",
+        "a request that was refused has fenced a producer",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "verify-asks-the-store-for-the-time",
+        "spark_eos/maintenance/verify/verify.py",
+        "_check_time(state, clock.now_ms(), notes)",
+        "_check_time(state, store.now_ms() or 0, notes)",
+        "verify makes an object to learn the store's time",
+        _OF_LOOKING,
+    ),
+    Mutant(
+        "offsets-end-transactions",
+        "spark_eos/cli/topics/offsets.py",
+        "state = log.follow()",
+        "state = (log.follow(), log.end_overdue())[1]",
+        "whoever looks at offsets aborts transactions",
+        _OF_LOOKING,
+    ),
     # -- lag ----------------------------------------------------------------------------------------------
     Mutant(
         "lag-past-the-stable-offset",

@@ -79,8 +79,7 @@ def get_offsets(
     when = _time(time)
     wanted = _patterns(topic_partitions) if topic_partitions is not None else _one_pattern(topic, partitions)
     log = open_log(url, command_config)
-    log.follow()
-    state = log.end_overdue()
+    state = log.follow()
     places = [
         TopicPartition(name, number)
         for name, known in sorted(state.topics.items())

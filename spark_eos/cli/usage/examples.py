@@ -39,6 +39,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "eoslog transactions describe-producers LOG --topic orders --partition 0",
     ),
     "transactions find-hanging": ("eoslog transactions find-hanging LOG",),
+    "transactions fencings": ("eoslog transactions fencings LOG --transactional-id billing",),
     "transactions abort": ("eoslog transactions abort LOG --transactional-id hanging",),
     "transactions force-terminate": ("eoslog transactions force-terminate LOG --transactional-id billing",),
     "groups list": ("eoslog groups list LOG --state Empty",),
@@ -53,6 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "groups delete": ("eoslog groups delete LOG --group audit",),
     "groups delete-offsets": ("eoslog groups delete-offsets LOG --group audit --topic orders:0",),
     "groups remove-members": ("eoslog groups remove-members LOG --group audit",),
+    "status": ("eoslog status LOG",),
     "lag": (
         "eoslog lag LOG",
         "eoslog lag LOG --group audit --totals --json",

@@ -76,7 +76,7 @@ class DataCheck:
                 continue
             if row.kind is Kind.DATA:
                 summary.records += row.batch.count
-            context = f"{label}, offset {row.base_offset}"
+            context = f"{label}, {_offsets(row)}"
             self._mentioned.add(row.file.name)
             problem = self._file(row) or self._batch(row, topic, context)
             if problem and self._is_needed(state, key, row):
@@ -95,7 +95,7 @@ class DataCheck:
         for row in self._pages.pinned(state, key, pin):
             if row.file is None or row.batch is None:
                 continue
-            context = f"{topic.name}-{key[1]}, offset {row.base_offset}, in a published table"
+            context = f"{topic.name}-{key[1]}, {_offsets(row)}, in a published table"
             self._mentioned.add(row.file.name)
             problem = self._file(row) or self._batch(row, topic, context)
             if problem and self._is_pinned(state, key, row):
@@ -276,3 +276,8 @@ def _begun(name: str) -> int:
         return staged_at(name)
     except InvalidRequestError:
         return -1
+
+
+def _offsets(row: IndexRow) -> str:
+    last = row.next_offset - 1
+    return f"offset {last}" if last == row.base_offset else f"offsets {row.base_offset} to {last}"

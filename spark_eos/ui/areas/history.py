@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.time_travel import entry_at_time, time_ms
+from spark_eos.monitoring.fencings import fences
 from spark_eos.protocol.actions import (
     DECLARED,
     AppendBatches,
     Entry,
-    ExpireTransaction,
-    InitProducer,
     Request,
 )
 from spark_eos.protocol.rules.apply import Outcome, Rejected
@@ -154,34 +153,12 @@ def _plain(entry: Entry, size: int, names: Mapping[str, str], outcomes: Sequence
         "more": max(len(entry.requests) - 50, 0),
         "kinds": sorted({kind_of(request) for request in entry.requests}),
         "fences": [
-            one for at, request in enumerate(entry.requests) if at not in refused for one in _fences(request)
+            {"producer": one.producer_id, "epoch": one.epoch, "writer": request.writer, "why": one.why}
+            for at, request in enumerate(entry.requests)
+            if at not in refused
+            for one in fences(request)
         ],
     }
-
-
-def _fences(request: Request) -> Iterator[Answer]:
-    """The producers that a request has fenced, by the epoch that it gave to the next one."""
-    for action in request.actions:
-        if isinstance(action, InitProducer) and action.epoch > 0:
-            why = (
-                f"query run {action.run_id} began"
-                if action.run_id
-                else "another producer took over, or an abort"
-            )
-            yield {
-                "producer": action.producer_id,
-                "epoch": action.epoch,
-                "writer": request.writer,
-                "why": why,
-            }
-        elif isinstance(action, ExpireTransaction):
-            stamp = action.producer
-            yield {
-                "producer": stamp.producer_id,
-                "epoch": stamp.epoch + 1,
-                "writer": request.writer,
-                "why": f"transaction {stamp.number} timed out",
-            }
 
 
 def _request(request: Request, names: Mapping[str, str]) -> Answer:

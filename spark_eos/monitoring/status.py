@@ -1,0 +1,170 @@
+"""One look at a log for what is wrong with it: its state, its snapshots, the space that is left, who was fenced."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from spark_eos.errors import EosLogError
+from spark_eos.log import paths
+from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.log import Log
+from spark_eos.monitoring.activity import Activity, Watch
+from spark_eos.monitoring.fencings import Fencing, fencings
+from spark_eos.monitoring.metrics.measured_store import LookingStore
+from spark_eos.monitoring.metrics.points import safe_url
+from spark_eos.monitoring.metrics.sizes import Sizes
+from spark_eos.monitoring.troubles import LOG, Trouble, age, troubles_of, worst_first
+from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+
+__all__ = ["Space", "Status", "space_of", "status_of"]
+
+_UNSEALED = 1000
+_FENCED_MS = 3_600_000
+_ENTRIES = 100
+"""Entries in which it is looked for producers that were fenced in the last hour."""
+
+_OFTEN = 3
+"""An id that was fenced so often in an hour is used by two programs at once."""
+
+_LOW, _FULL = 0.05, 0.01
+_LEAST_BYTES = 1 << 20
+
+
+class Status(NamedTuple):
+    """What a look at a log has found; ``activity`` is None if it could not be read."""
+
+    log: str
+    activity: Activity | None
+    troubles: list[Trouble]
+
+
+class Space(NamedTuple):
+    """Of a file system: bytes that are free, all its bytes, and whether it can have one more file."""
+
+    free: int
+    total: int
+    has_names: bool = True
+
+
+def space_of(store: Store) -> Space | None:
+    """The space of a store that is a folder; None for others, which do not tell."""
+    if "://" in store.url:
+        return None
+    try:
+        usage = shutil.disk_usage(store.url)
+        names = os.statvfs(store.url) if hasattr(os, "statvfs") else None
+    except OSError:
+        return None
+    return Space(usage.free, usage.total, names is None or not names.f_files or names.f_favail > 0)
+
+
+def status_of(
+    url: str | Store,
+    settings: Settings = NO_SETTINGS,
+    clock: Clock = SYSTEM,
+    space: Callable[[Store], Space | None] = space_of,
+) -> Status:
+    """Look at a log once. It never writes: the store that it uses refuses to. An error of the log is a trouble."""
+    inner = url if isinstance(url, Store) else open_store(url, settings)
+    store = LookingStore(inner)
+    label = safe_url(store.url)
+    found = [*_space(space(inner))]
+    try:
+        log = Log.open(store, clock)
+        activity = Watch(log).look()
+    except EosLogError as error:
+        return Status(label, None, [_of_error(error, settings), *found])
+    state = log.state
+    small = {key: one.small for key, one in Sizes().of(state).items()}
+    found += troubles_of(state, activity.lags, activity.now_ms, small)
+    for look in (_snapshots, _fenced):
+        try:
+            found += look(log, activity.now_ms)
+        except EosLogError as error:
+            found.append(_of_error(error, settings))
+    return Status(label, activity, worst_first(found))
+
+
+def _of_error(error: EosLogError, settings: Settings) -> Trouble:
+    """Why the log cannot be read."""
+    page, advice = f"reference/error-codes.md#{error.code.lower()}", ""
+    look: tuple[tuple[str, ...], ...] = ()
+    if error.code == "CORRUPT_RECORD":
+        page, look = "runbooks/damaged-file.md", (("verify", LOG),)
+        advice = "put the file back from a backup or a copy, under its own name"
+    elif error.code == "STORE_PERMISSION":
+        page = "guide/security.md#roles"
+        advice = "give these credentials the right that is named, or look with others (--command-config)"
+    return Trouble("critical", error.code, settings.scrub(str(error)), page, look, (), advice)
+
+
+def _space(space: Space | None) -> Iterator[Trouble]:
+    if space is None or not space.total:
+        return
+    share = space.free / space.total
+    is_full = share < _FULL or space.free < _LEAST_BYTES or not space.has_names
+    if not is_full and share >= _LOW:
+        return
+    text = f"{space.free} of {space.total} bytes are free on the disk ({share:.1%})"
+    if not space.has_names:
+        text = "the disk can have no more files (inodes)"
+    yield Trouble(
+        "critical" if is_full else "note",
+        "disk full" if is_full else "little space",
+        f"{text}: writers get STORE_FULL, and nothing is half written",
+        "runbooks/disk-full.md",
+        (("vacuum", LOG, "--min-age", "0", "--dry-run"),),
+        (),
+        "free space that the log does not use, or make the disk larger: commands that delete need a little themselves",
+    )
+
+
+def _snapshots(log: Log, _: int) -> Iterator[Trouble]:
+    found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
+    unsealed = log.state.seq - max((seq for seq in found if seq is not None), default=0)
+    if unsealed > _UNSEALED:
+        yield Trouble(
+            "warning",
+            "no snapshot",
+            f"{unsealed} entries came after the newest snapshot: opening the log reads all of them",
+            "runbooks/snapshots-missing.md",
+            (("maintain", LOG, "--only", "snapshot,retire", "--dry-run"),),
+            (("maintain", LOG, "--only", "snapshot,retire"),),
+        )
+
+
+def _fenced(log: Log, now_ms: int) -> Iterator[Trouble]:
+    """Ids that another producer has taken over a while ago: once is a restart, or a zombie; often is a fight."""
+    state = log.state
+    since_ms = now_ms - _FENCED_MS
+    if not any(one.epoch > 0 and one.last_ms >= since_ms for one in state.producers.values()):
+        return
+    by_id: dict[str, list[Fencing]] = defaultdict(list)
+    for one in fencings(log, max(state.seq - _ENTRIES + 1, 0), state.seq):
+        if one.timestamp_ms >= since_ms and one.transactional_id:
+            by_id[one.transactional_id].append(one)
+    for name, found in sorted(by_id.items(), key=lambda one: -len(one[1]))[:5]:
+        last = found[-1]
+        writers = (
+            ", ".join(sorted({repr(one.writer) for one in found if one.writer}))
+            or "a client without client.id"
+        )
+        is_fight = len(found) >= _OFTEN
+        times = f"{len(found)} times" if len(found) > 1 else "once"
+        yield Trouble(
+            "warning" if is_fight else "note",
+            "fenced",
+            f"transactional.id {name!r} was fenced {times} in the last hour, by {writers}, "
+            f"{age(now_ms - last.timestamp_ms)} ago in entry {last.entry} ({last.why}): "
+            f"producers with an epoch before {last.epoch} are zombies, and get PRODUCER_FENCED",
+            "runbooks/zombie.md",
+            (("transactions", "fencings", LOG, "--transactional-id", name),),
+            (),
+            "several programs have this id: give each its own"
+            if is_fight
+            else "stop the old program, if it runs on",
+        )

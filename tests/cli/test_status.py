@@ -1,0 +1,295 @@
+"""``eoslog status``: each trouble that it knows, what is none, and how it is printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from spark_eos import Admin, Log, Producer, TopicPartition
+from spark_eos.cli.command import main
+from spark_eos.errors import StoreUnavailableError
+from spark_eos.log import paths
+from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.monitoring import status as status_module
+from spark_eos.monitoring.fencings import fencings
+from spark_eos.monitoring.status import Space, status_of
+from spark_eos.monitoring.troubles import LOG, troubles_of
+from spark_eos.protocol.actions import Entry, InitProducer, RaiseStagingFloor, Request
+from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.storage import MemoryStore
+from spark_eos.tables import Tables
+from spark_eos.tables.delta import DeltaTarget
+from tests.log.fakes import FakeClock
+
+DOCS = Path(__file__).parents[2] / "docs"
+HOUR_S = 3600.0
+
+
+@pytest.fixture
+def clock():
+    clock = FakeClock()
+    clock.now = 1_800_000_000.0
+    return clock
+
+
+@pytest.fixture
+def log(clock):
+    log = Log.create(MemoryStore(), clock)
+    Admin(log).create_topic("orders", 2)
+    return log
+
+
+def send(log, count=1):
+    with Producer(log) as producer:
+        for _ in range(count):
+            producer.send("orders", b"x", partition=0)
+
+
+def began(log, name, **config):
+    producer = Producer(log, {"transactional.id": name, **config})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"x", partition=0)
+    producer.flush()
+    return producer
+
+
+def look(log, clock, **options):
+    found = status_of(log.store, clock=clock, **options)
+    for one in found.troubles:
+        assert (DOCS / one.page.partition("#")[0]).is_file()
+        for command in (*one.look, *one.cure):
+            assert LOG in command
+    return found
+
+
+def levels(found):
+    return [(one.level, one.name) for one in found.troubles]
+
+
+def test_a_log_without_trouble(log, clock):
+    send(log, 3)
+    Admin(log).alter_group_offsets("g", {TopicPartition("orders", 0): 1})
+    began(log, "busy")
+    clock.now += 30
+    assert levels(look(log, clock)) == []
+
+
+def test_a_transaction_past_its_timeout_and_one_that_takes_long(log, clock):
+    began(log, "late", **{"transaction.timeout.ms": 10_000})
+    began(log, "long", **{"transaction.timeout.ms": 900_000})
+    clock.now += 11
+    assert levels(look(log, clock)) == [("critical", "hanging transaction")]
+    clock.now += 890
+    late, long = look(log, clock).troubles
+    assert (late.cure, long.level) == (
+        (("transactions", "abort", LOG, "--transactional-id", "late"),),
+        "critical",
+    )
+
+
+def test_one_that_holds_nothing_back_and_is_in_time_is_no_trouble(log, clock):
+    began(log, "first", **{"transaction.timeout.ms": 900_000})
+    began(log, "second", **{"transaction.timeout.ms": 900_000})  # Only the older one holds back.
+    clock.now += 899.5
+    assert levels(look(log, clock)) == []
+    log.commit(lambda _: (RaiseStagingFloor(1),))
+    clock.now += 0.5
+    assert levels(look(log, clock)) == []
+
+
+def test_many_of_a_kind_are_counted(log, clock):
+    for number in range(8):
+        began(log, f"late-{number}", **{"transaction.timeout.ms": 10_000})
+    clock.now += 11
+    found = look(log, clock).troubles
+    assert len(found) == 6
+    assert found[-1].text == "3 more transactions have the same trouble"
+    assert found[-1].look == (("transactions", "list", LOG),)
+
+
+def test_a_reader_is_behind_after_five_minutes(log, clock):
+    send(log, 3)
+    Admin(log).alter_group_offsets("g", {TopicPartition("orders", 0): 1})
+    clock.now += 299
+    assert levels(look(log, clock)) == []
+    clock.now += 2
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("warning", "group behind")
+    assert one.text == (
+        "group 'g' is 2 records and 5 min behind in orders-0; it has committed offsets 5 min ago, and has no members"
+    )
+
+
+def test_a_publication(tmp_path, clock, monkeypatch):
+    log = Log.create(str(tmp_path / "log"), clock)
+    Admin(log).create_topic("orders", 1)
+    Tables(log).create("nightly", ["orders"])
+    Tables(log).publish("nightly")
+    send(log)
+    clock.now += 3 * HOUR_S
+    assert ("warning", "publication behind") in levels(look(log, clock))
+
+    def refuse(*_):
+        raise RuntimeError("the publisher dies here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTarget, "commit", refuse)
+        with pytest.raises(RuntimeError):
+            Tables(log).publish("nightly")
+    found = {one.name: one for one in look(log, clock).troubles}
+    assert found["publication unfinished"].cure == (("tables", "publish", LOG, "--name", "nightly"),)
+    Tables(log).publish("nightly")
+    assert levels(look(log, clock)) == []
+
+
+def test_a_clock_that_was_ahead(log, clock):
+    clock.now += 3 * HOUR_S
+    log.commit(lambda _: (RaiseStagingFloor(1),))
+    clock.now -= 3 * HOUR_S
+    (one,) = look(log, clock).troubles
+    assert (one.name, one.cure) == ("clock", (("clock", LOG, "--mend"),))
+    assert "3 h ahead" in one.text
+
+
+def test_entries_without_a_snapshot(clock, monkeypatch):
+    monkeypatch.setattr(status_module, "_UNSEALED", 10)
+    log = Log.create(MemoryStore(), clock, snapshot_interval=5)
+    log.does_maintenance = False
+    for number in range(12):
+        log.commit(lambda _, number=number: (RaiseStagingFloor(number),))
+    (one,) = look(log, clock).troubles
+    assert (one.name, one.cure) == ("no snapshot", (("maintain", LOG, "--only", "snapshot,retire"),))
+    assert [done.error for done in Maintainer(log, only=("snapshot", "retire")).run()] == [None, None]
+    assert levels(look(log, clock)) == []
+
+
+def test_small_batches(log, clock):
+    topic_id = log.state.topics["orders"].topic_id
+    now_ms = clock.now_ms()
+    for count, expected in ((5_000, []), (5_001, ["small batches"])):
+        small = {(topic_id, 0): 5_000, (topic_id, 1): count}
+        assert [one.name for one in troubles_of(log.state, [], now_ms, small)] == expected
+
+
+@pytest.mark.parametrize(
+    ("space", "expected"),
+    [
+        (None, []),
+        (Space(60 << 30, 1000 << 30), []),
+        (Space(40 << 30, 1000 << 30), [("note", "little space")]),
+        (Space(9 << 30, 1000 << 30), [("critical", "disk full")]),
+        (Space(1000, 10_000), [("critical", "disk full")]),  # So little that no file fits.
+        (Space(500 << 30, 1000 << 30, has_names=False), [("critical", "disk full")]),
+    ],
+)
+def test_the_space_that_is_left(log, clock, space, expected):
+    assert levels(look(log, clock, space=lambda _: space)) == expected
+
+
+def test_a_full_disk_is_told_of_a_log_that_cannot_be_read(clock):
+    found = status_of(MemoryStore(), clock=clock, space=lambda _: Space(0, 1000))
+    assert levels(found) == [("critical", "NOT_A_LOG"), ("critical", "disk full")]
+    assert found.activity is None
+
+
+def test_a_store_that_fails_in_the_middle(log, clock, monkeypatch):
+    began(log, "late", **{"transaction.timeout.ms": 10_000})
+    clock.now += 11
+
+    def refuse(*_):
+        raise StoreUnavailableError("the store is busy")
+
+    monkeypatch.setattr(status_module, "_snapshots", refuse)
+    found = status_of(log.store, clock=clock)
+    assert levels(found) == [("critical", "hanging transaction"), ("critical", "STORE_UNAVAILABLE")]
+
+
+# -- Fencings ---------------------------------------------------------------------------------------
+
+
+def test_fencings_and_what_was_refused(log, clock):
+    for writer in ("a", "b", "c"):
+        Producer(log, {"transactional.id": "payer", "client.id": writer}).init_transactions()
+    last = log.state.seq
+    found = [*fencings(log, 0, last)]
+    assert [(one.transactional_id, one.epoch, one.writer) for one in found] == [
+        ("payer", 1, "b"),
+        ("payer", 2, "c"),
+    ]
+    assert [one.epoch for one in fencings(log, found[1].entry, last)] == [2]
+    # What is refused has fenced nothing: another request took this epoch, and the next one is not had yet.
+    producer_id = log.state.transactional_ids["payer"]
+    late = [
+        Request(bytes([number] * 16), clock.now_ms(), (InitProducer(producer_id, epoch, "payer", 60_000),))
+        for number, epoch in enumerate((2, 7))
+    ]
+    log.store.create(
+        paths.entry(last + 1, log.state.entries_per_folder), encode_entry(Entry(last + 1, (*late,)))
+    )
+    assert log.follow().seq == last + 1
+    assert log.state.producers[producer_id].epoch == 2
+    assert [*fencings(log, 0, last + 1)] == found
+
+
+def test_what_was_fenced_long_ago_is_not_told(log, clock):
+    for _ in range(2):
+        Producer(log, {"transactional.id": "payer"}).init_transactions()
+    assert levels(look(log, clock)) == [("note", "fenced")]
+    clock.now += HOUR_S + 1
+    assert levels(look(log, clock)) == []
+
+
+def test_a_timeout_has_fenced(log, clock):
+    began(log, "late", **{"transaction.timeout.ms": 10_000})
+    log.follow()
+    log.expire_overdue()
+    clock.now += 11
+    log.expire_overdue()
+    (one,) = look(log, clock).troubles
+    assert one.level == "note"
+    assert "transaction 0 timed out" in one.text
+
+
+# -- How it is printed ------------------------------------------------------------------------------
+
+
+def test_commands_can_be_typed_whatever_the_names_are(tmp_path, capsys):
+    url = str(tmp_path / "a log; with $(names)")
+    log = Log.create(url)
+    Admin(log).create_topic("orders", 1)
+    config = tmp_path / "my config"
+    config.write_text("")
+    began(log, "till 7 'x'", **{"transaction.timeout.ms": 1})
+    assert main(["status", url, "--command-config", str(config)]) == 1
+    (cure,) = re.findall(r"cure:  (.*)", capsys.readouterr().out)
+    words = shlex.split(cure)
+    assert words[3] == url
+    assert words[-2:] == ["--command-config", str(config)]
+    assert main(words[1:]) == 0
+    assert main(["status", url]) == 0
+
+
+def test_as_json(tmp_path, capsys):
+    urls = [str(tmp_path / name) for name in ("a", "b", "none")]
+    for url in urls[:2]:
+        Admin(Log.create(url)).create_topic("orders", 1)
+    assert main(["status", *urls[:2], "--json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["log"], second["log"], second["troubles"]) == (urls[0], urls[1], [])
+    assert main(["status", *urls, "--json"]) == 1
+    *_, last = map(json.loads, capsys.readouterr().out.splitlines())
+    (trouble,) = last["troubles"]
+    assert (last["entry"], trouble["name"], trouble["level"]) == (None, "NOT_A_LOG", "critical")
+    assert trouble["page"].endswith("docs/reference/error-codes.md#not_a_log")
+    assert not Path(urls[2]).exists()
+
+
+def test_one_log_twice_is_refused(log_url, capsys):
+    Log.create(log_url)
+    assert main(["status", log_url, log_url]) == 1
+    assert "named twice" in capsys.readouterr().err
