@@ -27,6 +27,7 @@ from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
 from spark_eos.ui.answers import settings
 from spark_eos.ui.app import create_app
+from spark_eos.ui.areas import storage
 from spark_eos.ui.areas.health import job_of
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import COOKIE, Access
@@ -371,6 +372,14 @@ def test_avro_records_and_a_registry_that_is_not_asked(page, log, follower):
     assert json.loads(whole["text"]) == {"name": HOSTILE * 200}
     as_stored = ask(page, "records", topic="avro", decode="hex").json()["rows"][1]["value"]
     assert as_stored["text"].startswith("00 00 00 00 07")
+
+
+def test_objects_are_counted(page, follower):
+    ask(page, "count-objects")
+    storage._counting(follower).wait(20)
+    answer = ask(page, "storage").json()
+    assert answer["counted"]["result"]["objects"] == len([*follower.store.list("")])
+    assert answer["count"] == 50  # Rows of a page.
 
 
 def test_records_around_a_damaged_batch(tmp_path):

@@ -54,7 +54,7 @@ def storage(follower: Follower, question: Question) -> Answer:
         "settings": settings(state.config),
         "requests": follower.store.requests,
         "debt": _debt(state, held, snapshot),
-        "count": _counting(follower).shown,
+        "counted": _counting(follower).shown,
         **page(question, topics, _row),
     }
 

@@ -191,7 +191,7 @@ function entry(one) {
 export function storage(root, context) {
   const asked = {first: 0};
   return {live: true, async update() {
-    const answer = await ask("storage", asked), count = answer.count, running = count.state === "running";
+    const answer = await ask("storage", asked), count = answer.counted, running = count.state === "running";
     put(root, tiles([["Bytes of records", size(answer.bytes)], ["Batches", number(answer.batches)],
       ["Requests of this page", number(Object.values(answer.requests).reduce((a, b) => a + b, 0))]]),
     h("h2", {}, "Maintenance"), table("What maintenance has left to do", [["What", (one) => one.name], ["How many", (one) => h("span", {class: one.high ? "warn" : ""}, number(one.value)), "n"],
