@@ -14,7 +14,7 @@ from spark_eos.ui.follower import Follower
 from spark_eos.ui.jobs import Job
 from spark_eos.ui.question import Answer, Question, page
 
-__all__ = ["count_objects", "storage"]
+__all__ = ["count_objects", "maintenance_debt", "storage"]
 
 _FOR_S = 15
 """What is computed over all partitions is computed again after so many seconds at the earliest."""
@@ -57,6 +57,12 @@ def storage(follower: Follower, question: Question) -> Answer:
         "counted": _counting(follower).shown,
         **page(question, topics, _row),
     }
+
+
+def maintenance_debt(follower: Follower) -> list[Answer]:
+    """What maintenance has left to do, as it was a minute ago at most."""
+    held, snapshot = follower.remember("held", lambda: _held(follower), for_s=60)
+    return _debt(follower.state, held, snapshot)
 
 
 def count_objects(follower: Follower, question: Question) -> Answer:
