@@ -27,6 +27,7 @@ from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
 from spark_eos.ui.answers import settings
 from spark_eos.ui.app import create_app
+from spark_eos.ui.areas import storage
 from spark_eos.ui.areas.health import job_of
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import COOKIE, Access
@@ -248,7 +249,8 @@ def test_too_many_browsers_are_refused(page, monkeypatch):
 
 def test_overview_topics_and_storage(page):
     one = ask(page, "overview").json()
-    assert (one["topics"], one["partitions"], one["offsets"], one["attention"]) == (2, 3, 21, [])
+    assert (one["topics"], one["partitions"], one["offsets"]) == (2, 3, 21)
+    assert [found["to"] for found in one["attention"]] == ["health"]  # It was not verified yet.
     rows = ask(page, "topics", filter="ORD").json()["rows"]
     assert [(row["name"], row["offsets"]) for row in rows] == [("orders", 20)]
     part = ask(page, "topic", topic="orders").json()["page_rows"][0]
@@ -371,6 +373,14 @@ def test_avro_records_and_a_registry_that_is_not_asked(page, log, follower):
     assert json.loads(whole["text"]) == {"name": HOSTILE * 200}
     as_stored = ask(page, "records", topic="avro", decode="hex").json()["rows"][1]["value"]
     assert as_stored["text"].startswith("00 00 00 00 07")
+
+
+def test_objects_are_counted(page, follower):
+    ask(page, "count-objects")
+    storage._counting(follower).wait(20)
+    answer = ask(page, "storage").json()
+    assert answer["counted"]["result"]["objects"] == len([*follower.store.list("")])
+    assert answer["count"] == 50  # Rows of a page.
 
 
 def test_records_around_a_damaged_batch(tmp_path):
@@ -565,6 +575,7 @@ def test_a_log_that_is_not_looked_at_is_polled_rarely(log):
 
 
 def test_questions_about_the_state_cost_no_request(page, follower):
+    ask(page, "overview")  # It looks which snapshots there are, once in a minute.
     before = follower.store.requests
     for _ in range(20):
         for area in ("overview", "topics", "groups", "transactions", "publications"):

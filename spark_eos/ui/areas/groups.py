@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from immutables import Map
@@ -80,6 +81,7 @@ def show_group(follower: Follower, question: Question) -> Answer:
         "assignor": group.assignor,
         "lag": sum(row["lag"] or 0 for row in rows),
         "behind": _behind(follower, "group", name),
+        "advice": _advice(follower, name, sum(row["lag"] or 0 for row in rows), rows),
         "over_time": points(follower.series.lags("group", name)),
         "members": [
             {
@@ -137,6 +139,7 @@ def show_query(follower: Follower, question: Question) -> Answer:
         ],
         "lag": sum(row["lag"] or 0 for row in rows),
         "behind": _behind(follower, "query", name),
+        "advice": _advice(follower, name, sum(row["lag"] or 0 for row in rows), rows),
         "over_time": points(follower.series.lags("query", name)),
         "members": [],
         **{f"page_{key}": value for key, value in page(question, rows, lambda row: row).items()},
@@ -162,6 +165,38 @@ def _behind(follower: Follower, kind: str, name: str) -> Answer | None:
         "time_ms": known.time_ms,
         "exact": known.is_exact,
     }
+
+
+def _advice(follower: Follower, name: str, lag: int, rows: list[Answer]) -> list[Answer]:
+    """What may be the cause of a lag, and what to do; with the view that shows more, if one does."""
+    state = follower.state
+    found: list[Answer] = []
+    held = 0
+    for row in rows:
+        known = state.topics.get(row["topic"])
+        part = None if known is None else state.partitions.get((known.topic_id, row["partition"]))
+        held += 0 if part is None else part.end - part.last_stable_offset
+    if held:
+        text = f"open transactions hold back {held:,} offsets of its partitions, which it cannot read until they end"
+        found.append({"text": text, "to": "transactions"})
+    if not lag:
+        return found
+    if name in state.queries:
+        cause = (
+            "see whether the query runs: if not, its driver's log has the error; start it again on its checkpoint. If "
+            "it runs, its micro-batches take longer than records take to come: give it more cores, or raise "
+            "maxOffsetsPerTrigger"
+        )
+    elif name in state.groups and state.groups[name].members:
+        cause = (
+            "it has members, which read slower than producers write: add some (up to the number of partitions), or see "
+            "what each record costs them"
+        )
+    else:
+        cause = "it has no member, so no process reads: start its consumers"
+    command = f"eoslog lag LOG --group {shlex.quote(name)}"
+    found.append({"text": f"it is {lag:,} offsets behind; {cause}", "command": command})
+    return found
 
 
 def _read_partitions(state: State, query: str) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from spark_eos.protocol.state import State
 from spark_eos.ui.answers import points, spark
 from spark_eos.ui.areas.health import clock_problem, job_of
+from spark_eos.ui.areas.storage import maintenance_debt
+from spark_eos.ui.areas.takeovers import taken_over
 from spark_eos.ui.areas.transactions import overdue
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question
@@ -92,10 +94,19 @@ def _attention(follower: Follower, state: State, now_ms: int) -> list[Answer]:
     if ahead is not None:
         found.append({"level": "warn", "text": ahead, "to": "health"})
     found += _standing(follower, state, now_ms)
+    found += taken_over(follower)
+    found += [
+        {"level": "warn", "text": f"{one['name']}: {one['value']:,}; {one['text']}", "to": "storage"}
+        for one in maintenance_debt(follower)
+        if one["high"]
+    ]
     for name in sorted(state.publications):
         if state.publications[name].begun is not None and state.publications[name].published is not None:
             text = f"publication {name!r} has a version that is not in all tables yet"
             found.append({"level": "note", "text": text, "to": "publications"})
+    if result is None:
+        text = "whether a file is damaged or missing is not known: this log was not verified since the page was started"
+        found.append({"level": "note", "text": text, "to": "health"})
     return found[:20]
 
 
@@ -105,7 +116,7 @@ def _standing(follower: Follower, state: State, now_ms: int) -> list[Answer]:
     lags = sorted(follower.series.group_lags.items(), key=lambda one: -one[1])
     for name, lag in lags[:50]:
         offsets = state.offsets.get(name)
-        if lag and offsets:
+        if lag and offsets and name not in state.queries:
             last_ms = max(at.timestamp_ms for at in offsets.values())
             if now_ms - last_ms > _QUIET_MS:
                 minutes = (now_ms - last_ms) // 60_000

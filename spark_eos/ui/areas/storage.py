@@ -14,7 +14,7 @@ from spark_eos.ui.follower import Follower
 from spark_eos.ui.jobs import Job
 from spark_eos.ui.question import Answer, Question, page
 
-__all__ = ["count_objects", "storage"]
+__all__ = ["count_objects", "maintenance_debt", "storage"]
 
 _FOR_S = 15
 """What is computed over all partitions is computed again after so many seconds at the earliest."""
@@ -54,9 +54,15 @@ def storage(follower: Follower, question: Question) -> Answer:
         "settings": settings(state.config),
         "requests": follower.store.requests,
         "debt": _debt(state, held, snapshot),
-        "count": _counting(follower).shown,
+        "counted": _counting(follower).shown,
         **page(question, topics, _row),
     }
+
+
+def maintenance_debt(follower: Follower) -> list[Answer]:
+    """What maintenance has left to do, as it was a minute ago at most."""
+    held, snapshot = follower.remember("held", lambda: _held(follower), for_s=60)
+    return _debt(follower.state, held, snapshot)
 
 
 def count_objects(follower: Follower, question: Question) -> Answer:

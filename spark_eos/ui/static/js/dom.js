@@ -74,6 +74,7 @@ export function field(label, name, attributes, choices) {
   return h("label", {for: id}, label, control);
 }
 
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 export const number = (value) => value === null || value === undefined ? "–" : Number(value).toLocaleString("en");
 export const time = (ms) => ms === null || ms === undefined || ms < 0 ? "–" : new Date(ms).toISOString().replace("T", " ").slice(0, 23);
 export function duration(ms) {

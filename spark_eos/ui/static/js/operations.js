@@ -1,13 +1,13 @@
 import {ask} from "./api.js";
-import {bars, chart, duration, field, h, number, pager, put, size, table, tiles, time} from "./dom.js";
+import {bars, chart, duration, field, h, number, pager, put, sentence, size, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
 
 export function overview(root) {
   return {live: true, async update() {
     const one = await ask("overview");
     put(root, h("h2", {}, "Needs attention"), one.attention.length
-      ? h("ul", {class: "attention"}, one.attention.map((found, at) => h("li", {class: found.level}, found.text, " ",
-          h("a", {"data-key": `a${at}`, href: found.name ? address(found.to, found.name) : `#/${found.to}`}, "Show"))))
+      ? h("ul", {class: "attention"}, one.attention.map((found, at) => h("li", {class: found.level}, sentence(found.text), " ",
+          h("a", {"data-key": `a${at}`, href: found.name ? address(found.to, found.name) : `#/${found.to}`}, `Show ${found.to}${found.name ? ` ${found.name}` : ""}`))))
       : h("p", {class: "good"}, "Nothing was found."),
     h("h2", {}, "The log"), tiles([["Newest entry", number(one.seq)], ["Topics", number(one.topics)], ["Partitions", number(one.partitions)],
       ["Offsets", number(one.offsets)], ["Offsets/s", number(one.rate)], ["Open transactions", number(one.open)],
@@ -20,7 +20,6 @@ export function overview(root) {
 }
 
 const UNKNOWN = new Set(["NO_REPLY", "COMMIT_OUTCOME_UNKNOWN", "INTERNAL"]);
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 
 export function transactions(root, context) {
   const asked = {first: 0};
@@ -66,7 +65,7 @@ export function transactions(root, context) {
       "aria-label": `Abort the transaction of ${one.id}`, onclick: () => abort(one)}, "Abort …")]);
     put(rows, answer.total ? table("Open transactions, the longest open first", columns, answer.rows) : h("p", {class: "good"}, "No transaction is open."),
       pager(answer, (first) => { asked.first = first; context.refresh(); }),
-      context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", h("code", {}, "eoslog transactions abort LOG --transactional-id ID"), ", or start the page with --allow-writes."));
+      context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", h("code", {}, `eoslog transactions abort LOG --transactional-id ${answer.total === 1 ? answer.rows[0].id : "ID"}`), ", or start the page with --allow-writes."));
     await updateProducers();
   }};
 }
@@ -88,11 +87,11 @@ function confirmed(one) {
 
 // All producers with a transactional id, below the open transactions. What has fenced earlier ones is read on demand.
 function producing(root, context) {
-  const asked = {filter: "", sort: "last", first: 0};
+  const asked = {filter: context.name || "", sort: "last", first: 0};
   const found = new Map(), rows = h("div", {});
   put(root, h("h2", {}, "Producers"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Transactional id has", "filter", {type: "search", autocomplete: "off"}),
+  }}, field("Transactional id has", "filter", {type: "search", autocomplete: "off", value: asked.filter}),
   field("Sort by", "sort", {}, [["last", "last used"], ["name", "transactional id"], ["epoch", "epoch"]])), rows);
   async function search(one) {
     const known = found.get(one.id) || {rows: [], searched: 0};
@@ -191,7 +190,7 @@ function entry(one) {
 export function storage(root, context) {
   const asked = {first: 0};
   return {live: true, async update() {
-    const answer = await ask("storage", asked), count = answer.count, running = count.state === "running";
+    const answer = await ask("storage", asked), count = answer.counted, running = count.state === "running";
     put(root, tiles([["Bytes of records", size(answer.bytes)], ["Batches", number(answer.batches)],
       ["Requests of this page", number(Object.values(answer.requests).reduce((a, b) => a + b, 0))]]),
     h("h2", {}, "Maintenance"), table("What maintenance has left to do", [["What", (one) => one.name], ["How many", (one) => h("span", {class: one.high ? "warn" : ""}, number(one.value)), "n"],
@@ -235,9 +234,11 @@ export function health(root, context) {
       : h("p", {class: "good"}, "The log can be read."),
     store.clock_problem ? h("p", {class: "warn"}, sentence(store.clock_problem)) : null);
     put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},
-      running ? job.progress : job.error || (result ? (result.sound ? "The log is sound." : `${result.found.wrong} things are wrong.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
+      running ? job.progress : job.error || (result ? (result.sound ? (job.quick ? "All references are whole. The data was not read: a damaged file is found without “quick”." : "The log is sound.") : `${result.found.wrong} things are wrong.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
     result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],
       ["Bytes", size(result.bytes)], ["Files without reference", number(result.unreferenced_files)]]) : null,
+    result?.unreferenced_files ? h("p", {}, `No entry refers to ${number(result.unreferenced_files)} files of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
+      h("code", {}, "eoslog vacuum LOG"), "; ", h("code", {}, "eoslog vacuum LOG --dry-run"), " lists it.") : null,
     (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" ? "bad" : ""}, one.verdict)],
       ["Object", (one) => h("code", {}, one.name)], ["What", (one) => one.text], ["What to do", (one) => one.remedy || "–"]], job.findings) : null);
     if (running) setTimeout(() => context.refresh(), 400);

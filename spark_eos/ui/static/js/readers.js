@@ -1,5 +1,5 @@
 import {ask} from "./api.js";
-import {chart, duration, field, h, number, pager, put, size, spark, table, tiles, time} from "./dom.js";
+import {chart, duration, field, h, number, pager, put, sentence, size, spark, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
 
 export function groups(root, context) {
@@ -29,6 +29,8 @@ const detail = (kind) => (root, context) => {
       ...(answer.behind ? [["Behind in time", duration(answer.behind.time_ms)], ["Behind in records", (answer.behind.exact ? "" : "about ") + number(answer.behind.records)],
         ["Behind in bytes", size(answer.behind.bytes)]] : []),
       kind === "group" ? ["Generation", number(answer.generation)] : ["Last seen (UTC)", time(answer.last_ms)]]),
+    answer.advice.length ? [h("h2", {}, "Cause and cure"), h("ul", {}, answer.advice.map((one, at) => h("li", {}, sentence(one.text), " ",
+      one.command ? h("code", {}, one.command) : null, one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
     answer.members.length ? table("Members", [["Member", (one) => one.member], ["Client", (one) => one.client],
       ["Partitions", (one) => number(one.partitions), "n"], ["State", (one) => one.behind ? "rebalancing" : "in sync"]], answer.members) : null,
