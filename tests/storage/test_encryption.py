@@ -235,3 +235,24 @@ def test_no_key_is_shown_or_pickled(tmp_path: Path) -> None:
     assert ONE not in pickled
     assert encoded.encode() not in pickled
     assert bytes(pickle.loads(pickled).read(NAME)) == b"x"
+
+
+def test_each_file_has_a_key_of_its_own() -> None:
+    stored = []
+    for _ in range(2):
+        inner = MemoryStore()
+        uploaded(of(inner), b"x" * 100)
+        stored.append(inner.read(NAME).to_pybytes())
+    assert stored[0][HEADER:] != stored[1][HEADER:]
+
+
+def test_a_file_that_was_written_again() -> None:
+    inner = MemoryStore()
+    store = of(inner)
+    uploaded(store, b"first")
+    assert bytes(store.read(NAME)) == b"first"
+    inner.delete(NAME)
+    uploaded(of(inner), b"second")
+    assert bytes(store.read(NAME)) == b"second"
+    inner.overwrite(NAME, b"plain")
+    assert bytes(store.read(NAME)) == b"plain"
