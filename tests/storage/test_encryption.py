@@ -13,11 +13,14 @@ import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, StorePermissionError
+from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.verify.report import Finding
 from spark_eos.maintenance.verify.verify import verify
+from spark_eos.protocol.index import Kind
 from spark_eos.storage import MemoryStore, PosixStore
 from spark_eos.storage.encryption import EncryptedStore, EnvironmentKeys, FileKeys, open_keys
 from spark_eos.storage.encryption.file import CHUNK, HEADER, SEALED, TAG
+from tests.maintenance.sparse_world import World, everything, small_pages
 
 NAME = "data/t/a.arrow"
 
@@ -256,3 +259,26 @@ def test_a_file_that_was_written_again() -> None:
     assert bytes(store.read(NAME)) == b"second"
     inner.overwrite(NAME, b"plain")
     assert bytes(store.read(NAME)) == b"plain"
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_segments_are_encrypted(form: str) -> None:
+    """What maintenance writes from encrypted files has the key of new files."""
+    inner = MemoryStore()
+    store = of(inner)
+    with small_pages():
+        world = World(store, config={"segment.format": form})
+        for number in range(12):
+            world.transaction((b"k%d" % number, b"geheim-%d" % number), commit=number % 3 != 0)
+        world.seal()
+        before = everything(world.log)
+        store.key_id, store.keys = "two", Given(one=ONE, two=TWO)
+        Roller(world.log, tail_rows=1).run()
+        fresh = Log.open(of(inner, "two", one=ONE, two=TWO))
+        assert everything(fresh) == before
+        (name,) = {row.file.name for row in world.rows() if row.kind is Kind.DATA}
+        assert name.endswith(form)
+        assert inner.read(name, 0, 6).to_pybytes() == b"EOSENC"
+        assert bytes(of(inner, two=TWO).read(name, 0, 3)) == (b"PAR" if form == "parquet" else b"ARR")
+        with pytest.raises(StorePermissionError, match="'two'"):
+            of(inner).read(name)
