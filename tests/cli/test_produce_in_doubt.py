@@ -92,7 +92,7 @@ def test_lines_that_a_store_refused_are_not_in_the_log(log, store):
     assert values(log) == [b"a", b"b"]
 
 
-class Meeting(TextLines):
+class Happening(TextLines):
     """Lines; when they are read, something happens to the log."""
 
     def __init__(self, happen):
@@ -110,7 +110,7 @@ def produce_in_transaction(log, happen):
     try:
         with Producer(log, {"transactional.id": "me"}) as producer:
             sending = Sending(producer, "t", None)
-            _write(producer, sending, Meeting(happen), reading, is_transaction=True)
+            _write(producer, sending, Happening(happen), reading, is_transaction=True)
     finally:
         os.close(reading)
     return sending

@@ -140,6 +140,56 @@ def test_whoever_wins_every_slot_hears_of_those_who_lose_them(leader, start):
     assert writers(leader) == ["ac"]
 
 
+def commits(process, letter, count):
+    for number in range(count):
+        process.log.commit(create(f"{letter}{number}"))
+
+
+def test_a_leader_that_is_of_no_use_to_others_commits_alone_again(leader):
+    commits(leader, "a", group.QUIET_ENTRIES - 1)
+    assert leader.group.is_contended
+    commits(leader, "b", 1)
+    assert not leader.group.is_contended
+    before = leader.store.inner.group_channel(leader.log.state.log_id).published(leader.log.state.seq)
+    assert before is not None, "as a leader it announces its entries"
+    commits(leader, "c", 1)
+    assert leader.group._channel.published(leader.log.state.seq) is None
+
+
+def test_a_leader_that_others_wait_for_goes_on(leader, other):
+    """What it cannot take along, because the rules say no, waits too."""
+    other.waits = [lambda: commits(leader, "a", group.QUIET_ENTRIES + 1)]
+    taken = lambda _: (CreateTopic("a0", "other", 1),)  # noqa: E731
+    with pytest.raises(TopicExistsError):
+        other.log.commit(taken)
+    leader.lead()
+    assert other.group.submit([Request(b"b" * 16, 0, (CreateTopic("a0", "other", 1),))])
+    commits(leader, "b", 2 * group.QUIET_ENTRIES)
+    assert leader.group.is_contended
+
+
+def test_another_that_takes_the_lead_is_met_again(leader, start):
+    alone = start(b"c")
+    leader.group.release_lead()
+    commits(alone, "a", group.QUIET_ENTRIES + 1)
+    assert not alone.group.is_contended, "it has led itself since"
+    leader.lead()
+    led = leader.group._channel._led_ns + 10_000_000  # The file system's clock may be a slow one.
+    os.utime(leader.group._channel._lead_path, ns=(led, led))
+    assert alone.group.is_contended
+
+
+def test_while_a_leader_sleeps_no_new_wait_for_it_begins(other):
+    other.waits = [lambda: None] * 1000
+    commits(other, "a", 1)
+    began = other.clock.now
+    other.group.note_contention()
+    commits(other, "b", 2 * group.QUIET_ENTRIES)
+    other.group.note_contention()  # It loses a slot to another that goes without the leader.
+    commits(other, "c", 1)
+    assert other.clock.now == began
+
+
 def test_nobody_loses_patience_with_a_leader_who_loses(leader, other):
     """A faster process does not announce anything; but the leader tries once more, and is heard."""
 

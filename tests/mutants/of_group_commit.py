@@ -18,8 +18,8 @@ MUTANTS = (
     Mutant(
         "taken-along-again",
         _GROUP,
-        "if request.request_id in seen or any(",
-        "if any(",
+        "if request.request_id in seen:",
+        "if False:",
         "a request that is in the log is taken along once more",
         _OF_GROUP,
     ),
@@ -38,6 +38,22 @@ MUTANTS = (
         "                self._take(state, entry, created=True)",
         "                self._state = state",
         "who has taken a request along takes it along again",
+        _OF_GROUP,
+    ),
+    Mutant(
+        "never-alone-again",
+        _GROUP,
+        "if self._quiet >= QUIET_ENTRIES:",
+        "if False:",
+        "one visitor, and the quickest writer pays for a group that is not there",
+        _OF_GROUP,
+    ),
+    Mutant(
+        "alone-while-others-wait",
+        _GROUP,
+        "                self.note_contention()\n                if any(",
+        "                if any(",
+        "a leader goes while others wait for it with what it could not take along",
         _OF_GROUP,
     ),
     # -- whoever asks knows -----------------------------------------------------------------------------

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_eos.cli.archive.findings import shown
 from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, store_settings
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
@@ -15,7 +14,6 @@ from spark_eos.cli.progress import Progress
 
 if TYPE_CHECKING:
     from spark_eos.backup import Backup, Freed
-    from spark_eos.maintenance.verify.verify import Finding
 
 __all__ = ["app"]
 
@@ -119,7 +117,7 @@ def restore(
             backup=backup_name,
             to_entry=to_entry,
             to_time_ms=None if to_time is None else _time_ms(to_time),
-            found=_shown(progress),
+            found=shown(progress),
             quick=quick,
             progress=progress.count,
             repository_settings=store_settings(repository_config, _OPTION),
@@ -236,7 +234,7 @@ def verify(
     with Progress() as progress:
         done = verify_backups(
             repository,
-            _shown(progress),
+            shown(progress),
             names or (),
             quick=quick,
             progress=progress.count,
@@ -274,15 +272,6 @@ def _say(freed: Freed, as_json: bool) -> None:
         )
     else:
         print(f"{freed.files} files of {freed.bytes} bytes are freed")
-
-
-def _shown(progress: Progress) -> Callable[[Finding], None]:
-    def show(finding: Finding) -> None:
-        progress.clear()
-        remedy = f"; {finding.remedy}" if finding.remedy else ""
-        print(f"{finding.verdict.value}: {finding.name}: {finding.text}{remedy}", file=sys.stderr)
-
-    return show
 
 
 def _time_ms(text: str) -> int:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from spark_eos.cli.archive.findings import shown
 from spark_eos.cli.options import ConfigFile, Json, Url, store_settings
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
-
-if TYPE_CHECKING:
-    from spark_eos.maintenance.verify.verify import Finding
 
 __all__ = ["app"]
 
@@ -51,15 +48,10 @@ def copy(
     settings = store_settings(command_config)
     destination_settings = store_settings(destination_config, "--destination-config")
     with Progress() as progress:
-
-        def show(finding: Finding) -> None:
-            progress.clear()
-            print(f"{finding.verdict.value}: {finding.name}: {finding.text}", file=sys.stderr)
-
         copied = copy_log(
             url,
             destination,
-            show,
+            shown(progress),
             quick=quick,
             close=close,
             progress=progress.count,

@@ -14,6 +14,7 @@ from spark_eos.clients.consumer.subscriptions import Listener, Subscription
 from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.errors import IllegalStateError, InvalidRequestError
 from spark_eos.log.data.planner import partition_of
+from spark_eos.log.topics import topic_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
@@ -172,8 +173,8 @@ class ConsumerAssignment(ConsumerBase):
         state = self._log.follow()
         assigned = {}
         for at in wanted:
+            topic = topic_of(state, at.topic, self._log.url)
             partition_of(state, at)
-            topic = state.topics[at.topic]
             known = self._assigned.get(at)
             same = known is not None and known.topic.topic_id == topic.topic_id
             if known is None or not same:
