@@ -82,7 +82,7 @@ def metrics(
     Each log is polled once a second at most, however many scrape. Nothing is written.
     """
     from spark_eos.monitoring.metrics.watch import LogWatch
-    from spark_eos.storage import NO_SETTINGS, is_object_store, settings_of
+    from spark_eos.storage import is_object_store, log_settings_of
 
     if as_json and (serve or otlp):
         raise typer.BadParameter("it cannot be used with --serve and --otlp", param_hint="'--json'")
@@ -90,9 +90,7 @@ def metrics(
     settings = store_settings(command_config)
     watches: list[LogWatch] = []
     for one in urls:
-        of = (
-            settings_of(one, settings) if is_object_store(one) else NO_SETTINGS if len(urls) > 1 else settings
-        )
+        of = log_settings_of(one, settings) if is_object_store(one) or len(urls) > 1 else settings
         watches.append(LogWatch(one, of, by_partition=partitions, garbage_s=garbage or None))
     labels = [watch.label for watch in watches]
     if len({*labels}) < len(labels):

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
+from spark_eos.config.store import KEY_ID
 from spark_eos.errors import ConfigError
 
 __all__ = ["KEY_BYTES", "EnvironmentKeys", "FileKeys", "KeyProvider", "check_key_id", "open_keys", "shown"]
@@ -18,7 +19,6 @@ __all__ = ["KEY_BYTES", "EnvironmentKeys", "FileKeys", "KeyProvider", "check_key
 KEY_BYTES = 32
 """AES-256."""
 
-_KEY_ID = re.compile(r"[A-Za-z0-9._/:@-]{1,120}", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 _EXPECTED = "expected file:/path, env:NAME or module:attribute"
 
@@ -116,7 +116,7 @@ def open_keys(reference: str) -> KeyProvider:
 
 def check_key_id(key_id: str) -> None:
     """Raise `ConfigError` unless it can be the id of a key."""
-    if not _KEY_ID.fullmatch(key_id):
+    if not KEY_ID.fullmatch(key_id):
         raise ConfigError(
             "the id of an encryption key has 1 to 120 characters: letters, digits and . _ / : @ -"
         )

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
 
-from spark_eos.errors import CorruptRecordError
+from spark_eos.errors import ConfigError, CorruptRecordError
 from spark_eos.storage.encryption.file import (
     CHUNK,
     HEADER,
@@ -20,14 +20,15 @@ from spark_eos.storage.encryption.file import (
     new_file,
     open_file,
 )
-from spark_eos.storage.encryption.keys import KeyProvider, check_key_id, shown
+from spark_eos.storage.encryption.keys import KeyProvider, check_key_id, open_keys, shown
 from spark_eos.storage.forks import Lock
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.object_names import check_name, check_range
+from spark_eos.storage.settings import ENCRYPTION, Settings
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
-__all__ = ["EncryptedStore", "is_encrypted_name"]
+__all__ = ["EncryptedStore", "encrypted", "is_encrypted_name"]
 
 _REMEMBERED = 1024
 """Ciphers of so many files stay in memory, the last ones that were used."""
@@ -37,6 +38,19 @@ def is_encrypted_name(name: str) -> bool:
     """Whether an object of that name holds records: those in ``data/``, and the log's segments in ``tables/``."""
     parts = name.split("/", 3)
     return parts[0] == "data" or (len(parts) == 4 and parts[0] == "tables" and parts[2] == "_segments")
+
+
+def encrypted(inner: Store, settings: Settings) -> EncryptedStore:
+    """``inner``, encrypted as ``settings`` say; it has all of them. Raises `ConfigError` for half of a pair."""
+    missing = [name for name in ("encryption.keys", "encryption.key.id") if name not in settings]
+    if missing:
+        raise ConfigError(
+            f"setting {missing[0]} is missing: encryption needs encryption.keys (where the keys are) and "
+            "encryption.key.id (the key of new files)"
+        )
+    store = EncryptedStore(inner, open_keys(settings["encryption.keys"]), settings["encryption.key.id"])
+    store.settings = settings
+    return store
 
 
 class EncryptedStore(Store):
@@ -66,6 +80,8 @@ class EncryptedStore(Store):
         return f"EncryptedStore({self.inner!r}, {shown(self.keys)}, {self.key_id!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
+        if self.settings.of(ENCRYPTION):  # By reference: a provider's object may have its keys in it.
+            return encrypted, (self.inner, self.settings)
         return EncryptedStore, (self.inner, self.keys, self.key_id)
 
     # -- Writing ----------------------------------------------------------------------------------------
