@@ -272,7 +272,7 @@ def test_segments_are_encrypted(form: str) -> None:
             world.transaction((b"k%d" % number, b"geheim-%d" % number), commit=number % 3 != 0)
         world.seal()
         before = everything(world.log)
-        store.key_id, store.keys = "two", Given(one=ONE, two=TWO)
+        store.encryption_key_id, store.keys = "two", Given(one=ONE, two=TWO)
         Roller(world.log, tail_rows=1).run()
         fresh = Log.open(of(inner, "two", one=ONE, two=TWO))
         assert everything(fresh) == before

@@ -32,6 +32,8 @@ from spark_eos.storage.encryption.keys import KEY_BYTES, KeyProvider, check_key_
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+    from spark_eos.storage.store import Readable
+
 __all__ = [
     "CHUNK",
     "HEADER",
@@ -39,9 +41,12 @@ __all__ = [
     "TAG",
     "ChunkSealer",
     "FileCipher",
+    "check_plain",
     "is_encrypted",
+    "key_id_of",
     "new_file",
     "open_file",
+    "stored_size",
 ]
 
 HEADER = 256
@@ -110,6 +115,28 @@ def _nonce(number: int, is_last: bool) -> bytes:
 def is_encrypted(start: bytes) -> bool:
     """Whether a file that begins with these bytes is encrypted."""
     return start.startswith(_MAGIC)
+
+
+def key_id_of(start: bytes) -> str | None:
+    """The id of the key of a file that begins with these bytes; None if it is not encrypted."""
+    if not is_encrypted(start):
+        return None
+    return start[9 : 9 + min(start[8], _ID_BYTES)].decode("ascii", "replace") if len(start) > 8 else ""
+
+
+def stored_size(size: int) -> int:
+    """How long the encrypted file is of ``size`` plain bytes."""
+    return HEADER + size + TAG * max(-(-size // CHUNK), 1)
+
+
+def check_plain(store: Readable, name: str) -> None:
+    """Raise `StorePermissionError` if the file is encrypted, and ``store`` hands on what is stored."""
+    key_id = key_id_of(bytes(store.read(name, 0, HEADER)))
+    if key_id is not None:
+        raise StorePermissionError(
+            f"file {name!r} is encrypted with key {key_id!r}, and this reader has no keys: give the settings "
+            "encryption.keys (file:/path, env:NAME or module:attribute) and encryption.key.id"
+        )
 
 
 def new_file(name: str, keys: KeyProvider, key_id: str) -> tuple[bytes, FileCipher]:

@@ -59,16 +59,17 @@ class EncryptedStore(Store):
     Sizes and ranges are those of the plain bytes, but in listings: `list` tells what is stored. Files that are not
     encrypted are read as they are. A handle takes it in place of a URL.
 
-    What it does not do yet: the log does not say that it is encrypted, so a handle without it writes plain files, and
-    reports encrypted ones as damaged. `spark_eos.backup` reads through it and stores plain bytes; without it, the sizes
-    do not fit and the backup is refused. A copy is encrypted if its destination is such a store, too.
+    A handle with such a store marks the log before its first file (`Log.prepare_to_stage`).
+
+    What it does not do yet: `spark_eos.backup` reads through it and stores plain bytes; without it, the sizes do not
+    fit and the backup is refused. A copy is encrypted if its destination is such a store, too.
     """
 
     def __init__(self, inner: Store, keys: KeyProvider, key_id: str) -> None:
         check_key_id(key_id)
         self.inner = inner
         self.keys = keys
-        self.key_id = key_id
+        self.encryption_key_id: str = key_id
         self.url = inner.url
         self.settings = inner.settings
         self.requests_are_free = inner.requests_are_free
@@ -77,12 +78,12 @@ class EncryptedStore(Store):
         self._lock = Lock()
 
     def __repr__(self) -> str:
-        return f"EncryptedStore({self.inner!r}, {shown(self.keys)}, {self.key_id!r})"
+        return f"EncryptedStore({self.inner!r}, {shown(self.keys)}, {self.encryption_key_id!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.settings.of(ENCRYPTION):  # By reference: a provider's object may have its keys in it.
             return encrypted, (self.inner, self.settings)
-        return EncryptedStore, (self.inner, self.keys, self.key_id)
+        return EncryptedStore, (self.inner, self.keys, self.encryption_key_id)
 
     # -- Writing ----------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ class EncryptedStore(Store):
 
     @contextmanager
     def _upload(self, name: str, *, write_behind: bool) -> Iterator[Upload]:
-        header, cipher = new_file(name, self.keys, self.key_id)
+        header, cipher = new_file(name, self.keys, self.encryption_key_id)
         chunks = ChunkSealer(cipher)
         with self.inner.upload(name, write_behind=write_behind) as out:
 
@@ -121,7 +122,7 @@ class EncryptedStore(Store):
     def _sealed(self, name: str, data: Data) -> Data:
         if not is_encrypted_name(name):
             return data
-        header, cipher = new_file(name, self.keys, self.key_id)
+        header, cipher = new_file(name, self.keys, self.encryption_key_id)
         chunks = ChunkSealer(cipher)
         return b"".join([header, *chunks.add(as_bytes_view(data)), chunks.end()])
 
@@ -209,6 +210,9 @@ class EncryptedStore(Store):
             self._known.pop(name, None)
 
     # -- As the store inside ----------------------------------------------------------------------------
+
+    def key_of(self, name: str) -> str | None:
+        return self.inner.key_of(name)
 
     def identity(self, name: str) -> Hashable | None:
         return self.inner.identity(name)
