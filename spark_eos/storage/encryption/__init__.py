@@ -7,6 +7,14 @@ they are. Needs the extra ``encryption``.
 from __future__ import annotations
 
 from spark_eos.storage.encryption.keys import EnvironmentKeys, FileKeys, KeyProvider, open_keys
-from spark_eos.storage.encryption.store import EncryptedStore, is_encrypted_name
+from spark_eos.storage.encryption.store import EncryptedStore, as_stored, is_encrypted_name
 
-__all__ = ["EncryptedStore", "EnvironmentKeys", "FileKeys", "KeyProvider", "is_encrypted_name", "open_keys"]
+__all__ = [
+    "EncryptedStore",
+    "EnvironmentKeys",
+    "FileKeys",
+    "KeyProvider",
+    "as_stored",
+    "is_encrypted_name",
+    "open_keys",
+]

@@ -32,7 +32,7 @@ from spark_eos.storage.encryption.keys import KEY_BYTES, KeyProvider, check_key_
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from spark_eos.storage.store import Readable
+    from spark_eos.storage.store import Readable, Store
 
 __all__ = [
     "CHUNK",
@@ -43,6 +43,7 @@ __all__ = [
     "FileCipher",
     "check_plain",
     "is_encrypted",
+    "is_stored_size",
     "key_id_of",
     "new_file",
     "open_file",
@@ -127,6 +128,11 @@ def key_id_of(start: bytes) -> str | None:
 def stored_size(size: int) -> int:
     """How long the encrypted file is of ``size`` plain bytes."""
     return HEADER + size + TAG * max(-(-size // CHUNK), 1)
+
+
+def is_stored_size(store: Store, name: str, size: int, found: int) -> bool:
+    """Whether the file is encrypted, and its ``found`` bytes are those of ``size`` plain ones."""
+    return found == stored_size(size) and store.key_of(name) is not None
 
 
 def check_plain(store: Readable, name: str) -> None:

@@ -28,7 +28,7 @@ from spark_eos.storage.settings import ENCRYPTION, Settings
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
-__all__ = ["EncryptedStore", "encrypted", "is_encrypted_name"]
+__all__ = ["EncryptedStore", "as_stored", "encrypted", "is_encrypted_name"]
 
 _REMEMBERED = 1024
 """Ciphers of so many files stay in memory, the last ones that were used."""
@@ -53,6 +53,17 @@ def encrypted(inner: Store, settings: Settings) -> EncryptedStore:
     return store
 
 
+def as_stored(store: Store) -> Store:
+    """The store whose bytes are those that are stored: what is moved from there stays encrypted, and needs no keys."""
+    inner = store.inner if isinstance(store, EncryptedStore) else store
+    if inner.encryption_key_id is not None:
+        raise ConfigError(
+            f"{store.url}: a {type(store).__name__} around an encrypted store hands on plain bytes, which are not to "
+            "be copied: give the store without encryption"
+        )
+    return inner
+
+
 class EncryptedStore(Store):
     """``inner``, with data files encrypted by `KeyProvider`'s key of ``key_id``.
 
@@ -60,9 +71,7 @@ class EncryptedStore(Store):
     encrypted are read as they are. A handle takes it in place of a URL.
 
     A handle with such a store marks the log before its first file (`Log.prepare_to_stage`).
-
-    What it does not do yet: `spark_eos.backup` reads through it and stores plain bytes; without it, the sizes do not
-    fit and the backup is refused. A copy is encrypted if its destination is such a store, too.
+    Backups and copies pass by it (`as_stored`).
     """
 
     def __init__(self, inner: Store, keys: KeyProvider, key_id: str) -> None:
