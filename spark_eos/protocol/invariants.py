@@ -79,7 +79,14 @@ def _elsewhere(state: State, query: Query) -> Query | None:
 def check_later(before: State, after: State) -> None:
     """Raise `InvariantError` if ``after`` is impossible, or if no number of entries leads from ``before`` to it."""
     check_state(after)
-    for name in ("seq", "time_resets", "next_producer_id", "staging_floor", "publication_floor"):
+    for name in (
+        "seq",
+        "time_resets",
+        "next_producer_id",
+        "staging_floor",
+        "publication_floor",
+        "encrypted_at",
+    ):
         _ensure(getattr(before, name) <= getattr(after, name), f"{name} went back")
     was_reset = before.time_resets < after.time_resets
     _ensure(was_reset or before.timestamp_ms <= after.timestamp_ms, "timestamp_ms went back")

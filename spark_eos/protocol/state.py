@@ -218,6 +218,8 @@ class State(NamedTuple):
     to the log: two states with the same one have the same history; empty before. ``lineages`` are the first bytes of
     the newest ones (`spark_eos.protocol.rules.apply.is_in_history`). ``time_resets`` is how often the log's
     time was set back (`ResetLogTime`). ``app_versions`` are by the job (``txnAppId``) and the id of the topic, or "".
+    ``encrypted_at`` is the entry since which data files are encrypted (-1: they are not), ``encryption_key_id`` the key
+    of new files then (`MarkEncrypted`).
     No new publication gets an epoch or a sequence up to ``publication_floor``: a dropped one may have had it.
     """
 
@@ -244,6 +246,8 @@ class State(NamedTuple):
     app_versions: Map[tuple[str, str], AppVersion] = Map()
     publications: Map[str, Publication] = Map()
     publication_floor: int = 0
+    encrypted_at: int = -1
+    encryption_key_id: str = ""
 
     def producer_of(self, transactional_id: str) -> Producer | None:
         """The producer that holds ``transactional_id``, if there is one."""

@@ -263,6 +263,19 @@ def make(folder: Path) -> None:
     # Version 9: Parquet files, publications.
     tables.make(log, clock)
 
+    _mark(log)
+
+
+def _mark(log: Log) -> None:
+    """Version 10: the mark of an encrypted log. Encrypted files have random keys: none is here."""
+    for name, one in sorted(log.state.publications.items()):
+        log.commit(lambda _, n=name, e=one.epoch: (a.DropPublication(n, e),))
+    log.commit(lambda _: (a.MarkEncrypted("golden"),))
+    while log.state.seq % 8:
+        log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    log.maintenance.snapshot()
+    log.commit(lambda _: (a.MarkEncrypted("another"),))
+
 
 def _groups(log: Log) -> None:
     """A group whose last change is still under way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     of_clients,
     of_clocks,
+    of_encryption,
     of_fate,
     of_forks,
     of_group_commit,
@@ -51,6 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_group_commit.MUTANTS,
     *of_forks.MUTANTS,
     *of_growth.MUTANTS,
+    *of_encryption.MUTANTS,
     *of_fate.MUTANTS,
     *of_maintenance.MUTANTS,
     *of_monitoring.MUTANTS,

@@ -106,6 +106,7 @@ ACTIONS = (
     a.EndPublish("p", 2, 3, (), ("u",)),
     a.DropPublication("p"),
     a.DropPublication("p", 0),
+    a.MarkEncrypted("é"),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -153,6 +154,7 @@ def test_schemas_that_were_written_never_change():
         "9af850fd4c4185fa",
         "397afa8889ff04c7",
         "bc4c62c74de7c290",
+        "76a39916d9b3f0fb",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS

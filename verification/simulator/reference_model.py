@@ -414,5 +414,6 @@ _NOT_MODELLED = {
     a.RaiseStagingFloor,
     a.ReplaceSegments,
     a.ResetLogTime,
+    a.MarkEncrypted,
 }
 """They change nothing of what the model promises: records, their visibility, and committed offsets."""

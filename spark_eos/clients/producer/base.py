@@ -24,6 +24,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
+from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
 from spark_eos.log.topics import codec_of, key_columns
 from spark_eos.log.warmup import ready_for_columns, ready_to_commit
@@ -97,6 +98,7 @@ class ProducerBase(OfOneProcess):
                     self._opened = open_(
                         self._url, retry=Retry(deadline_s=block_ms / 1000), settings=self._store_settings
                     )
+                check_writable(self._opened.store, self._opened.state)
             if self._opened.does_maintenance and not self._settings["auto.maintenance.enable"]:
                 self._opened = self._opened.without_maintenance()
             return self._opened

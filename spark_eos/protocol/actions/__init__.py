@@ -15,6 +15,7 @@ from typing import NamedTuple
 from spark_eos.protocol.actions.app_versions import SetAppVersion
 from spark_eos.protocol.actions.appends import AppendBatches
 from spark_eos.protocol.actions.declaration import DECLARED
+from spark_eos.protocol.actions.encryption import MarkEncrypted
 from spark_eos.protocol.actions.expiry import (
     ExpireOffsets,
     ExpireProducers,
@@ -67,6 +68,7 @@ __all__ = [
     "InitProducer",
     "JoinGroup",
     "LeaveGroup",
+    "MarkEncrypted",
     "Membership",
     "PartitionOffset",
     "PinnedRange",
@@ -108,6 +110,7 @@ Action = (
     | BeginPublish
     | EndPublish
     | DropPublication
+    | MarkEncrypted
 )
 
 

@@ -86,6 +86,8 @@ def _state(state: State) -> dict[str, Any]:
         "lineages",
         "time_resets",
         "publication_floor",
+        "encrypted_at",
+        "encryption_key_id",
     )
     return {
         **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},
