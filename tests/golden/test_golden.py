@@ -110,6 +110,11 @@ def _since_version_2(state: State) -> dict[str, object]:
         "publications": {name: _publication(one) for name, one in sorted(state.publications.items())},
         "publication floor": state.publication_floor,
         "encrypted": [state.encrypted_at, state.encryption_key_id] if state.encrypted_at >= 0 else None,
+        "prepared": {
+            str(one.producer_id): list(one.prepared)
+            for _, one in sorted(state.producers.items())
+            if one.prepared is not None
+        },
         "history": [state.rules, state.lineage.hex(), state.time_resets] if state.rules > 1 else None,
     }
     return {name: json.loads(json.dumps(value)) for name, value in found.items() if value}
@@ -145,7 +150,7 @@ class Keys:
 
 
 def test_there_is_a_golden_log() -> None:
-    assert VERSIONS[:10] == ["v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10"]
+    assert VERSIONS[:11] == [f"v{number}" for number in range(1, 12)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -33,6 +33,7 @@ ACTIONS = (
     a.DeleteTopic("t", "i"),
     a.InitProducer(0, 0, None, 0),
     a.InitProducer(0, 0, "", 0, ""),
+    a.InitProducer(0, 0, "", 0, None, True),
     a.AppendBatches(
         STAMP,
         (("t", "i"), ("u", "j")),
@@ -107,6 +108,7 @@ ACTIONS = (
     a.DropPublication("p"),
     a.DropPublication("p", 0),
     a.MarkEncrypted("é"),
+    a.PrepareTransaction(STAMP),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -155,6 +157,7 @@ def test_schemas_that_were_written_never_change():
         "397afa8889ff04c7",
         "bc4c62c74de7c290",
         "76a39916d9b3f0fb",
+        "a70bf9d690fd747c",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS

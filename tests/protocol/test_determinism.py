@@ -143,7 +143,10 @@ def action(state):
         ]
     )
     begun = st.builds(
-        lambda who, run: a.InitProducer(*who, 1000, run), taken, st.sampled_from([None, "r", "s", "z"])
+        lambda who, run, keep: a.InitProducer(*who, 1000, run, keep),
+        taken,
+        st.sampled_from([None, "r", "s", "z"]),
+        st.booleans(),
     )
     stamp = stamps(state)
     return st.one_of(
@@ -166,6 +169,7 @@ def action(state):
         expiries(state, stamp),
         st.builds(a.EndTransaction, stamp, st.booleans()),
         st.builds(a.EndTransaction, stamp, st.booleans()),
+        st.builds(a.PrepareTransaction, stamp),
         st.builds(a.AdvanceLogStart, st.lists(offsets(state), max_size=2).map(tuple)),
         st.builds(a.RaiseStagingFloor, st.integers(0, 9)),
         st.builds(a.SetAppVersion, st.just("job"), st.integers(0, 3), st.none() | tids),

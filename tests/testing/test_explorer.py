@@ -199,7 +199,7 @@ BUGS = {
     "who takes over leaves a transaction open": (
         "undecided-streamed",
         "is still open after epoch 1",
-        (producers.init, ("if known.transaction is TransactionState.ONGOING:", "if False:")),
+        (producers.init, ("if known.is_open and not kept:", "if False:")),
     ),
     "a late end of a fenced epoch counts": (
         "undecided-streamed",

@@ -11,7 +11,8 @@ from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.sender import Sender
-from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
+from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.two_phase import TwoPhaseTransactions, no_transactions
 from spark_eos.clients.serialization import Serializers
 from spark_eos.clients.validation import as_bytes
 from spark_eos.config.compression import Compression
@@ -74,7 +75,7 @@ class ProducerBase(OfOneProcess):
         self._custom = None if spec is None else load_partitioner(spec)
         self._metrics = ProducerMetrics(self._now)
         self._transactions = (
-            TransactionManager(self._log, self._settings) if self._settings["transactional.id"] else None
+            TwoPhaseTransactions(self._log, self._settings) if self._settings["transactional.id"] else None
         )
         self._sender = Sender(self._log, self._drain, self._settings, self._metrics)
         tell_in_child(self)
@@ -107,7 +108,7 @@ class ProducerBase(OfOneProcess):
         """The monotonic clock of the log; before it is open, that of this process."""
         return SYSTEM.monotonic() if self._opened is None else self._opened.clock.monotonic()
 
-    def _need(self, call: str) -> TransactionManager:
+    def _need(self, call: str) -> TwoPhaseTransactions:
         if self._transactions is None:
             no_transactions(call)
         if self._closed:

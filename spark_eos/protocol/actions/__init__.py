@@ -38,6 +38,7 @@ from spark_eos.protocol.actions.queries.microbatch import CommitMicroBatch
 from spark_eos.protocol.actions.segments import ReplaceSegments
 from spark_eos.protocol.actions.staging_floor import RaiseStagingFloor
 from spark_eos.protocol.actions.topics import AlterTopic, CreateTopic, DeleteTopic
+from spark_eos.protocol.actions.two_phase.prepare import PrepareTransaction
 from spark_eos.protocol.types import RULES, Membership, PartitionOffset, PinnedRange, SourceProgress
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "Membership",
     "PartitionOffset",
     "PinnedRange",
+    "PrepareTransaction",
     "RaiseStagingFloor",
     "ReplaceSegments",
     "Request",
@@ -111,6 +113,7 @@ Action = (
     | EndPublish
     | DropPublication
     | MarkEncrypted
+    | PrepareTransaction
 )
 
 
