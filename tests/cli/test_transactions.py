@@ -262,7 +262,7 @@ def test_a_prepared_transaction(url, capsys):
     described = dict(zip(header, row, strict=True))
     assert (described["TransactionState"], described["PreparedTxnState"]) == ("Prepared", str(token))
     assert "force-terminate" in fails(capsys, "abort", url, "--transactional-id", "till")
-    assert "force-terminate" in fails(capsys, "abort", url, *AT)
+    assert "force-terminate" in fails(capsys, "abort", url, *AT, "--start-offset", "0")
     assert rows(capsys, "find-hanging", url, "--max-transaction-timeout", "0")[1:] == []
     assert run(capsys, "force-terminate", url, "--transactional-id", "till") == (
         "transactional.id till (producer 1, now at epoch 2): fenced; last transaction 0 is CompleteAbort\n"

@@ -307,6 +307,7 @@ def test_it_has_no_timeout(log, clock):
         clock.now += 10**6
         log.follow()
         assert not log.expire_overdue(everything=True)
+        assert not log._parts.expiration_task.overdue(log.state, everything=True)
     assert Admin(log).find_hanging_transactions(max_transaction_timeout_ms=0) == []
     producer.complete_transaction(token)
     assert values(log) == ["a"]
@@ -406,3 +407,32 @@ def test_history_shows_its_end_once(log):
         started(log).complete_transaction(token if commits else "")
         producer = started(log)
     assert [(one.commit, one.records) for one in transactions(log)] == [(True, {"t": 1}), (False, {"t": 1})]
+
+
+def test_a_prepare_is_recognised_by_its_epoch_if_all_else_is_forgotten():
+    store, log, producer = doubtful()
+    producer.begin_transaction()
+    producer.send("t", "a")
+    store.inject(Fault.FAIL_AFTER, "create", "_log/*")
+    with pytest.raises(CommitOutcomeUnknownError):
+        producer.prepare_transaction()
+    producer._opened = Log.open(store)
+    producer.complete_transaction(producer.prepare_transaction())
+    assert values(log) == ["a"]
+
+
+def test_an_error_never_makes_it_abortable(log, monkeypatch):
+    producer = started(log)
+    token = prepared(producer)
+
+    def refuse(*_args, **_more):
+        raise InvalidRequestError("it makes no sense")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(log), "commit", refuse)
+        with pytest.raises(InvalidRequestError):
+            producer.complete_transaction(token)
+    with pytest.raises(IllegalStateError):
+        producer.abort_transaction()
+    producer.complete_transaction(token)
+    assert values(log) == ["a"]

@@ -13,6 +13,7 @@ import pytest
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.producer.transaction_manager import TransactionManager
+from spark_eos.clients.producer.two_phase import TwoPhaseTransactions
 from spark_eos.errors import ObjectExistsError, RetriableError
 from spark_eos.log.commit.answers import Answers
 from spark_eos.log.commit.group import CommitGroup
@@ -151,6 +152,22 @@ BUGS = {
         # What refuses such a request in the end, and what hides its failure.
         (apply, ("except _MISTAKES as error", "except ZeroDivisionError as error")),
         (ExpirationTask.expire_overdue, ("except Exception as error", "except EosLogError as error")),
+    ),
+    "a prepared transaction is not kept": (
+        "prepared",
+        "was ended by epoch",
+        (producers.init, ("kept = action.keep_prepared and", "kept = False and")),
+    ),
+    "a prepared transaction expires": (
+        "prepared",
+        "was aborted, though the database has committed it",
+        (expiry.is_open, ("producer.transaction is TransactionState.ONGOING", "producer.is_open")),
+        (ExpirationTask._watch, (" if one.has_timeout", "")),
+    ),
+    "a token of one that is over is refused": (
+        "prepared",
+        "was told refused",
+        (TwoPhaseTransactions._check_decided, (" and not prepared.committed", "")),
     ),
     "a partition is handed over too early": (
         "group",

@@ -178,9 +178,9 @@ class FencingAdmin(AdminBase):
 def _refuse_prepared(producer: Producer) -> None:
     if producer.transaction is TransactionState.PREPARED:
         raise InvalidRequestError(
-            f"the transaction of transactional.id {producer.transactional_id!r} is prepared: another system decides on "
-            "it. Start its producer again with keep_prepared_transaction, and it completes the transaction. If that will "
-            "never happen, force_terminate_transaction aborts it (eoslog transactions force-terminate)"
+            f"the transaction of transactional.id {producer.transactional_id!r} is prepared: another system decides "
+            "on it. Start its producer again with keep_prepared_transaction, and it completes the transaction. If that "
+            "will never happen, force_terminate_transaction aborts it (eoslog transactions force-terminate)"
         )
 
 
