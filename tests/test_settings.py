@@ -449,7 +449,7 @@ def prepares(world, name, value):
     with world.producer(transactional_id="app", **{name: value}) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        return refusal(producer.prepare_transaction)
+        return refusal(lambda: producer.prepare_transaction() and None)
 
 
 def upper(value):
