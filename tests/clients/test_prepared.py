@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from spark_eos import Admin, AIOProducer, Consumer, PreparedTxnState, Producer, TopicPartition
+from spark_eos.backup import backup_log, restore_log
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
@@ -20,6 +21,7 @@ from spark_eos.errors import (
 from spark_eos.log.clock import Retry
 from spark_eos.log.history import transactions
 from spark_eos.log.log import Log
+from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -436,3 +438,34 @@ def test_an_error_never_makes_it_abortable(log, monkeypatch):
         producer.abort_transaction()
     producer.complete_transaction(token)
     assert values(log) == ["a"]
+
+
+@pytest.mark.parametrize("how", ["copy", "backup"])
+def test_a_copy_has_it_and_completes_it(how):
+    store, target = MemoryStore(), MemoryStore()
+    log = Log.create(store)
+    token = prepared(started(log))
+    if how == "copy":
+        copy_log(store, target, print)
+    else:
+        repository = MemoryStore()
+        backup_log(store, repository)
+        restore_log(repository, target)
+    copied = Log.open(target)
+    started(copied).complete_transaction(token)
+    assert (values(copied), committed(copied)) == (["a"], 1)
+    assert log.follow().producer_of("app").prepared.committed is None
+
+
+def test_a_backup_from_before_a_token_refuses_it():
+    store, repository, target = MemoryStore(), MemoryStore(), MemoryStore()
+    producer = started(Log.create(store))
+    prepared(producer, "a")
+    backup_log(store, repository)
+    producer.commit_transaction()
+    token = prepared(producer, "b")
+    producer.commit_transaction()
+    restore_log(repository, target)
+    heir = started(Log.open(target))
+    with pytest.raises(InvalidTxnStateError, match="restored from a backup"):
+        heir.complete_transaction(token)
