@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_eos.clients.aio.producer import AIOProducer
     from spark_eos.clients.arrow_reader import read_arrow
     from spark_eos.clients.consumer.consumer import Consumer
+    from spark_eos.clients.producer.prepared_state import PreparedTxnState
     from spark_eos.clients.producer.producer import Producer
     from spark_eos.clients.records import (
         ConsumerGroupMetadata,
@@ -81,6 +82,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionDescription",
+    "PreparedTxnState",
     "Producer",
     "ProducerDescription",
     "ProgressListener",
@@ -128,6 +130,7 @@ _HOMES = {
     "OffsetAndMetadata": "spark_eos.protocol.types",
     "OffsetAndTimestamp": "spark_eos.clients.records",
     "PartitionDescription": "spark_eos.clients.admin",
+    "PreparedTxnState": "spark_eos.clients.producer.prepared_state",
     "Producer": "spark_eos.clients.producer.producer",
     "ProducerDescription": "spark_eos.clients.admin",
     "ProgressListener": "spark_eos.spark.listener",

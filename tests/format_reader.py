@@ -114,7 +114,7 @@ class Reader:
     def __init__(self, folder):
         self.folder, self.lineage, self.per_folder = Path(folder), b"", 0
         self.topics, self.partitions = {}, {}
-        self.open, self.touched, self.windows = {}, {}, {}
+        self.open, self.touched, self.windows, self.prepared = {}, {}, {}, set()
         _, first = unframe(self.entry(0), b"EOSLOG")
         self.per_folder = first["requests"][0]["actions"][0][1].get("entries_per_folder", 0)
         snapshots = sorted((self.folder / "_log/snapshots").glob("*.avro"))
@@ -134,7 +134,9 @@ class Reader:
         self.topics = {one["name"]: (one["topic_id"], one["schemas"]) for one in state["topics"]}
         for one in state["producers"]:
             pid, windows = one["producer_id"], one["sequences"]
-            if one["transaction"] == "Ongoing":
+            if one["transaction"] == "Prepared":
+                self.prepared.add(pid)
+            if one["transaction"] in {"Ongoing", "Prepared"}:
                 self.open[pid], self.touched[pid] = one["number"], {*keys_of(one["touched"])}
             if schema >= "snapshot-5":
                 numbers = iter(windows["numbers"])
@@ -206,7 +208,11 @@ class Reader:
             del self.partitions[key]
 
     def InitProducer(self, action):
-        self.end(action["producer_id"], ABORT)
+        if not (action.get("keep_prepared") and action["producer_id"] in self.prepared):
+            self.end(action["producer_id"], ABORT)
+
+    def PrepareTransaction(self, action):
+        self.prepared.add(action["producer"]["producer_id"])
 
     def AppendBatches(self, action):
         stamp, ids = action["producer"], {one["name"]: one["value"] for one in action["topics"]}
@@ -239,6 +245,7 @@ class Reader:
         self.end(action["producer"]["producer_id"], ABORT)
 
     def end(self, pid, kind):
+        self.prepared.discard(pid)
         number = self.open.pop(pid, None)
         for key in self.touched.pop(pid, set()) & self.partitions.keys():
             into = self.partitions[key]

@@ -34,7 +34,7 @@ FORBIDDEN = {"errors": {"config"}, "protocol": {"storage"}, "spark": {"storage"}
 
 ALLOWED_NAMES = {
     ("spark", "spark_eos.storage"): {
-        *("NO_SETTINGS", "Settings", "is_object_store", "settings_of", "split_settings"),
+        *("NO_SETTINGS", "Settings", "is_object_store", "log_settings_of", "settings_of", "split_settings"),
         *("file_exists", "folder_exists", "read_file"),
     }
 }

@@ -34,6 +34,7 @@ PUBLIC = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionDescription",
+    "PreparedTxnState",
     "Producer",
     "ProducerDescription",
     "ProgressListener",

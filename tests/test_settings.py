@@ -444,6 +444,14 @@ def transactions(world, name, value):
         return refusal(producer.init_transactions)
 
 
+def prepares(world, name, value):
+    world.topic()
+    with world.producer(transactional_id="app", **{name: value}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        return refusal(lambda: producer.prepare_transaction() and None)
+
+
 def upper(value):
     return value.upper()
 
@@ -495,6 +503,7 @@ PRODUCERS = {
     "partitioner.class": Effect(chosen_partition, {f"{__name__}:second": 1, f"{__name__}:third": 2}),
     "retries": Effect(tries, {"1": StoreUnavailableError, "5": None}),
     "transaction.timeout.ms": Effect(ended_by_others, {"5000": True, "60000": False}),
+    "transaction.two.phase.commit.enable": Effect(prepares, {"true": None, "false": IllegalStateError}),
     "transactional.id": Effect(transactions, {"": IllegalStateError, "app": None}),
     "value.serializer": Effect(stored, {upper: b"kV", doubled: b"kvv"}),
 }

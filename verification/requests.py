@@ -264,7 +264,8 @@ class RandomRequests:
         known = [state.producers[one] for one in sorted(state.producers)]
         if known and self._chance.random() < 0.6:
             one = self._chance.choice(known)
-            return a.InitProducer(one.producer_id, one.epoch + 1, one.transactional_id, 1000, run)
+            keeps = self._chance.random() < 0.5
+            return a.InitProducer(one.producer_id, one.epoch + 1, one.transactional_id, 1000, run, keeps)
         name = self._chance.choice([None, "a", "b", str(state.next_producer_id)])
         return a.InitProducer(state.next_producer_id, 0, name, 1000, run)
 

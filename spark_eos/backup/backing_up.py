@@ -19,7 +19,7 @@ from spark_eos.backup.history import History, read_history
 from spark_eos.backup.manifest import Backup, Manifest, Pack, StoredFile
 from spark_eos.backup.repository import OBJECTS, Repository, Run
 from spark_eos.backup.transfer import copy_file, store_bytes
-from spark_eos.errors import CorruptRecordError, EosLogError, NotALogError, ObjectNotFoundError
+from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -30,6 +30,7 @@ from spark_eos.protocol.encoding.index_pages import decode_page
 from spark_eos.protocol.index import IndexPage, PageContent
 from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+from spark_eos.storage.encryption import as_stored
 
 __all__ = ["Progress", "backup_log"]
 
@@ -95,8 +96,13 @@ def backup_log(
     >>> backup.name, backup.last
     ('monday', 1)
     """
-    source = url if isinstance(url, Store) else open_store(url, settings)
+    source = as_stored(url if isinstance(url, Store) else open_store(url, settings))
     target = repository if isinstance(repository, Store) else open_store(repository, repository_settings)
+    if target.encryption_key_id is not None:
+        raise ConfigError(
+            f"encryption.keys does not fit the repository {target.url}: a backup has the log's files as they are "
+            "stored. Leave it out"
+        )
     check_apart(source, target, "repository")
     log_id = _log_id(source)
     opened = Repository.open_or_create(target, log_id, clock)

@@ -91,11 +91,10 @@ def refuse_twice(labels: Sequence[str]) -> None:
 
 def settings_of_each(urls: Sequence[str], settings: Settings) -> list[Settings]:
     """The settings for each log: of several ones only a part may be in a store that has settings."""
-    from spark_eos.storage import NO_SETTINGS, is_object_store, settings_of
+    from spark_eos.storage import is_object_store, log_settings_of
 
     return [
-        settings_of(url, settings) if is_object_store(url) else NO_SETTINGS if len(urls) > 1 else settings
-        for url in urls
+        log_settings_of(url, settings) if is_object_store(url) or len(urls) > 1 else settings for url in urls
     ]
 
 

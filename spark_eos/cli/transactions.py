@@ -100,6 +100,8 @@ def describe(
         "TopicPartitions": _comma_separated(transaction.partitions),
         "PendingGroupOffsets": " ".join(groups),
     }
+    if transaction.prepared:
+        row["PreparedTxnState"] = transaction.prepared
     print_table([*row], [[*row.values()]])
 
 

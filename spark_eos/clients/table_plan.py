@@ -71,7 +71,8 @@ def plan_table(
         fetches += found
         wholes |= _whole(opened, state if past is None else opened.state, at, found, end)
     version = len(columns.schemas)
-    native = config_value(columns, "value.format") == "bytes"
+    # Other programs have no keys: of an encrypted log they read no file themselves.
+    native = config_value(columns, "value.format") == "bytes" and opened.state.encrypted_at < 0
 
     def is_readable(file: FileRef) -> bool:
         return native and file.schema_version == version

@@ -18,6 +18,7 @@ _MAX_TIMEOUT_MS = 900_000
 _PRODUCER = "clients/producer/base.py"
 _SENDER = "clients/producer/sender.py"
 _TRANSACTIONS = "clients/producer/transaction_manager.py"
+_TWO_PHASE = "clients/producer/two_phase.py"
 
 PRODUCER = Table(
     "producer setting",
@@ -146,6 +147,14 @@ PRODUCER = Table(
         60_000,
         "After so long an open transaction is aborted by any process that uses the log.",
         _TRANSACTIONS,
+    ),
+    Option(
+        "transaction.two.phase.commit.enable",
+        Boolean(),
+        False,
+        "Whether this producer may prepare transactions, which then have no timeout "
+        "([prepared transactions](../guide/prepared-transactions.md)).",
+        _TWO_PHASE,
     ),
     Option(
         "transactional.id",

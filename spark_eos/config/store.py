@@ -1,4 +1,4 @@
-"""Options of object stores: endpoints, regions, credentials, by the names that Iceberg's FileIO gave them.
+"""Options of stores: endpoints, regions, credentials, by the names that Iceberg's FileIO gave them; encryption.
 
 What is not given comes from where each cloud's own tools look for it: the environment, a profile, the machine.
 """
@@ -17,6 +17,7 @@ from spark_eos.config.values import Boolean, Text, ValueType
 from spark_eos.errors import ConfigError
 
 __all__ = [
+    "KEY_ID",
     "PREFIXES",
     "STORE",
     "is_store_option",
@@ -27,11 +28,17 @@ __all__ = [
 
 V = TypeVar("V")
 
-PREFIXES = ("s3.", "adls.", "gcs.")
+PREFIXES = ("s3.", "adls.", "gcs.", "encryption.")
 """How the names begin: no other option of this project does."""
 
 _CLIENTS = "storage/objects/clients.py"
 _PROFILE = "storage/objects/aws_profile.py"
+_ENCRYPTION = "storage/encryption/store.py"
+
+KEY_ID = re.compile(r"[A-Za-z0-9._/:@-]{1,120}", re.ASCII)
+"""What the id of an encryption key may be."""
+
+_KEYS = re.compile(r"(file|env):.+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 
 
 class _Seconds(ValueType[float]):
@@ -50,6 +57,24 @@ class _Address(ValueType[str]):
     def parse(self, given: object) -> str:
         parts = urlsplit(str(given))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError
+        return str(given)
+
+
+class _Keys(ValueType[str]):
+    allowed = "a reference: file:/path, env:NAME or module:attribute"
+
+    def parse(self, given: object) -> str:
+        if not _KEYS.fullmatch(str(given)):
+            raise ValueError
+        return str(given)
+
+
+class _KeyId(ValueType[str]):
+    allowed = "1 to 120 characters: letters, digits and . _ / : @ -"
+
+    def parse(self, given: object) -> str:
+        if not KEY_ID.fullmatch(str(given)):
             raise ValueError
         return str(given)
 
@@ -115,6 +140,23 @@ STORE = Table(
     _text("gcs.service-account-file", "The file of a service account (`GOOGLE_APPLICATION_CREDENTIALS`)."),
     _address("gcs.service.host", "Another address of the service (`GOOGLE_BASE_URL`)."),
     *_connection("gcs"),
+    Option(
+        "encryption.key.id",
+        _KeyId(),
+        None,
+        "The key with which new data files are encrypted.",
+        _ENCRYPTION,
+        "eoslog",
+    ),
+    Option(
+        "encryption.keys",
+        _Keys(),
+        None,
+        "Where the keys are: `file:/path`, `env:NAME` or `module:attribute`. Never a key itself.",
+        _ENCRYPTION,
+        "eoslog",
+        is_secret=True,
+    ),
 )
 
 

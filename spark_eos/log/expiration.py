@@ -127,7 +127,9 @@ class ExpirationTask:
         return found
 
     def _watch(self, state: State, now: float) -> None:
-        opened = (state.producers[producer_id].stamp for producer_id in state.open_transactions)
+        opened = (
+            one.stamp for one in map(state.producers.__getitem__, state.open_transactions) if one.has_timeout
+        )
         self._watched = {stamp: self._watched.get(stamp) or _Watch(now) for stamp in opened}
 
     def _is_worth_asking(self, producer: Producer) -> bool:

@@ -129,11 +129,7 @@ def ended_transactions(request: Request, before: State, after: State) -> dict[Pr
     for producer_id in before.open_transactions:
         stamp = before.producers[producer_id].stamp
         later = after.producers.get(producer_id)
-        is_open = (
-            later is not None
-            and later.transaction is TransactionState.ONGOING
-            and later.number == stamp.number
-        )
+        is_open = later is not None and later.is_open and later.number == stamp.number
         if not is_open and (producer_id, stamp.number) not in named:
             found[stamp] = False  # A new epoch, or its timeout, has aborted it.
     return found

@@ -29,6 +29,7 @@ from spark_eos.errors import (
     StagedFileExpiredError,
 )
 from spark_eos.log.data.records import Records
+from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value, key_columns, layout_of, schema_error
 from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
@@ -125,7 +126,9 @@ class Compactor:
         to do: it can be called again.
         """
         while True:
-            before = self._log.follow().partitions
+            state = self._log.follow()
+            check_writable(self._log.store, state)
+            before = state.partitions
             under_way, self._pass = self._pass, None  # An error ends the pass.
             at = None if under_way is None else (under_way.topic.topic_id, under_way.number)
             try:

@@ -43,6 +43,8 @@ from spark_eos.protocol.encoding.snapshots import encode_snapshot
 from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
+from spark_eos.storage.encryption import EncryptedStore, as_stored
+from spark_eos.storage.encryption.file import is_stored_size
 from spark_eos.storage.probe import probe
 
 __all__ = ["MARK", "Copied", "check_apart", "close_log", "copy_log"]
@@ -91,17 +93,25 @@ def copy_log(
 ) -> Copied:
     """Copy the log at ``url`` into the empty ``destination``, and verify the copy (``found``, ``quick`` as there).
 
+    Encrypted files are copied as they are stored, without keys. Keys that either place was opened with are used to
+    verify the copy.
     ``close``: the log is moved. It is closed after the entry with which the copy ends (`spark_eos.log.commit.closing`).
     ``mark`` says what is copied: an unfinished copy of something else is not gone on with. None: the log by its id.
     After an error or a kill the same call goes on. Raises `NotALogError` if there is no log at ``url`` or something
     else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is missing in the
     log or in the copy, and what the stores raise.
     """
-    source = url if isinstance(url, Store) else open_store(url, settings)
-    target = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
+    given = url if isinstance(url, Store) else open_store(url, settings)
+    wanted = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
+    source, target = as_stored(given), as_stored(wanted)
     tell = progress or _silent
     check_apart(source, target)
     fixed = _fix(source)
+    if wanted is not target and fixed.state.encrypted_at < 0:
+        raise ConfigError(
+            f"the log {source.url} is not encrypted, and a copy has its files as they are: leave out encryption.keys "
+            "of the destination, and give it to the writers of the copy"
+        )
     taken = {**(mark or {"log_id": fixed.state.log_id}), **({"close": True} if close else {})}
     if not _take(target, json.dumps(taken).encode()):
         probe(target, clock.unique())
@@ -112,7 +122,9 @@ def copy_log(
                 fixed = _copy_content(source, target, _fix(source), tell)
             _make_a_log(target, fixed)
         _create(target, paths.entry(0), source.read(paths.entry(0)))
-    summary = verify(target, found, quick=quick, progress=progress)
+    keys = next((one for one in (wanted, given) if isinstance(one, EncryptedStore)), None)
+    checked = target if keys is None else EncryptedStore(target, keys.keys, keys.encryption_key_id)
+    summary = verify(checked, found, quick=quick, progress=progress)
     if not summary.is_sound:
         if not _is_there(target, MARK):
             _check_unfinished(target)
@@ -335,7 +347,7 @@ def _in_parallel(source: Store, target: Store, sizes: dict[str, int]) -> Iterato
 def _copy(source: Store, target: Store, name: str, size: int | None) -> None:
     """Copy an object, unless it is there: objects that were copied before never change."""
     known = source.size(name)
-    if size is not None and known != size:
+    if size is not None and known != size and not is_stored_size(source, name, size, known):
         raise CorruptRecordError(
             f"{source.url}/{name} has {known} bytes, not {size}: the log itself is damaged, run eoslog verify "
             f"{source.url}"

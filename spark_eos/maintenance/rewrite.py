@@ -128,6 +128,7 @@ class Rewriter:
         self._pages = tuple(pages)
         self._form = form
         self._layout = layout_of(topic)
+        log.prepare_to_stage()
         self._base_seq = log.state.seq + 1
         self._rows: list[IndexRow | _Written] = []
         self._outputs: dict[bool, Output] = {}

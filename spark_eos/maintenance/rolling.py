@@ -17,6 +17,7 @@ from spark_eos.errors import (
     SegmentsReplacedError,
     StagedFileExpiredError,
 )
+from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value, schema_error
 from spark_eos.maintenance.rewrite import (
@@ -201,7 +202,7 @@ class Roller:
         to do: it can be called again.
         """
         while True:
-            self._log.follow()
+            check_writable(self._log.store, self._log.follow())
             found = next(self._plans(), None)
             if found is None:
                 self._unreadable.say()

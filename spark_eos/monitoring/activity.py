@@ -58,6 +58,8 @@ class OpenTransaction(NamedTuple):
         Where it has written, and what it holds back there; most first.
     groups
         The groups whose offsets it will commit.
+    is_prepared
+        Whether it waits for the decision of another system; it has no timeout then.
     """
 
     transactional_id: str
@@ -68,11 +70,12 @@ class OpenTransaction(NamedTuple):
     timeout_ms: int
     partitions: tuple[HeldBack, ...]
     groups: tuple[str, ...]
+    is_prepared: bool = False
 
     @property
     def is_overdue(self) -> bool:
         """Whether it is past its timeout."""
-        return self.age_ms > self.timeout_ms
+        return not self.is_prepared and self.age_ms > self.timeout_ms
 
     @property
     def held_back(self) -> int:
@@ -257,6 +260,7 @@ def _opened(state: State, names: dict[str, str], producer: Producer, now_ms: int
         producer.timeout_ms,
         tuple(sorted(held, key=lambda one: (-one.offsets, one.topic, one.partition))),
         tuple(sorted({group for group, _, _ in producer.pending})),
+        not producer.has_timeout,
     )
 
 

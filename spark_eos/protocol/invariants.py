@@ -10,7 +10,7 @@ from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind
 from spark_eos.protocol.publication import Pin, Publication
 from spark_eos.protocol.rules.apply import Outcome, apply, check_history, judged_by, state_after
-from spark_eos.protocol.state import Group, Partition, PartitionKey, Query, State, TransactionState
+from spark_eos.protocol.state import Group, Partition, PartitionKey, Producer, Query, State, TransactionState
 
 __all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "check_step"]
 
@@ -52,8 +52,7 @@ def check_step(before: State, after: State, actions: int = 1) -> None:
             _check_rows(key, old, new)
     for producer_id, producer in before.producers.items():
         if producer_id not in after.producers:
-            open_ = producer.transaction is TransactionState.ONGOING
-            _ensure(not open_, f"producer {producer_id} went with an open transaction")
+            _ensure(not producer.is_open, f"producer {producer_id} went with an open transaction")
     for name, group in before.groups.items():
         if actions > 1:
             continue
@@ -79,7 +78,14 @@ def _elsewhere(state: State, query: Query) -> Query | None:
 def check_later(before: State, after: State) -> None:
     """Raise `InvariantError` if ``after`` is impossible, or if no number of entries leads from ``before`` to it."""
     check_state(after)
-    for name in ("seq", "time_resets", "next_producer_id", "staging_floor", "publication_floor"):
+    for name in (
+        "seq",
+        "time_resets",
+        "next_producer_id",
+        "staging_floor",
+        "publication_floor",
+        "encrypted_at",
+    ):
         _ensure(getattr(before, name) <= getattr(after, name), f"{name} went back")
     was_reset = before.time_resets < after.time_resets
     _ensure(was_reset or before.timestamp_ms <= after.timestamp_ms, "timestamp_ms went back")
@@ -102,11 +108,12 @@ def check_later(before: State, after: State) -> None:
             continue
         _ensure(producer.epoch <= later.epoch, f"the epoch of producer {producer_id} went back")
         _ensure(producer.number <= later.number, f"the number of producer {producer_id} went back")
-        decided = producer.transaction is not TransactionState.ONGOING and producer.number == later.number
+        decided = not producer.is_open and producer.number == later.number
         _ensure(
             not decided or producer.transaction is later.transaction,
             f"transaction {producer.number} of producer {producer_id} was decided twice",
         )
+        _check_later_prepared(producer, later)
     for (app_id, topic_id), known in before.app_versions.items():
         newer = after.app_versions.get((app_id, topic_id))
         there = not topic_id or any(topic.topic_id == topic_id for topic in after.topics.values())
@@ -115,6 +122,25 @@ def check_later(before: State, after: State) -> None:
     _check_later_publications(before, after)
     new_ids = [one for one in after.producers if one not in before.producers]
     _ensure(all(one >= before.next_producer_id for one in new_ids), "a producer id was given out twice")
+
+
+def _check_later_prepared(before: Producer, after: Producer) -> None:
+    known, newer = before.prepared, after.prepared
+    number = before.producer_id
+    if known is None:
+        return
+    _ensure(
+        newer is not None and known.epoch <= newer.epoch, f"producer {number} forgot a prepared transaction"
+    )
+    if newer is None or known.epoch < newer.epoch:
+        return
+    _ensure(
+        known.committed in {None, newer.committed}, f"a prepared transaction of {number} was decided twice"
+    )
+    if newer.committed is None:
+        same = before.number == after.number and set(after.touched) <= set(before.touched)
+        same = same and all(before.pending.get(at) == one for at, one in after.pending.items())
+        _ensure(same, f"a prepared transaction of producer {number} changed")
 
 
 def check_state(state: State) -> None:
@@ -145,7 +171,7 @@ def _check_producers(state: State) -> None:
             opened.setdefault(producer_id, set()).add(key)
     _ensure(set(opened) <= set(state.open_transactions), "a partition waits for no open transaction")
     for producer_id, producer in state.producers.items():
-        ongoing = producer.transaction is TransactionState.ONGOING
+        ongoing, prepared = producer.is_open, producer.prepared
         _ensure(
             producer_id == producer.producer_id < state.next_producer_id, f"producer {producer_id} is new"
         )
@@ -158,6 +184,15 @@ def _check_producers(state: State) -> None:
             set(producer.touched) == opened.get(producer_id, set()), f"producer {producer_id} touched others"
         )
         _ensure(ongoing or not producer.pending, f"producer {producer_id} has offsets that wait for nothing")
+        waits = prepared is not None and prepared.committed is None
+        _ensure(
+            waits == (producer.transaction is TransactionState.PREPARED),
+            f"producer {producer_id}: is its transaction prepared?",
+        )
+        _ensure(
+            prepared is None or prepared.epoch <= producer.epoch,
+            f"producer {producer_id} prepared a transaction at a later epoch",
+        )
         named = producer.transactional_id
         _ensure(
             named is None or state.transactional_ids.get(named) == producer_id,

@@ -25,6 +25,7 @@ __all__ = [
     "Member",
     "Partition",
     "PartitionKey",
+    "PreparedTransaction",
     "Producer",
     "Query",
     "SequenceRange",
@@ -40,13 +41,18 @@ PartitionKey = tuple[str, int]
 class TransactionState(Enum):
     """What the last transaction of a producer came to (the names of Kafka's coordinator, KIP-98).
 
-    The prepare states of Kafka do not exist: here the decision and its markers are one entry.
+    The prepare states of Kafka's coordinator do not exist: here the decision and its markers are one entry.
+    ``PREPARED`` is a transaction that waits for the decision of another system (KIP-939), for which Kafka has no state.
     """
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
+    PREPARED = "Prepared"
     COMPLETE_COMMIT = "CompleteCommit"
     COMPLETE_ABORT = "CompleteAbort"
+
+
+_OPEN = frozenset({TransactionState.ONGOING, TransactionState.PREPARED})
 
 
 class Topic(NamedTuple):
@@ -94,6 +100,17 @@ class SequenceRange(NamedTuple):
     base_offset: int
 
 
+class PreparedTransaction(NamedTuple):
+    """The newest transaction of a producer that was prepared (KIP-939).
+
+    ``epoch`` is the one at which it was prepared: no other transaction of the producer has it in its token.
+    ``committed`` is how it ended (None: it has not).
+    """
+
+    epoch: int
+    committed: bool | None = None
+
+
 class Producer(NamedTuple):
     """A producer id: the epoch that may write with it now, and how far it has come.
 
@@ -102,7 +119,7 @@ class Producer(NamedTuple):
     ``sequences`` are the last five batches by partition (Kafka's window), as numbers (`window`). ``runs`` are
     the Spark query runs that were registered, oldest first; the last one is the current one ("": a client that is
     no query run has taken over since). ``started_seq`` is the entry in which the open transaction began, or a later
-    one (-1: none is open).
+    one (-1: none is open). ``prepared`` is the newest transaction that was prepared, if there was one.
     """
 
     producer_id: int
@@ -118,6 +135,17 @@ class Producer(NamedTuple):
     sequences: Map[PartitionKey, tuple[int, ...]] = Map()
     runs: tuple[str, ...] = ()
     started_seq: int = -1
+    prepared: PreparedTransaction | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its newest transaction has not ended: it is ongoing, or prepared."""
+        return self.transaction in _OPEN
+
+    @property
+    def has_timeout(self) -> bool:
+        """Whether its newest transaction ends by itself, once it is open for too long: it is not prepared."""
+        return self.transaction is TransactionState.ONGOING
 
     @property
     def stamp(self) -> ProducerStamp:
@@ -218,6 +246,8 @@ class State(NamedTuple):
     to the log: two states with the same one have the same history; empty before. ``lineages`` are the first bytes of
     the newest ones (`spark_eos.protocol.rules.apply.is_in_history`). ``time_resets`` is how often the log's
     time was set back (`ResetLogTime`). ``app_versions`` are by the job (``txnAppId``) and the id of the topic, or "".
+    ``encrypted_at`` is the entry since which data files are encrypted (-1: they are not), ``encryption_key_id`` the key
+    of new files then (`MarkEncrypted`).
     No new publication gets an epoch or a sequence up to ``publication_floor``: a dropped one may have had it.
     """
 
@@ -244,6 +274,8 @@ class State(NamedTuple):
     app_versions: Map[tuple[str, str], AppVersion] = Map()
     publications: Map[str, Publication] = Map()
     publication_floor: int = 0
+    encrypted_at: int = -1
+    encryption_key_id: str = ""
 
     def producer_of(self, transactional_id: str) -> Producer | None:
         """The producer that holds ``transactional_id``, if there is one."""

@@ -38,7 +38,7 @@ from spark_eos.spark.source.selection import (
     ranged_ids,
     subscribe,
 )
-from spark_eos.storage import NO_SETTINGS, Settings, settings_of
+from spark_eos.storage import NO_SETTINGS, Settings, log_settings_of, settings_of
 
 __all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source", "read_sink"]
 
@@ -229,7 +229,7 @@ def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool
     given = read_options(without_store_options(options), use, problems)
     path = _path(given, problems)
     checkpoint = given["checkpointLocation"]
-    own, others = settings_of(path, settings), settings_of(checkpoint or "", settings)
+    own, others = log_settings_of(path, settings), settings_of(checkpoint or "", settings)
     for name in settings:
         if path and name not in own and name not in others:
             problems.add(

@@ -20,7 +20,7 @@ from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.source.offsets import META_KEY, SourceOffset, is_beginning
-from spark_eos.storage import Settings, settings_of
+from spark_eos.storage import Settings, log_settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -104,7 +104,7 @@ class KnownLog:
 
     def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
         self._url = url
-        self._settings = settings_of(url, Settings(settings or {}))
+        self._settings = log_settings_of(url, Settings(settings or {}))
         self._seen: State | None = None
         self._batches: OrderedDict[tuple[str, int], Batch] = OrderedDict()
 

@@ -1,4 +1,4 @@
-"""The settings of an object store, as a value that can be handed on and shows no secret.
+"""The settings of a store, as a value that can be handed on and shows no secret.
 
 The table of them is `spark_eos.config.store.STORE`.
 """
@@ -13,9 +13,12 @@ from urllib.parse import unquote
 from spark_eos.config.reader import HIDDEN, Problems, parse
 from spark_eos.config.store import STORE, only_store_options, read_store_options, without_store_options
 
-__all__ = ["NO_SETTINGS", "Settings", "split_settings"]
+__all__ = ["ENCRYPTION", "NO_SETTINGS", "Settings", "split_settings"]
 
 V = TypeVar("V")
+
+ENCRYPTION = "encryption."
+"""How the names of the settings begin that are for a log in any store, and for nothing else that is there."""
 
 _SHORTEST_SECRET = 4
 """Shorter values are not looked for in texts: they would be found everywhere."""
@@ -76,10 +79,14 @@ class Settings(Mapping[str, str]):
         """Those whose keys begin with ``prefix``."""
         return Settings({name: value for name, value in self._values.items() if name.startswith(prefix)})
 
+    def without(self, prefix: str) -> Settings:
+        """Those whose keys do not begin with ``prefix``."""
+        return Settings({name: value for name, value in self._values.items() if not name.startswith(prefix)})
+
     def scrub(self, text: str) -> str:
         """``text`` without the secrets of these settings, should it contain any."""
         for name, value in self._values.items():
-            if STORE[name].is_secret:
+            if STORE[name].is_secret and not name.startswith(ENCRYPTION):  # A reference has parts of paths.
                 # Of a signature or a proxy's address, the parts that are secret by themselves, too.
                 for part in (value, *re.split(r"[?&=:@/]+", unquote(value))):
                     if len(part) >= _SHORTEST_SECRET and not _HARMLESS.fullmatch(part):

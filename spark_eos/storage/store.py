@@ -95,6 +95,9 @@ class Store(ABC):
     #: The settings of an object store with which it was opened; others have none.
     settings: Settings = NO_SETTINGS
 
+    #: The id of the key with which data files are encrypted; None: they are not (`spark_eos.storage.encryption`).
+    encryption_key_id: str | None = None
+
     #: True where a ``size`` call is as cheap as a system call (a folder), False where it is a request.
     requests_are_free: bool = False
 
@@ -298,6 +301,23 @@ class Store(ABC):
             Milliseconds since 1970 (UTC), exact to the second at least. None: the store cannot tell.
         """
         return None
+
+    def key_of(self, name: str) -> str | None:
+        """Look up with which key a data file is encrypted.
+
+        Parameters
+        ----------
+        name
+            The name of the object.
+
+        Returns
+        -------
+        str or None
+            The id of the key, from the header of the file; None: the file is not encrypted.
+        """
+        from spark_eos.storage.encryption.file import HEADER, key_id_of
+
+        return key_id_of(bytes(self.read(name, 0, HEADER)))
 
     def group_channel(self, name: str) -> GroupChannel | None:
         """Give the channel for group commit: the place where the writers of this machine, or of this folder, meet.

@@ -11,10 +11,10 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.objects.clients import SCHEMES, parse_location
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.registry import factory_of
-from spark_eos.storage.settings import NO_SETTINGS, Settings
+from spark_eos.storage.settings import ENCRYPTION, NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
-__all__ = ["absolute", "is_object_store", "open_store", "settings_of", "shared_store"]
+__all__ = ["absolute", "is_object_store", "log_settings_of", "open_store", "settings_of", "shared_store"]
 
 SUPPORTED = (
     "a folder (/data/log or file:///data/log), a bucket or container (s3://, az://, abfss://, gs://) or, inside one "
@@ -28,7 +28,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:
     """The store that ``url`` names; nothing is created or even looked at yet.
 
-    ``settings`` are those of an object store (`spark_eos.storage.settings`). ``url`` is one of:
+    ``settings`` are those of an object store, and of encryption (`spark_eos.storage.settings`). ``url`` is one of:
 
     - a path (relative ones count from the current folder; never percent-decoded); a ``PathLike`` is always one
     - ``file:/path`` or ``file:///path`` (percent-decoded, as RFC 8089 says and `pathlib.Path.as_uri` writes)
@@ -40,6 +40,15 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
     Raises `UnsupportedStoreError` for every other scheme and `ConfigError` for a malformed URL or settings that do
     not fit.
     """
+    inner = _open(url, settings.without(ENCRYPTION))
+    if not settings.of(ENCRYPTION):
+        return inner
+    from spark_eos.storage.encryption.store import encrypted
+
+    return encrypted(inner, settings)
+
+
+def _open(url: str | os.PathLike[str], settings: Settings) -> Store:
     if not isinstance(url, str):
         return _no_cloud(settings, _folder(os.fsdecode(url), url))
     match = _SCHEME.fullmatch(url)
@@ -85,6 +94,11 @@ def is_object_store(url: str) -> bool:
 def settings_of(url: str, settings: Settings) -> Settings:
     """Those of ``settings`` that are for the kind of object store that ``url`` names."""
     return settings.of(f"{SCHEMES[url.partition(':')[0].lower()]}.") if is_object_store(url) else NO_SETTINGS
+
+
+def log_settings_of(url: str, settings: Settings) -> Settings:
+    """As `settings_of`, and those of encryption, if a log is there."""
+    return Settings({**settings_of(url, settings), **settings.of(ENCRYPTION)})
 
 
 def shared_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:

@@ -31,6 +31,7 @@ class WrappedStore(Store):
         self.url = inner.url
         self.settings = inner.settings
         self.requests_are_free = inner.requests_are_free
+        self.encryption_key_id = inner.encryption_key_id
         self.has_exact_conflicts = False  # Who knows what happens on the way.
 
     @abstractmethod
@@ -51,6 +52,9 @@ class WrappedStore(Store):
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         return self._call("read", name, lambda: self.inner.read(name, offset, length))
+
+    def key_of(self, name: str) -> str | None:
+        return self._call("read", name, lambda: self.inner.key_of(name))
 
     def size(self, name: str) -> int:
         return self._call("size", name, lambda: self.inner.size(name))

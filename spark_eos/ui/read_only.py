@@ -27,6 +27,7 @@ class ReadOnlyStore(Store):
         self.url = inner.url
         self.settings = inner.settings
         self.requests_are_free = inner.requests_are_free
+        self.encryption_key_id = inner.encryption_key_id
         self.has_exact_conflicts = inner.has_exact_conflicts
 
     @property
@@ -38,6 +39,10 @@ class ReadOnlyStore(Store):
     def _count(self, verb: str) -> None:
         with self._lock:
             self._requests[verb] += 1
+
+    def key_of(self, name: str) -> str | None:
+        self._count("read")
+        return self._inner.key_of(name)
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         self._count("read")

@@ -247,3 +247,23 @@ def test_commits_of_the_tools_are_by_admin(url, capsys):
     assert main(["dump", url, "--from", str(Log.open(url).state.seq)]) == 0
     assert "by admin: accepted" in capsys.readouterr().out
     assert TopicPartition("t", 0) not in Admin(url).describe_transaction("done").partitions
+
+
+def test_a_prepared_transaction(url, capsys):
+    settings = {"transactional.id": "till", "transaction.two.phase.commit.enable": True}
+    producer = Producer(url, settings)
+    producer.init_transactions(keep_prepared_transaction=True)
+    producer.begin_transaction()
+    producer.send("t", b"x", partition=1)
+    token = producer.prepare_transaction()
+    listed = rows(capsys, "list", url, "--state", "Prepared")
+    assert listed == [["TransactionalId", "ProducerId", "TransactionState"], ["till", "1", "Prepared"]]
+    header, row = rows(capsys, "describe", url, "--transactional-id", "till")
+    described = dict(zip(header, row, strict=True))
+    assert (described["TransactionState"], described["PreparedTxnState"]) == ("Prepared", str(token))
+    assert "force-terminate" in fails(capsys, "abort", url, "--transactional-id", "till")
+    assert "force-terminate" in fails(capsys, "abort", url, *AT, "--start-offset", "0")
+    assert rows(capsys, "find-hanging", url, "--max-transaction-timeout", "0")[1:] == []
+    assert run(capsys, "force-terminate", url, "--transactional-id", "till") == (
+        "transactional.id till (producer 1, now at epoch 2): fenced; last transaction 0 is CompleteAbort\n"
+    )

@@ -212,6 +212,82 @@ def take_over(app):
     app.patiently(Producer(app.log, {"transactional.id": "p"}).init_transactions)
 
 
+# -- Prepared transactions --------------------------------------------------------------------------
+
+
+def database(app):
+    """What the database has committed: (value, token). Its commit is one step."""
+    return [note[1:] for note in app.store.notes if note[0] == "database"]
+
+
+def two_phase(app, *, refuses=()):
+    """Each record of ``in`` goes to the database and to ``out``, with its offset; the database decides.
+
+    Values in ``refuses`` are refused by the database the first time.
+    """
+    settings = {"transactional.id": "till", "transaction.two.phase.commit.enable": True}
+    producer = Producer(app.log, settings)
+    app.patiently(lambda: producer.init_transactions(keep_prepared_transaction=True))
+    known = database(app)
+    app.patiently(lambda: producer.complete_transaction(known[-1][1] if known else ""))
+    for partition, values in INPUT.items():
+        for number, value in enumerate(values):
+            while value not in {row[0] for row in database(app)}:
+                _write_both(app, producer, partition, number, value, refuses)
+    producer.close()
+
+
+def _write_both(app, producer, partition, number, value, refuses):
+    producer.begin_transaction()
+    try:
+        app.patiently(lambda: producer.send("out", value, partition=partition))
+        after = {TopicPartition("in", partition): number + 1}
+        app.patiently(lambda: producer.send_offsets_to_transaction(after, "g"))
+        token = app.patiently(producer.prepare_transaction)
+    except AbortableError:
+        app.patiently(producer.abort_transaction)
+        return
+    if value in refuses and ("no", value) not in app.store.notes:
+        app.store.note(("no", value))
+        app.patiently(lambda: producer.complete_transaction(""))
+        return
+    app.store.note(("database", value, str(token)))
+    app.patiently(lambda: producer.complete_transaction(token))
+
+
+def check_both(app):
+    """The log has what the database has, each once; and nothing waits any more."""
+    inside = sorted(value for rows in app.values("out").values() for value in rows)
+    assert inside == sorted(row[0] for row in database(app)) == sorted([*INPUT[0], *INPUT[1]])
+    tokens = [row[1] for row in database(app)]
+    assert len(tokens) == len({*tokens})
+    assert not app.log.follow().open_transactions
+
+
+def leave_prepared(app):
+    """A prepared transaction whose process is dead, and whose id nobody has used for hours."""
+    old_things(app)
+    settings = {"transactional.id": "p", "transaction.two.phase.commit.enable": True}
+    producer = Producer(app.log, settings)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("out", "prepared", partition=0)
+    producer.send_offsets_to_transaction({PARTITIONS[0]: 2}, "group of p")
+    producer.prepare_transaction()
+
+
+def check_ended(app):
+    producer = app.log.follow().producer_of("p")
+    assert producer.prepared == (1, False)
+    assert producer.epoch >= 2
+
+
+def check_prepared_is_kept(app):
+    producer = app.log.follow().producer_of("p")
+    assert producer.stamp == producer.stamp._replace(epoch=1, number=0)
+    assert producer.prepared == (1, None)
+
+
 # -- Consumers --------------------------------------------------------------------------------------
 
 
@@ -420,6 +496,15 @@ SCENARIOS = {
     "spilled transactions": Scenario(copier(spills=True), fill),
     "init, first": Scenario(take_over),
     "init over an open transaction": Scenario(take_over, leave_open("p"), check_fenced("p")),
+    "prepared transactions": Scenario(two_phase, fill, check_both),
+    "prepared transactions, refused": Scenario(
+        lambda app: two_phase(app, refuses={"a", "c"}), fill, check_both
+    ),
+    "init over a prepared transaction": Scenario(take_over, leave_prepared, check_ended),
+    "force_terminate_transaction of a prepared one": Scenario(
+        administer(lambda admin: admin.force_terminate_transaction("p")), leave_prepared, check_ended
+    ),
+    "expiry beside a prepared transaction": Scenario(expire_overdue, leave_prepared, check_prepared_is_kept),
     "consumer commits": Scenario(read_and_commit, fill, check_read),
     "consumer commits by itself": Scenario(read_with_auto_commit, fill, check_read, same=False),
     "group of one": Scenario(members(1), fill, check_group),

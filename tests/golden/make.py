@@ -263,6 +263,41 @@ def make(folder: Path) -> None:
     # Version 9: Parquet files, publications.
     tables.make(log, clock)
 
+    _prepare(log)
+    _mark(log)
+
+
+def _prepare(log: Log) -> None:
+    """Version 11: prepared transactions. One was committed by a successor, one was aborted, one still waits."""
+    many, events = log.topic("many"), log.topic("events")
+    at = a.PartitionOffset("events", events.topic_id, 0, 3)
+    for name in ("carried on", "given up", "waits"):
+        pid = log.state.next_producer_id
+        log.commit(lambda _, p=pid, n=name: (a.InitProducer(p, 0, n, 60_000),))
+        first = ProducerStamp(pid, 0, 0)
+        files = _stage(log, many, _kafka(name), 0, sequence=0)
+        append = a.AppendBatches(first, ((many.name, many.topic_id),), files)
+        offsets = a.CommitOffsets(name, (at,), first)
+        prepare = (append, offsets, a.PrepareTransaction(first))
+        log.commit(lambda _, w=prepare: w, writer="app")
+        if name == "waits":
+            continue
+        keeps = name == "carried on"
+        log.commit(lambda _, p=pid, n=name, k=keeps: (a.InitProducer(p, 2, n, 60_000, None, k),))
+        if keeps:
+            log.commit(lambda _, p=pid: (a.EndTransaction(ProducerStamp(p, 2, 0), commit=True),))
+
+
+def _mark(log: Log) -> None:
+    """Version 10: the mark of an encrypted log. Encrypted files have random keys: none is here."""
+    for name, one in sorted(log.state.publications.items()):
+        log.commit(lambda _, n=name, e=one.epoch: (a.DropPublication(n, e),))
+    log.commit(lambda _: (a.MarkEncrypted("golden"),))
+    while log.state.seq % 8:
+        log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    log.maintenance.snapshot()
+    log.commit(lambda _: (a.MarkEncrypted("another"),))
+
 
 def _groups(log: Log) -> None:
     """A group whose last change is still under way."""

@@ -20,10 +20,14 @@ from spark_eos.protocol.index import Kind
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, RULES, TopicPartition
+from spark_eos.storage import open_store
+from spark_eos.storage.encryption import EncryptedStore
 from tests.golden.make import make
 
 GOLDEN = Path(__file__).parent
-VERSIONS = sorted(folder.name for folder in GOLDEN.glob("v*") if folder.is_dir())
+VERSIONS = sorted(
+    (folder.name for folder in GOLDEN.glob("v*") if folder.is_dir()), key=lambda name: int(name[1:])
+)
 
 
 def seen(log: Log) -> dict[str, object]:
@@ -105,6 +109,12 @@ def _since_version_2(state: State) -> dict[str, object]:
         "versions": versions,
         "publications": {name: _publication(one) for name, one in sorted(state.publications.items())},
         "publication floor": state.publication_floor,
+        "encrypted": [state.encrypted_at, state.encryption_key_id] if state.encrypted_at >= 0 else None,
+        "prepared": {
+            str(one.producer_id): list(one.prepared)
+            for _, one in sorted(state.producers.items())
+            if one.prepared is not None
+        },
         "history": [state.rules, state.lineage.hex(), state.time_resets] if state.rules > 1 else None,
     }
     return {name: json.loads(json.dumps(value)) for name, value in found.items() if value}
@@ -132,8 +142,15 @@ def _plain(value: object) -> object:
     return value if isinstance(value, (int, type(None))) else str(value)
 
 
+class Keys:
+    """The key with which the test writes on."""
+
+    def key(self, key_id: str) -> bytes | None:
+        return b"g" * 32 if key_id == "golden" else None
+
+
 def test_there_is_a_golden_log() -> None:
-    assert VERSIONS[:9] == ["v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9"]
+    assert VERSIONS[:11] == [f"v{number}" for number in range(1, 12)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -145,16 +162,17 @@ def test_a_log_of_an_earlier_format_is_read(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_log_of_an_earlier_format_is_written_on(version: str, tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / version, tmp_path / "log")
-    log = Log.open(tmp_path / "log")
+    store = open_store(tmp_path / "log")
+    if Log.open(store).state.encrypted_at >= 0:
+        store = EncryptedStore(store, Keys(), "golden")
+    log = Log.open(store)
     topic = log.topic("events")
     with log.stage(topic) as writer:
         writer.append(pa.table({"value": [b"new"]}), 0)
         files = writer.finish()
     committed = log.commit(lambda _: (AppendBatches(NO_PRODUCER, ((topic.name, topic.topic_id),), files),))
     assert committed.seq == json.loads((GOLDEN / f"{version}.json").read_text())["seq"] + 1
-    assert seen(Log.open(tmp_path / "log"))["topics"]["events"]["partitions"][0]["rows"]["read_committed"][
-        -1
-    ] == [
+    assert seen(Log.open(store))["topics"]["events"]["partitions"][0]["rows"]["read_committed"][-1] == [
         5,
         {"key": None, "value": "new", "headers": None, "timestamp": _time(log)},
     ]

@@ -86,7 +86,7 @@ MUTANTS = (
     Mutant(
         "commit-not-recognised-by-its-number",
         _TRANSACTIONS,
-        "done = producer is not None and producer.stamp == stamp and producer.transaction is wanted",
+        "done = producer is not None and producer.stamp == after and producer.transaction is wanted",
         "done = producer is None",
         "a commit that landed and was forgotten is an error when it is repeated",
         _OF_PRODUCER,
@@ -94,8 +94,8 @@ MUTANTS = (
     Mutant(
         "any-end-will-do",
         _TRANSACTIONS,
-        "producer.stamp == stamp and producer.transaction is wanted",
-        "producer.stamp == stamp and producer.transaction is not TransactionState.ONGOING",
+        "producer.stamp == after and producer.transaction is wanted",
+        "producer.stamp == after and producer.transaction is not TransactionState.ONGOING",
         "a commit is told as made if somebody has aborted the transaction",
         _OF_DOUBT,
     ),
@@ -134,8 +134,8 @@ MUTANTS = (
     Mutant(
         "abort-after-an-unknown-commit",
         _TRANSACTIONS,
-        '"abort_transaction": (_S.IN_TRANSACTION, _S.ABORTING',
-        '"abort_transaction": (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING',
+        '"abort_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTING',
+        '"abort_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.COMMITTING, _S.ABORTING',
         "a commit in doubt may be aborted, and its files are deleted",
         _OF_PRODUCER,
     ),

@@ -100,8 +100,8 @@ MUTANTS = (
     Mutant(
         "open-is-committed",
         _PRODUCERS,
-        "    if producer.transaction is TransactionState.ONGOING:\n        return Fate.NOT_APPLIED\n",
-        "    if producer.transaction is TransactionState.ONGOING:\n        return Fate.APPLIED\n",
+        "    if producer.is_open:\n        return Fate.NOT_APPLIED\n",
+        "    if producer.is_open:\n        return Fate.APPLIED\n",
         "a transaction that is still open is told as committed",
         _OF_SNAPSHOTS,
     ),

@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "open-transaction-forgotten",
         _EXPIRY,
-        "    if producer.transaction is TransactionState.ONGOING:\n        raise",
+        "    if producer.is_open:\n        raise",
         "    if producer.transaction is TransactionState.EMPTY:\n        raise",
         "a producer with an open transaction expires",
         _OF_EXPIRY,

@@ -173,7 +173,7 @@ MUTANTS = (
     Mutant(
         "never-overdue",
         _ACTIVITY,
-        "return self.age_ms > self.timeout_ms",
+        "return not self.is_prepared and self.age_ms > self.timeout_ms",
         "return self.timeout_ms < 0",
         "a transaction past its timeout is shown as open",
         _OF_ACTIVITY,

@@ -49,10 +49,10 @@ class Log:
         self.do(CreateTopic(name, topic_id or f"{name}-id", partitions, **kwargs))
         return self
 
-    def init(self, transactional_id="tx", run_id=None, timeout_ms=1000):
+    def init(self, transactional_id="tx", run_id=None, timeout_ms=1000, keep_prepared=False):
         known = self.state.producer_of(transactional_id) if transactional_id is not None else None
         taken = (self.state.next_producer_id, 0) if known is None else (known.producer_id, known.epoch + 1)
-        (stamp,) = self.do(InitProducer(*taken, transactional_id, timeout_ms, run_id))
+        (stamp,) = self.do(InitProducer(*taken, transactional_id, timeout_ms, run_id, keep_prepared))
         return stamp
 
     def append(self, stamp, *batches, **kwargs):

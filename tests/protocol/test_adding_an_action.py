@@ -26,7 +26,7 @@ from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 from verification.simulator.reference_model import ReferenceModel
 
-RELEASED = 8
+RELEASED = 10
 """The newest version without the action."""
 
 
@@ -225,7 +225,7 @@ def test_every_action_is_declared_and_listed():
         ({"fields": (Field("first", LONG),)}, "declares"),
         ({"number": 0}, "CreateLog has it"),
         (
-            {"fields": (Field("first", LONG), Field("count", LONG, since=9), Field("owners", LONG))},
+            {"fields": (Field("first", LONG), Field("count", LONG, since=11), Field("owners", LONG))},
             "count needs a default",
         ),
     ],

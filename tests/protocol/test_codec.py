@@ -33,6 +33,7 @@ ACTIONS = (
     a.DeleteTopic("t", "i"),
     a.InitProducer(0, 0, None, 0),
     a.InitProducer(0, 0, "", 0, ""),
+    a.InitProducer(0, 0, "", 0, None, True),
     a.AppendBatches(
         STAMP,
         (("t", "i"), ("u", "j")),
@@ -106,6 +107,8 @@ ACTIONS = (
     a.EndPublish("p", 2, 3, (), ("u",)),
     a.DropPublication("p"),
     a.DropPublication("p", 0),
+    a.MarkEncrypted("é"),
+    a.PrepareTransaction(STAMP),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -153,6 +156,8 @@ def test_schemas_that_were_written_never_change():
         "9af850fd4c4185fa",
         "397afa8889ff04c7",
         "bc4c62c74de7c290",
+        "76a39916d9b3f0fb",
+        "a70bf9d690fd747c",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS

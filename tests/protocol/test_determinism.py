@@ -151,7 +151,10 @@ def action(state):
         ]
     )
     begun = st.builds(
-        lambda who, run: a.InitProducer(*who, 1000, run), taken, st.sampled_from([None, "r", "s", "z"])
+        lambda who, run, keep: a.InitProducer(*who, 1000, run, keep),
+        taken,
+        st.sampled_from([None, "r", "s", "z"]),
+        st.booleans(),
     )
     stamp = stamps(state)
     return one_kind(
@@ -174,6 +177,7 @@ def action(state):
         lambda: expiries(state, stamp),
         lambda: st.builds(a.EndTransaction, stamp, st.booleans()),
         lambda: st.builds(a.EndTransaction, stamp, st.booleans()),
+        lambda: st.builds(a.PrepareTransaction, stamp),
         lambda: st.builds(a.AdvanceLogStart, st.lists(offsets(state), max_size=2).map(tuple)),
         lambda: st.builds(a.RaiseStagingFloor, st.integers(0, 9)),
         lambda: st.builds(a.SetAppVersion, st.just("job"), st.integers(0, 3), st.none() | tids),

@@ -13,6 +13,7 @@ import pytest
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.producer.transaction_manager import TransactionManager
+from spark_eos.clients.producer.two_phase import TwoPhaseTransactions
 from spark_eos.errors import ObjectExistsError, RetriableError
 from spark_eos.log.commit.answers import Answers
 from spark_eos.log.commit.group import CommitGroup
@@ -152,6 +153,22 @@ BUGS = {
         (apply, ("except _MISTAKES as error", "except ZeroDivisionError as error")),
         (ExpirationTask.expire_overdue, ("except Exception as error", "except EosLogError as error")),
     ),
+    "a prepared transaction is not kept": (
+        "prepared",
+        "was ended by epoch",
+        (producers.init, ("kept = action.keep_prepared and", "kept = False and")),
+    ),
+    "a prepared transaction expires": (
+        "prepared",
+        "was aborted, though the database has committed it",
+        (expiry.is_open, ("producer.transaction is TransactionState.ONGOING", "producer.is_open")),
+        (ExpirationTask._watch, (" if one.has_timeout", "")),
+    ),
+    "a token of one that is over is refused": (
+        "prepared",
+        "was told refused",
+        (TwoPhaseTransactions._check_decided, (" and not prepared.committed", "")),
+    ),
     "a partition is handed over too early": (
         "group",
         "a partition has two readers",
@@ -199,7 +216,7 @@ BUGS = {
     "who takes over leaves a transaction open": (
         "undecided-streamed",
         "is still open after epoch 1",
-        (producers.init, ("if known.transaction is TransactionState.ONGOING:", "if False:")),
+        (producers.init, ("if known.is_open and not kept:", "if False:")),
     ),
     "a late end of a fenced epoch counts": (
         "undecided-streamed",

@@ -14,6 +14,7 @@ from typing import NamedTuple, get_args
 
 import pytest
 
+from spark_eos.clients.producer.two_phase import TwoPhaseTransactions
 from spark_eos.errors import (
     EosLogError,
     ObjectExistsError,
@@ -50,6 +51,7 @@ OCCURS = {
     ),
     *("joins", "leaves", "evictions", "syncs", "deleted topics", "deleted records", "deleted offsets"),
     *("expired producers", "expired transactional ids", "expired offsets"),
+    *("prepared transactions", "prepared transactions kept", "prepared commits", "prepared aborts"),
 }
 """What some log of a campaign must have in it: else the campaign has become tame."""
 
@@ -264,6 +266,12 @@ def test_a_campaign_says_what_it_tried():
         (producing, "require_epoch", lambda state, stamp: state.producers[stamp.producer_id], "is at"),
         (expiry, "_require_idle", lambda *_: None, "expired after"),
         (
+            TwoPhaseTransactions,
+            "complete",
+            lambda self, _: self._token and self.commit(),
+            "in the log and not in the database",
+        ),
+        (
             Answers,
             "unknown",
             lambda _self, ticket, cause: setattr(ticket, "error", StorageError(str(cause))),
@@ -277,6 +285,7 @@ def test_a_campaign_says_what_it_tried():
         "anybody commits",
         "no fence",
         "forgotten in use",
+        "token not looked at",
         "unknown is no",
     ],
 )

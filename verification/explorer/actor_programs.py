@@ -17,6 +17,7 @@ from spark_eos.errors import (
     CommitOutcomeUnknownError,
     EosLogError,
     FatalError,
+    InvalidTxnStateError,
     RetriableError,
     StorageError,
 )
@@ -247,6 +248,32 @@ def request(actor: Actor, log: Log, wanted: Propose) -> Committed:
 
 
 # -- Timeouts and ends ----------------------------------------------------------------------------------
+
+
+def two_phase_producer(log: Log) -> Producer:
+    """A producer that may prepare its transactions."""
+    settings = {"transactional.id": ID, "transaction.timeout.ms": 1000}
+    return Producer(log, {**settings, "transaction.two.phase.commit.enable": True})
+
+
+def completing(token: str) -> Body:
+    """Takes over a prepared transaction, and completes it as the database has decided. It repeats what is in doubt."""
+    called = f"complete {token}"
+
+    def body(actor: Actor) -> None:
+        producer = two_phase_producer(actor.open())
+        actor.note(called, UNKNOWN)
+        try:
+            actor.patiently(lambda: producer.init_transactions(keep_prepared_transaction=True))
+            actor.patiently(lambda: producer.complete_transaction(token))
+        except InvalidTxnStateError:
+            actor.note(called, REFUSED)
+        except (FatalError, RetriableError):
+            return  # The one that took over does it.
+        else:
+            actor.note(called, COMMITTED)
+
+    return body
 
 
 def expirer(actor: Actor) -> None:

@@ -21,7 +21,7 @@ from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.invariants import InvariantError, apply_checked
 from spark_eos.protocol.rules.apply import Accepted, apply
-from spark_eos.protocol.state import EMPTY, State
+from spark_eos.protocol.state import EMPTY, State, TransactionState
 from spark_eos.protocol.types import ProducerStamp, TopicPartition
 from verification.explorer.actor import COMMITTED, REFUSED
 from verification.explorer.state_fingerprint import Position
@@ -164,6 +164,10 @@ class _Reader:
             elif isinstance(action, a.EndTransaction):
                 yield from self._fenced(action.producer, "ended a transaction")
                 yield from self._decided(action.producer, commit=action.commit)
+            elif isinstance(action, a.PrepareTransaction):
+                yield from self._fenced(action.producer, "prepared a transaction")
+                assert isinstance(self._chain.epochs, dict)
+                self._chain.epochs[action.producer.producer_id] = action.producer.epoch + 1
             elif isinstance(action, a.ExpireTransaction):
                 yield from self._fenced(action.producer, "was expired")
                 yield from self._decided(action.producer, commit=False)
@@ -194,7 +198,12 @@ class _Reader:
         if action.epoch <= chain.epochs.get(producer_id, -1):
             yield f"epoch {action.epoch} of producer {producer_id} was given out twice"
         chain.epochs[producer_id] = action.epoch
-        if producer_id in self._before.open_transactions:
+        before = self._before.producers.get(producer_id)
+        kept = action.keep_prepared and before is not None and before.transaction is TransactionState.PREPARED
+        if kept:
+            if producer_id not in chain.state.open_transactions:
+                yield f"the prepared transaction of producer {producer_id} was ended by epoch {action.epoch}"
+        elif producer_id in self._before.open_transactions:
             chain.decisions[producer_id, self._before.producers[producer_id].number] = False
             if producer_id in chain.state.open_transactions:
                 yield f"the transaction of producer {producer_id} is still open after epoch {action.epoch}"

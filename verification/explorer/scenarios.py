@@ -22,6 +22,7 @@ from verification.explorer.actor_programs import (
     SOURCE,
     TOPIC,
     cleaner,
+    completing,
     ender,
     expirer,
     idempotent,
@@ -30,6 +31,7 @@ from verification.explorer.actor_programs import (
     producer_of,
     repeating,
     transactional,
+    two_phase_producer,
     visitor,
 )
 from verification.explorer.applications import (
@@ -64,12 +66,36 @@ from verification.explorer.state_fingerprint import Position
 __all__ = ["SCENARIOS", "Scenario"]
 
 
+PREPARED = "0:1"
+"""Of the prepared transaction: the first epoch after that of its producer."""
+
+
 def _open_transaction(log: Log) -> None:
     producer = producer_of(log)
     producer.init_transactions()
     producer.begin_transaction()
     producer.send(TOPIC, "open", partition=0)
     producer.flush()
+
+
+def _prepared_transaction(log: Log) -> None:
+    producer = two_phase_producer(log)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(TOPIC, "prepared", partition=0)
+    assert str(producer.prepare_transaction()) == PREPARED
+
+
+def _as_decided(actors: Sequence[Position], chain: Chain) -> Iterator[str]:
+    """It stays prepared, or is committed; a process that was told that it is complete is right."""
+    prepared = chain.state.producers[0].prepared
+    committed = None if prepared is None else prepared.committed
+    if committed is False:
+        yield "the prepared transaction was aborted, though the database has committed it"
+    for actor in actors:
+        told = actor.told.get(f"complete {PREPARED}")
+        if told == REFUSED or (told == COMMITTED and not committed):
+            yield f"{actor.name} was told {told}, and the prepared transaction is committed={committed}"
 
 
 def _source(log: Log) -> None:
@@ -205,6 +231,18 @@ SCENARIOS: dict[str, Scenario] = {
             faults=3,
             before=_open_transaction,
             check=_one_end,
+        ),
+        Scenario(
+            "prepared",
+            "a prepared transaction, two processes that take it over and complete it, and one that expires what is old",
+            (
+                Role("A", completing(PREPARED), lives=2),
+                Role("B", completing(PREPARED)),
+                Role("E", expirer),
+            ),
+            faults=2,
+            before=_prepared_transaction,
+            check=_as_decided,
         ),
         Scenario(
             "group",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +15,7 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Recorder
 from verification.no_threads import NO_THREADS
 from verification.simulator.clock import SimulatedClock
+from verification.simulator.database import Database
 from verification.simulator.memory import Memory
 from verification.simulator.outcomes import Outcomes, heard
 from verification.simulator.spark_calls import Call
@@ -116,6 +118,8 @@ class Stage:
         """(partition, offset) of what the consumers with auto-commit were given of the shared topic."""
         self.broken: list[str] = []
         """What readers of tables saw and must not see."""
+        self.databases: defaultdict[str, Database] = defaultdict(Database)
+        """Of the tills, by transactional id."""
         self.memories: list[tuple[Process, Log, Producer | None]] = []
         """What processes have in memory: forked ones begin with a copy of it."""
         self._values = 0

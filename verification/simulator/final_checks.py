@@ -16,6 +16,7 @@ from verification.simulator.log_checker import LogChecker
 from verification.simulator.spark_calls import UnknownCallError
 from verification.simulator.spark_calls import check as check_order
 from verification.simulator.tables import PUBLICATION, SimulatedTable, TableVersion
+from verification.simulator.tills import check_databases
 
 __all__ = ["judge"]
 
@@ -29,6 +30,8 @@ def judge(stage: Stage, log_checker: LogChecker, problems: list[str], *, copying
         problems.append(
             f"transactions of producers {sorted(log_checker.state.open_transactions)} stayed open"
         )
+    rows = Counter(value for found in log_checker.everything(SHARED).values() for _, value in found)
+    problems += check_databases(stage.databases, rows)
     if copying:
         _check_copies(stage, log_checker, problems)
     _check_orders(stage, problems)

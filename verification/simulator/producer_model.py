@@ -14,7 +14,10 @@ Position = tuple[str, int]
 
 @dataclass
 class ProducerModel:
-    """One producer id. ``decided`` are its transactions that ended, by number: True if committed."""
+    """One producer id. ``decided`` are its transactions that ended, by number: True if committed.
+
+    ``prepared`` is the epoch at which the open transaction was prepared (None: it was not).
+    """
 
     epoch: int
     transactional_id: str | None
@@ -22,6 +25,7 @@ class ProducerModel:
     number: int = -1
     is_open: bool = False
     opened_at: float = 0.0
+    prepared: int | None = None
     last_ms: int = 0
     decided: dict[int, bool] = field(default_factory=dict)
     pending: dict[tuple[str, Position], int] = field(default_factory=dict)

@@ -43,6 +43,7 @@ class ReferenceModel(PublicationModel):
         """Rows that the current request made visible."""
         self._last: dict[str, a.CommitMicroBatch] = {}
         self._ids: set[int] = set()
+        self._tokens: set[tuple[int, int]] = set()
         self._versions: dict[tuple[str, str | None], int] = {}
         self._files: set[tuple[str, int, int]] = set()
         self._say = say
@@ -105,7 +106,9 @@ class ReferenceModel(PublicationModel):
             self._must(action.epoch == account.epoch + 1, f"epoch {action.epoch} after {account.epoch}")
             self._must(action.run_id is None or action.run_id not in account.runs, "a query run came back")
             self.events["takeovers"] += 1
-            if account.is_open:
+            if account.prepared is not None and action.keep_prepared:
+                self.events["prepared transactions kept"] += 1
+            elif account.is_open:
                 self.events["aborts by a successor"] += 1
                 self._decide(account, commit=False)
             account.epoch, account.timeout_ms = action.epoch, action.timeout_ms
@@ -120,6 +123,7 @@ class ReferenceModel(PublicationModel):
         if account is None:
             return None
         if account.is_open:
+            self._must(account.prepared is None or what == "an end", f"{what} of a prepared transaction")
             self._must(
                 stamp.number == account.number,
                 f"{what} of transaction {stamp.number} while {account.number} is open",
@@ -194,13 +198,28 @@ class ReferenceModel(PublicationModel):
             self.events["commits" if action.commit else "aborts"] += 1
             self._decide(account, commit=action.commit)
 
+    def _PrepareTransaction(  # noqa: N802
+        self, action: a.PrepareTransaction, result: ProducerStamp, *_: object
+    ) -> None:
+        stamp = action.producer
+        account = self._ongoing(stamp, "a prepare")
+        if account is None:
+            return
+        token = (stamp.producer_id, result.epoch)
+        self._must(token not in self._tokens, f"{token} is the token of two transactions")
+        self._must(result.epoch == stamp.epoch + 1, f"{stamp} was prepared at epoch {result.epoch}")
+        self._tokens.add(token)
+        account.epoch, account.prepared, account.last_ms = result.epoch, result.epoch, self._now_ms
+        self.events["prepared transactions"] += 1
+
     def _ExpireTransaction(self, action: a.ExpireTransaction, *_: object) -> None:  # noqa: N802
         stamp = action.producer
         account = self._fenced(stamp, "a timeout")
         if account is None:
             return
         self._must(
-            account.is_open and account.number == stamp.number, f"{stamp} timed out and was not the open one"
+            account.is_open and account.prepared is None and account.number == stamp.number,
+            f"{stamp} timed out and was not the open one",
         )
         self._must(action.waited_ms >= account.timeout_ms, f"{stamp} timed out after {action.waited_ms} ms")
         waited_s = self._now - account.opened_at
@@ -213,6 +232,9 @@ class ReferenceModel(PublicationModel):
 
     def _decide(self, account: ProducerModel, *, commit: bool) -> None:
         account.decided[account.number] = commit
+        if account.prepared is not None:
+            self.events["prepared commits" if commit else "prepared aborts"] += 1
+        account.prepared = None
         account.is_open, account.last_ms = False, self._now_ms
         if commit:
             self.visible += account.rows
@@ -414,5 +436,6 @@ _NOT_MODELLED = {
     a.RaiseStagingFloor,
     a.ReplaceSegments,
     a.ResetLogTime,
+    a.MarkEncrypted,
 }
 """They change nothing of what the model promises: records, their visibility, and committed offsets."""

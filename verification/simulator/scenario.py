@@ -50,6 +50,7 @@ from verification.simulator.readers import reader
 from verification.simulator.rogue_clients import impersonator, rogue_producer
 from verification.simulator.store import SimulatedObjectStore, SimulatedStore
 from verification.simulator.tables import publisher, table_reader
+from verification.simulator.tills import complete, till
 from verification.simulator.world import FaultProfile, Process, World
 
 __all__ = ["Outcome", "Plan", "simulate"]
@@ -149,6 +150,7 @@ class Plan:
         if tables.random() < 0.2:
             roles = ["publisher-0", "slow-0", tables.choice(["publisher-1", "publisher-zombie", "slow-1"])]
             cast += [*roles, "eager-0"]
+        cast += _tills(seed)
         if start != "earliest":
             cast += [f"live-{number}" for number in range(chance.choice([1, 1, 2]))]
         return Plan(
@@ -162,6 +164,12 @@ class Plan:
             remote=remote,
             start=start,
         )
+
+
+def _tills(seed: int) -> list[str]:
+    """Now and then there are programs that write to a database as well."""
+    chance = random.Random(f"tills {seed}")
+    return ["till-0", *chance.choice([(), ("till-0-zombie",), ("till-1",)])] if chance.random() < 0.25 else []
 
 
 def _settings(chance: random.Random, copying: str) -> tuple[tuple[str, str], ...]:
@@ -334,6 +342,7 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "eager": lambda: maintainer(stage, None, is_eager=True),
         "publisher": lambda: publisher(stage),
         "slow": lambda: table_reader(stage),
+        "till": lambda: till(stage, f"till-{number[0]}", stage.databases[f"till-{number[0]}"]),
     }
     return parts[kind]()
 
@@ -396,6 +405,8 @@ def _finish(run: _Run, process: Process, until: Callable[[], bool]) -> None:
     log = run.stage.open(process)
     log.overdue()  # The store's clock is asked, whatever this process's wall clock makes of it.
     log.expire_overdue()
+    for name, database in run.stage.databases.items():
+        complete(run.stage, process, name, database)
     if run.copying is None:
         return
     if not run.copying.startswith("query"):

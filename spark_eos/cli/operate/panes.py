@@ -149,7 +149,7 @@ def _transaction_cells(one: OpenTransaction) -> tuple[str, ...]:
         where += f" and {len(one.partitions) - 20} more"
     return (
         one.transactional_id or f"producer {one.producer_id}",
-        "overdue" if one.is_overdue else "open",
+        "overdue" if one.is_overdue else "prepared" if one.is_prepared else "open",
         age_text(one.age_ms),
         age_text(one.timeout_ms),
         str(one.held_back),

@@ -94,15 +94,17 @@ class TransactionDescription:
     number
         The number of the transaction.
     state
-        Kafka's: ``Empty``, ``Ongoing``, ``CompleteCommit`` or ``CompleteAbort``.
+        Kafka's: ``Empty``, ``Ongoing``, ``CompleteCommit`` or ``CompleteAbort``; or ``Prepared`` (KIP-939).
     timeout_ms
         The setting ``transaction.timeout.ms``.
     started_ms
-        When the transaction was opened, in milliseconds since 1970 (UTC); -1 unless it is ongoing.
+        When the transaction was opened, in milliseconds since 1970 (UTC); -1 unless it is open.
     partitions
         The partitions that the open transaction wrote to.
     pending_offsets
         The offsets that wait for its end, by group.
+    prepared
+        The token of the prepared transaction, as text (`PreparedTxnState`); empty if none is prepared.
     """
 
     transactional_id: str
@@ -114,6 +116,7 @@ class TransactionDescription:
     started_ms: int
     partitions: list[TopicPartition]
     pending_offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=dict)
+    prepared: str = ""
 
     def duration_ms(self, now_ms: int) -> int | None:
         """Return for how long the transaction has been open.

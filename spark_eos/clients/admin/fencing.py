@@ -25,6 +25,8 @@ class FencingAdmin(AdminBase):
     def fence_producers(self, transactional_ids: Iterable[str]) -> None:
         """Fence the producers with these ids, all of them or none, and abort their open transactions.
 
+        Prepared transactions are aborted as well, as in Kafka, whatever the other system has decided.
+
         Parameters
         ----------
         transactional_ids
@@ -51,7 +53,7 @@ class FencingAdmin(AdminBase):
         """Abort the open transaction of a transactional id, and fence its producer.
 
         If the transaction ends by itself in the meantime, this call changes nothing; it never touches a later
-        transaction.
+        transaction, nor one that is prepared (KIP-939).
 
         Parameters
         ----------
@@ -66,10 +68,11 @@ class FencingAdmin(AdminBase):
         Raises
         ------
         InvalidRequestError
-            The log knows no such id, or the id has no open transaction.
+            The log knows no such id, the id has no open transaction, or its transaction is prepared.
         """
         log = self._log()
         producer = known_producer(log.follow(), transactional_id)
+        _refuse_prepared(producer)
         if producer.transaction is not TransactionState.ONGOING:
             raise InvalidRequestError(
                 f"transactional.id {transactional_id!r} has no open transaction: the last one is "
@@ -111,7 +114,8 @@ class FencingAdmin(AdminBase):
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         InvalidRequestError
-            No open transaction is that one, or it is not named in exactly one of the two ways. Nothing was changed.
+            No open transaction is that one, it is prepared, or it is not named in exactly one of the two ways. Nothing
+            was changed.
         """
         at = TopicPartition(*at)
         if (start_offset is None, producer_id is None, producer_epoch is None) not in {
@@ -127,6 +131,7 @@ class FencingAdmin(AdminBase):
         for holder, first in opened.items():
             producer = state.producers[holder]
             if first == start_offset or (holder, producer.epoch) == (producer_id, producer_epoch):
+                _refuse_prepared(producer)
                 return _abort(log, producer)
         named = (
             f"at offset {start_offset}"
@@ -142,7 +147,10 @@ class FencingAdmin(AdminBase):
         )
 
     def force_terminate_transaction(self, transactional_id: str) -> TransactionDescription:
-        """Fence the producer of a transactional id, and abort its transaction if one is open (KIP-939).
+        """Fence the producer of a transactional id, and abort its transaction if one is open or prepared (KIP-939).
+
+        A prepared transaction may have been committed by the other system: look there before. `complete_transaction`
+        with its token raises `InvalidTxnStateError` afterwards.
 
         Parameters
         ----------
@@ -165,6 +173,15 @@ class FencingAdmin(AdminBase):
             lambda state: (_fence(known_producer(state, transactional_id)),), writer=WRITER
         ).state
         return described(topic_names(state), known_producer(state, transactional_id))
+
+
+def _refuse_prepared(producer: Producer) -> None:
+    if producer.transaction is TransactionState.PREPARED:
+        raise InvalidRequestError(
+            f"the transaction of transactional.id {producer.transactional_id!r} is prepared: another system decides "
+            "on it. Start its producer again with keep_prepared_transaction, and it completes the transaction. If that "
+            "will never happen, force_terminate_transaction aborts it (eoslog transactions force-terminate)"
+        )
 
 
 def _fence(producer: Producer) -> InitProducer:

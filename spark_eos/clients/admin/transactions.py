@@ -42,7 +42,7 @@ class TransactionAdmin(AdminBase):
         ----------
         states
             Kafka's names: ``Empty``, ``Ongoing``, ``CompleteCommit``, ``CompleteAbort``; Kafka's others never occur
-            here.
+            here. ``Prepared``: it waits for the decision of another system.
         producer_ids
             Ids of producers.
         duration_ms
@@ -158,7 +158,8 @@ class TransactionAdmin(AdminBase):
     ) -> list[HangingTransaction]:
         """Find open transactions that should have ended (KIP-664).
 
-        They have not timed out, because no long-lived client follows the log. `abort_transaction` ends one.
+        They have not timed out, because no long-lived client follows the log. `abort_transaction` ends one. A prepared
+        transaction has no timeout, and is not among them: ``list_transactions(["Prepared"])`` finds it.
 
         Parameters
         ----------
@@ -194,7 +195,7 @@ class TransactionAdmin(AdminBase):
         for producer_id in state.open_transactions:
             producer = state.producers[producer_id]
             age_ms = now_ms - producer.started_ms
-            if age_ms <= max(producer.timeout_ms, max_transaction_timeout_ms):
+            if not producer.has_timeout or age_ms <= max(producer.timeout_ms, max_transaction_timeout_ms):
                 continue
             keys = [
                 key for key in producer.touched if topic_id in {None, key[0]} and partition in {None, key[1]}
@@ -221,6 +222,7 @@ def topic_names(state: State) -> dict[str, str]:
 
 def described(names: dict[str, str], producer: ProducerState) -> TransactionDescription:
     """The last transaction of a producer. ``names`` are those of the topics by id."""
+    prepared = producer.prepared
     pending: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
     for (group, topic, number), offset in sorted(producer.pending.items(), key=lambda item: item[0]):
         pending.setdefault(group, {})[TopicPartition(topic, number)] = offset.public
@@ -234,6 +236,9 @@ def described(names: dict[str, str], producer: ProducerState) -> TransactionDesc
         producer.started_ms,
         sorted(TopicPartition(names[topic_id], number) for topic_id, number in producer.touched),
         pending,
+        ""
+        if prepared is None or prepared.committed is not None
+        else f"{producer.producer_id}:{prepared.epoch}",
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from spark_eos.clients.aio.calls import Calls
 from spark_eos.clients.metrics import Metrics
+from spark_eos.clients.producer.prepared_state import PreparedTxnState
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
 from spark_eos.errors import EosLogError, IllegalStateError
@@ -61,8 +62,13 @@ class AIOProducer:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def start(self) -> None:
+    async def start(self, keep_prepared_transaction: bool = False) -> None:
         """Begin: with ``transactional.id`` take the id over. Nothing is opened before.
+
+        Parameters
+        ----------
+        keep_prepared_transaction
+            As of `Producer.init_transactions`. A block of ``async with`` starts without it.
 
         Raises
         ------
@@ -74,7 +80,7 @@ class AIOProducer:
         if self._calls is None:
             calls = self._calls = Calls("eoslog-aio-producer")
             if self._is_transactional:
-                await calls.make(self._producer.init_transactions)
+                await calls.make(lambda: self._producer.init_transactions(keep_prepared_transaction))
 
     async def stop(self) -> None:
         """Send the records that wait, abort the open transaction, and end."""
@@ -175,6 +181,26 @@ class AIOProducer:
     async def commit_transaction(self) -> None:
         """Commit the transaction. As `Producer.commit_transaction`."""
         await self._open().make(self._producer.commit_transaction)
+
+    async def prepare_transaction(self) -> PreparedTxnState:
+        """Prepare the transaction. As `Producer.prepare_transaction`.
+
+        Returns
+        -------
+        PreparedTxnState
+            The token.
+        """
+        return await self._open().make(self._producer.prepare_transaction)
+
+    async def complete_transaction(self, prepared: PreparedTxnState | str | None) -> None:
+        """Commit or abort the prepared transaction. As `Producer.complete_transaction`.
+
+        Parameters
+        ----------
+        prepared
+            The newest token that the other system has committed.
+        """
+        await self._open().make(lambda: self._producer.complete_transaction(prepared))
 
     async def abort_transaction(self) -> None:
         """Abort the transaction. As `Producer.abort_transaction`."""

@@ -11,7 +11,8 @@ from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.sender import Sender
-from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, no_transactions
+from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.two_phase import TwoPhaseTransactions, no_transactions
 from spark_eos.clients.serialization import Serializers
 from spark_eos.clients.validation import as_bytes
 from spark_eos.config.compression import Compression
@@ -24,6 +25,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
+from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
 from spark_eos.log.topics import codec_of, key_columns
 from spark_eos.log.warmup import ready_for_columns, ready_to_commit
@@ -73,7 +75,7 @@ class ProducerBase(OfOneProcess):
         self._custom = None if spec is None else load_partitioner(spec)
         self._metrics = ProducerMetrics(self._now)
         self._transactions = (
-            TransactionManager(self._log, self._settings) if self._settings["transactional.id"] else None
+            TwoPhaseTransactions(self._log, self._settings) if self._settings["transactional.id"] else None
         )
         self._sender = Sender(self._log, self._drain, self._settings, self._metrics)
         tell_in_child(self)
@@ -97,6 +99,7 @@ class ProducerBase(OfOneProcess):
                     self._opened = open_(
                         self._url, retry=Retry(deadline_s=block_ms / 1000), settings=self._store_settings
                     )
+                check_writable(self._opened.store, self._opened.state)
             if self._opened.does_maintenance and not self._settings["auto.maintenance.enable"]:
                 self._opened = self._opened.without_maintenance()
             return self._opened
@@ -105,7 +108,7 @@ class ProducerBase(OfOneProcess):
         """The monotonic clock of the log; before it is open, that of this process."""
         return SYSTEM.monotonic() if self._opened is None else self._opened.clock.monotonic()
 
-    def _need(self, call: str) -> TransactionManager:
+    def _need(self, call: str) -> TwoPhaseTransactions:
         if self._transactions is None:
             no_transactions(call)
         if self._closed:

@@ -55,14 +55,26 @@ class ProducerSession:
 
 
 def init_producer_id(
-    log: Log, transactional_id: str | None, timeout_ms: int, *, writer: str, request_id: bytes
+    log: Log,
+    transactional_id: str | None,
+    timeout_ms: int,
+    *,
+    writer: str,
+    request_id: bytes,
+    keep_prepared: bool = False,
 ) -> Committed:
-    """A new producer id, or the next epoch of the one of ``transactional_id``: older epochs are fenced."""
+    """A new producer id, or the next epoch of the one of ``transactional_id``: older epochs are fenced.
+
+    What the epoch before left open is aborted; with ``keep_prepared`` not if it is prepared.
+    """
 
     def propose(state: State) -> tuple[Action, ...]:
         known = None if transactional_id is None else state.producer_of(transactional_id)
         if known is None:
             return (InitProducer(state.next_producer_id, 0, transactional_id, timeout_ms),)
-        return (InitProducer(known.producer_id, known.epoch + 1, transactional_id, timeout_ms),)
+        epoch = known.epoch + 1
+        return (
+            InitProducer(known.producer_id, epoch, transactional_id, timeout_ms, keep_prepared=keep_prepared),
+        )
 
     return log.commit(propose, writer=writer, request_id=request_id)

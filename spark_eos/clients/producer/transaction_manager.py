@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any
 
 from spark_eos.clients.producer.accumulator import Accumulator
 from spark_eos.clients.producer.producer_session import ProducerSession, init_producer_id
@@ -36,7 +36,7 @@ from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.forks import OfOneProcess
 
-__all__ = ["ClientState", "TransactionManager"]
+__all__ = ["ClientState", "TransactionManager", "appended_by"]
 
 
 class ClientState(Enum):
@@ -45,7 +45,11 @@ class ClientState(Enum):
     UNINITIALIZED = "call init_transactions first"
     INITIALIZING = "repeat init_transactions: its outcome is not known"
     READY = "begin_transaction is allowed"
-    IN_TRANSACTION = "send, flush, send_offsets_to_transaction, commit_ and abort_transaction are allowed"
+    IN_TRANSACTION = (
+        "send, flush, send_offsets_to_transaction, prepare_, commit_ and abort_transaction are allowed"
+    )
+    PREPARING = "only prepare_transaction is allowed: the outcome of the last one is not known"
+    PREPARED = "only complete_transaction, commit_transaction and abort_transaction are allowed"
     COMMITTING = "only commit_transaction is allowed: the outcome of the last one is not known"
     ABORTING = "only abort_transaction is allowed: the outcome of the last one is not known"
     ABORTABLE_ERROR = "only abort_transaction is allowed"
@@ -59,8 +63,10 @@ _ALLOWED = {
     "send": (_S.IN_TRANSACTION,),
     "flush": (_S.IN_TRANSACTION,),
     "send_offsets_to_transaction": (_S.IN_TRANSACTION,),
-    "commit_transaction": (_S.IN_TRANSACTION, _S.COMMITTING),
-    "abort_transaction": (_S.IN_TRANSACTION, _S.ABORTING, _S.ABORTABLE_ERROR),
+    "prepare_transaction": (_S.IN_TRANSACTION, _S.PREPARING),
+    "commit_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.COMMITTING),
+    "abort_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTING, _S.ABORTABLE_ERROR),
+    "complete_transaction": (_S.READY, _S.PREPARED, _S.COMMITTING, _S.ABORTING),
 }
 
 
@@ -128,12 +134,12 @@ class TransactionManager(OfOneProcess):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a transaction that can be aborted."""
-        return self.state in _ALLOWED["abort_transaction"]
+        """Whether there is a transaction that a close aborts: not one that waits for another system's decision."""
+        return self.state in _ALLOWED["abort_transaction"] and self.state is not _S.PREPARED
 
     # -- Verbs ------------------------------------------------------------------------------------------
 
-    def init(self) -> None:
+    def init(self, *, keep_prepared: bool = False) -> Committed:
         """Take the id over: the epoch rises, and whatever the one before left open is aborted."""
         self.check("init_transactions")
         log = self._log()
@@ -142,7 +148,10 @@ class TransactionManager(OfOneProcess):
         self.state = _S.INITIALIZING
         try:
             made = init_producer_id(
-                log, self._id, self._timeout_ms, writer=self._writer, request_id=self._request_id
+                *(log, self._id, self._timeout_ms),
+                writer=self._writer,
+                request_id=self._request_id,
+                keep_prepared=keep_prepared,
             )
         except RetriableError:
             raise
@@ -153,6 +162,7 @@ class TransactionManager(OfOneProcess):
         self._identity = ProducerSession(stamp, made.state)
         self._number = self._last = stamp.number
         self.state = _S.READY
+        return made
 
     def begin(self) -> None:
         """A transaction with the next number; the log does not hear of it yet."""
@@ -198,7 +208,7 @@ class TransactionManager(OfOneProcess):
             self._touched = True
             self._learn(committed)
             self.pending, self.offsets = Accumulator(), {}
-            pending.resolve(_appended(request, committed))
+            pending.resolve(appended_by(request, committed))
         except EosLogError as error:
             if isinstance(error, CommitOutcomeUnknownError):
                 # It may be in: only the end of the transaction, which names its number, settles that.
@@ -222,12 +232,10 @@ class TransactionManager(OfOneProcess):
                 self._finish()
                 return
             self._end_if_late()
-            self._request = self._build(end=True)
-            self._request_id = self._log().clock.unique()
-            self._unanswered = False
+            self._ask(*self._build(end=True))
             self.state = _S.COMMITTING
         committed = self._send(TransactionState.COMPLETE_COMMIT, certainly_not=_S.IN_TRANSACTION)
-        pending, appended = self.pending, _appended(self._request, committed)
+        pending, appended = self.pending, appended_by(self._request, committed)
         try:
             self._end(committed)
             pending.resolve(appended)
@@ -247,9 +255,7 @@ class TransactionManager(OfOneProcess):
             if not self._touched:
                 self._finish()
                 return
-            self._request = (EndTransaction(self.stamp, commit=False),)
-            self._request_id = self._log().clock.unique()
-            self._unanswered = False
+            self._ask(EndTransaction(self.stamp, commit=False))
             self.state = _S.ABORTING
         self._end(self._send(TransactionState.COMPLETE_ABORT, certainly_not=_S.ABORTING))
 
@@ -306,13 +312,18 @@ class TransactionManager(OfOneProcess):
         self.fail(failure)
         return failure
 
+    def _ask(self, *request: Action) -> None:
+        """What `_send` sends from now on, until it is in the log."""
+        self._request, self._request_id, self._unanswered = request, self._log().clock.unique(), False
+
     def _send(self, wanted: TransactionState, *, certainly_not: ClientState) -> Committed:
         stamp, request = self.stamp, self._request
+        after = stamp._replace(epoch=stamp.epoch + (wanted is TransactionState.PREPARED))
 
         def propose(state: State) -> tuple[Action, ...]:
             producer = state.producers.get(stamp.producer_id)
             # This epoch and number are ours alone: if they ended as wanted, it was this very request.
-            done = producer is not None and producer.stamp == stamp and producer.transaction is wanted
+            done = producer is not None and producer.stamp == after and producer.transaction is wanted
             return () if done else request
 
         earlier, self._unanswered = self._unanswered, True
@@ -376,7 +387,7 @@ class TransactionManager(OfOneProcess):
             return
 
 
-def _appended(request: tuple[Action, ...], committed: Committed) -> list[Appended]:
+def appended_by(request: tuple[Action, ...], committed: Committed) -> list[Appended]:
     """Where the rows of the request went; nothing if it was found done without its reply."""
     return [
         batch
@@ -384,8 +395,3 @@ def _appended(request: tuple[Action, ...], committed: Committed) -> list[Appende
         if isinstance(action, AppendBatches)
         for batch in result
     ]
-
-
-def no_transactions(call: str) -> NoReturn:
-    """Refuse a transactional call to a producer without transactional.id."""
-    raise IllegalStateError(f"{call} needs the setting transactional.id")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from spark_eos.clients.producer.base import ProducerBase
+from spark_eos.clients.producer.prepared_state import PreparedTxnState
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.errors import ConfigError
 from spark_eos.protocol.actions import PartitionOffset
@@ -25,17 +26,24 @@ class ProducerTransactions(ProducerBase):
         finally:
             self._metrics.took(call, self._now() - begun)
 
-    def init_transactions(self) -> None:
+    def init_transactions(self, keep_prepared_transaction: bool = False) -> None:
         """Take over ``transactional.id``: fence older producers with that id, and abort their open transaction.
 
         Call it once, before all other calls. Call it again only after a `RetriableError`.
+
+        Parameters
+        ----------
+        keep_prepared_transaction
+            Keep a transaction that was prepared (`prepare_transaction`): `complete_transaction` comes next. Without it
+            a prepared transaction is aborted as well. It needs ``transaction.two.phase.commit.enable``.
 
         Raises
         ------
         RetriableError
             The store did not answer. Call it again.
         IllegalStateError
-            ``transactional.id`` is not set, this call was made before, or the producer is closed.
+            ``transactional.id`` is not set, this call was made before, the producer is closed, or
+            ``keep_prepared_transaction`` is given without ``transaction.two.phase.commit.enable``.
 
         See Also
         --------
@@ -43,10 +51,10 @@ class ProducerTransactions(ProducerBase):
 
         Notes
         -----
-        Fencing by epochs: KIP-98; docs/design/0001-protocol.md.
+        Fencing by epochs: KIP-98; docs/design/0001-protocol.md. Prepared transactions: KIP-939.
         """
         with self._lock, self._timed("txn-init"):
-            self._need("init_transactions").init()
+            self._need("init_transactions").init(keep_prepared=keep_prepared_transaction)
 
     def begin_transaction(self) -> None:
         """Begin a transaction. The log hears of it with `flush` or `commit_transaction`.
@@ -132,6 +140,90 @@ class ProducerTransactions(ProducerBase):
                 )
                 wanted.append(place)
             transactions.add_offsets(group, group_metadata.membership, wanted)
+
+    def prepare_transaction(self) -> PreparedTxnState:
+        """Make everything of the transaction durable, and leave the decision to another system (KIP-939).
+
+        After it only `complete_transaction`, `commit_transaction` and `abort_transaction` are possible. The
+        transaction has no timeout any more: it waits until a producer with this ``transactional.id`` decides, or
+        `Admin.force_terminate_transaction` ends it. Until then readers with ``read_committed`` see nothing from its
+        first record on in its partitions. `close` leaves it as it is.
+
+        Returns
+        -------
+        PreparedTxnState
+            The token. Store ``str(token)`` in the other system with the commit that decides.
+
+        Raises
+        ------
+        CommitOutcomeUnknownError
+            The store did not answer. Call `prepare_transaction` again, or close the producer and make a new one.
+        AbortableError
+            Call `abort_transaction`.
+        ProducerFencedError
+            A newer producer has taken over, or the transaction was open for longer than
+            ``transaction.timeout.ms``. Close the producer.
+        IllegalStateError
+            No transaction has begun, the producer is closed, or ``transaction.two.phase.commit.enable`` is not set.
+
+        Examples
+        --------
+        >>> import sqlite3
+        >>> from spark_eos import Producer
+        >>> database = sqlite3.connect(":memory:")
+        >>> _ = database.executescript("CREATE TABLE sales (item); CREATE TABLE tokens (token)")
+        >>> settings = {"transactional.id": "till-1", "transaction.two.phase.commit.enable": True}
+        >>> producer = Producer("memory://prepare-transaction", settings)
+        >>> producer.init_transactions(keep_prepared_transaction=True)
+        >>> producer.begin_transaction()
+        >>> sold = producer.send("sales", b"apple")
+        >>> token = producer.prepare_transaction()
+        >>> with database:  # Both in one commit: it decides.
+        ...     _ = database.execute("INSERT INTO sales VALUES ('apple')")
+        ...     _ = database.execute("INSERT INTO tokens VALUES (?)", [str(token)])
+        >>> producer.complete_transaction(token)
+
+        Notes
+        -----
+        docs/guide/prepared-transactions.md has the whole program, and what a restart does.
+        """
+        with self._lock, self._timed("txn-prepare"):
+            return self._need("prepare_transaction").prepare()
+
+    def complete_transaction(self, prepared: PreparedTxnState | str | None) -> None:
+        """Do what the other system has decided: commit if ``prepared`` is the prepared transaction, else abort it.
+
+        It can be called again after every error and every crash: the same token leads to the same end. After a crash,
+        call `init_transactions` with ``keep_prepared_transaction``, read the token of the other system, and hand it
+        over. If nothing is prepared (any more), this call changes nothing.
+
+        Parameters
+        ----------
+        prepared
+            The newest token that the other system has committed. None or "": it has none.
+
+        Raises
+        ------
+        CommitOutcomeUnknownError
+            The store did not answer. Call it again, with the same token.
+        ProducerFencedError
+            A newer producer has taken over ``transactional.id``; it completes the transaction.
+        InvalidTxnStateError
+            The token is of a transaction that the log has aborted, since it was forced to; or of one that the log does
+            not know, since it was restored from a backup. What the other system has committed is not in the log.
+            Nothing was changed.
+        ConfigError
+            That is no token.
+        IllegalStateError
+            `init_transactions` is missing, a transaction is open that was not prepared, an end of the other kind is
+            under way, or the producer is closed.
+
+        See Also
+        --------
+        prepare_transaction : makes the token.
+        """
+        with self._lock, self._timed("txn-complete"):
+            self._need("complete_transaction").complete(prepared)
 
     def commit_transaction(self) -> None:
         """Make the records and offsets of the transaction visible, all at once. Returns when they are durable.

@@ -15,6 +15,7 @@ from spark_eos.errors import CorruptRecordError, IllegalStateError
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.parquet.reader import read_group
 from spark_eos.protocol.types import BatchRef, FileRef
+from spark_eos.storage.encryption.file import check_plain
 from spark_eos.storage.store import Readable
 
 __all__ = ["decode_batch", "read_batch"]
@@ -42,7 +43,11 @@ def read_batch(
     if file.is_parquet:
         return read_group(store, file, batch, layout, context=context, columns=columns)
     data = store.read(file.name, batch.position, batch.length)
-    return decode_batch(data, file, batch, layout, context=context, columns=columns)
+    try:
+        return decode_batch(data, file, batch, layout, context=context, columns=columns)
+    except CorruptRecordError:
+        check_plain(store, file.name)
+        raise
 
 
 def decode_batch(

@@ -19,6 +19,7 @@ from spark_eos.log.clock import new_id
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
 from spark_eos.log.data.writer import SegmentWriter
+from spark_eos.log.encryption import check_writable, checked, marks
 from spark_eos.log.handle.reading import LogReader
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.protocol.actions import Action, ExpireTransaction
@@ -74,7 +75,8 @@ class LogWriter(LogReader):
         """
         if request_id is not None:
             self._parts.check_repeatable(request_id)
-        committed = self._parts.commit(propose, writer=writer, request_id=request_id, alone=alone)
+        proposed = checked(self.store, propose)
+        committed = self._parts.commit(proposed, writer=writer, request_id=request_id, alone=alone)
         if self.does_maintenance:
             self.maintenance.run_slice(committed.state)
         return committed
@@ -254,6 +256,7 @@ class LogWriter(LogReader):
         if now - self._staged_s >= _OLD_S:
             self.follow()
         self._staged_s = now
+        self.prepare_to_stage()
         return stage_rows(
             self.store,
             topic,
@@ -264,6 +267,22 @@ class LogWriter(LogReader):
             write_behind=True,
             now_ms=self.time.record_ms(self.state),
         )
+
+    def prepare_to_stage(self) -> None:
+        """See that files may be staged by this handle: encrypted ones only into a log that is marked as such.
+
+        A handle with keys makes the mark, once for each log. `stage` calls it.
+
+        Raises
+        ------
+        ConfigError
+            The log is encrypted, and this handle has no keys.
+        InvalidRequestError
+            The log cannot be encrypted, since it is published as tables.
+        """
+        if self.store.encryption_key_id is not None and self.state.encrypted_at < 0:
+            self.commit(marks(self.store), writer="encryption")
+        check_writable(self.store, self.state)
 
     def check_visible(self, files: tuple[StagedFile, ...]) -> None:
         """Check that staged files exist for this process, whole, before they are committed.

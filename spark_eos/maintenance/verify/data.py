@@ -20,6 +20,7 @@ from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.storage import Store
+from spark_eos.storage.encryption.file import stored_size
 
 __all__ = ["DataCheck"]
 
@@ -45,9 +46,13 @@ class DataCheck:
         self._newest: dict[str, int] = {}
         """Where the newest file of a topic was begun of those that are there."""
         self._lost = 0
+        self._encrypted_at = -1
+        self._closed: set[str] = set()
+        """Encrypted files that cannot be read without keys: only whether they are there, and how long, is seen."""
 
     def check(self, state: State) -> None:
         """Look at everything that the state refers to, and count what it does not."""
+        self._encrypted_at = state.encrypted_at
         indexes = [partition.index for partition in state.partitions.values()]
         self._total = sum(sum(page.rows for page in index.pages) + len(index.tail) for index in indexes)
         for name, topic in sorted(state.topics.items()):
@@ -60,6 +65,13 @@ class DataCheck:
             pages = tuple(dict.fromkeys(page for pin in of for page in pin.pages))
             whole = Pin(min(pin.start for pin in of), max(pin.end for pin in of), pages)
             self._pinned(state, key, whole)
+        if self._closed:
+            self._notes.add(
+                Verdict.NOTE,
+                paths.DATA,
+                f"{len(self._closed)} data files are encrypted; their content was not read",
+                "give the settings encryption.keys and encryption.key.id (--command-config) to read it, too",
+            )
         self._explain()
         self._offsets(state)
         self._unreferenced(state)
@@ -159,9 +171,11 @@ class DataCheck:
             return ""
         problem = ""
         try:
-            size = self._store.size(name)
-            if size != row.file.size:
-                problem = f"has {size} bytes, not {row.file.size}"
+            size, expected = self._store.size(name), row.file.size
+            if self._encrypted_at >= 0:
+                expected = self._expected(name, expected)
+            if size != expected:
+                problem = f"has {size} bytes, not {expected}"
         except ObjectNotFoundError:
             problem = "is missing"
         self._files[name] = problem
@@ -169,10 +183,28 @@ class DataCheck:
             self._files.popitem(last=False)
         return problem
 
+    def _expected(self, name: str, size: int) -> int:
+        """The size of a file of an encrypted log, as this store tells sizes. A plain one that is new is a finding."""
+        if self._store.key_of(name) is None:
+            if staged_at(name) > self._encrypted_at:
+                self._plain(name)
+        elif self._store.encryption_key_id is None:
+            self._closed.add(name)
+            return stored_size(size)
+        return size
+
+    def _plain(self, name: str) -> None:
+        self._notes.wrong(
+            name,
+            f"is not encrypted, and was begun after entry {self._encrypted_at}, since which the files of this log are",
+            "find the process that writes without encryption.keys; vacuum removes files that no entry refers to, and "
+            "deletion of their records those that an entry refers to",
+        )
+
     def _batch(self, row: IndexRow, topic: Topic, context: str) -> str:
         assert row.file is not None
         assert row.batch is not None
-        if self._quick or self._files[row.file.name] == "is missing":
+        if self._quick or row.file.name in self._closed or self._files[row.file.name] == "is missing":
             return ""
         try:
             layout = layout_of(topic, row.file.schema_version)
@@ -236,6 +268,8 @@ class DataCheck:
                 summary.bytes += info.size
             else:
                 begun = _begun(info.name)
+                if begun > self._encrypted_at >= 0 and self._is_plain(info.name):
+                    self._plain(info.name)
                 if begun <= state.seq + 1:
                     summary.unreferenced_files += 1
                     summary.unreferenced_bytes += info.size
@@ -246,6 +280,12 @@ class DataCheck:
         # Where an entry could not be applied, it is named; what came after it says nothing more.
         if after and state.seq == summary.last_entry:
             self._begun_after_the_end(state, after)
+
+    def _is_plain(self, name: str) -> bool:
+        try:
+            return self._store.key_of(name) is None
+        except ObjectNotFoundError:  # Vacuum was there.
+            return False
 
     def _begun_after_the_end(self, state: State, after: dict[int, int]) -> None:
         """Files that no entry refers to, by where the log was for their writers: at its end, or further on."""

@@ -57,6 +57,7 @@ class MeasuredStore(Store):
         self.url = inner.url
         self.settings = inner.settings
         self.requests_are_free = inner.requests_are_free
+        self.encryption_key_id = inner.encryption_key_id
         self.has_exact_conflicts = inner.has_exact_conflicts
         self._durations = Durations(METRICS[_DURATION].bounds)
         self._lock = Lock()
@@ -151,6 +152,9 @@ class MeasuredStore(Store):
         data = self._measured("read", self.inner.read, name, offset, length)
         self._count("read", data.size)
         return data
+
+    def key_of(self, name: str) -> str | None:
+        return self._measured("read", self.inner.key_of, name)
 
     def size(self, name: str) -> int:
         return self._measured("size", self.inner.size, name)

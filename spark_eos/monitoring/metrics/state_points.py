@@ -65,7 +65,7 @@ def _of_log(seen: Seen) -> Iterator[Point]:
 def _of_transactions(seen: Seen) -> Iterator[Point]:
     producers = [seen.state.producers[one] for one in seen.state.open_transactions]
     ages = [max(seen.now_ms - one.started_ms, 0) for one in producers]
-    late = sum(age > one.timeout_ms for age, one in zip(ages, producers, strict=True))
+    late = sum(one.has_timeout and age > one.timeout_ms for age, one in zip(ages, producers, strict=True))
     yield point("eoslog.transactions.open", len(producers), seen.log)
     yield point("eoslog.transactions.late", late, seen.log)
     yield point("eoslog.transactions.oldest.age", max(ages, default=0) / 1000, seen.log)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from spark_eos.protocol.actions.app_versions import SetAppVersion
 from spark_eos.protocol.actions.appends import AppendBatches
 from spark_eos.protocol.actions.declaration import DECLARED
+from spark_eos.protocol.actions.encryption import MarkEncrypted
 from spark_eos.protocol.actions.expiry import (
     ExpireOffsets,
     ExpireProducers,
@@ -37,6 +38,7 @@ from spark_eos.protocol.actions.queries.microbatch import CommitMicroBatch
 from spark_eos.protocol.actions.segments import ReplaceSegments
 from spark_eos.protocol.actions.staging_floor import RaiseStagingFloor
 from spark_eos.protocol.actions.topics import AlterTopic, CreateTopic, DeleteTopic
+from spark_eos.protocol.actions.two_phase.prepare import PrepareTransaction
 from spark_eos.protocol.types import RULES, Membership, PartitionOffset, PinnedRange, SourceProgress
 
 __all__ = [
@@ -67,9 +69,11 @@ __all__ = [
     "InitProducer",
     "JoinGroup",
     "LeaveGroup",
+    "MarkEncrypted",
     "Membership",
     "PartitionOffset",
     "PinnedRange",
+    "PrepareTransaction",
     "RaiseStagingFloor",
     "ReplaceSegments",
     "Request",
@@ -108,6 +112,8 @@ Action = (
     | BeginPublish
     | EndPublish
     | DropPublication
+    | MarkEncrypted
+    | PrepareTransaction
 )
 
 

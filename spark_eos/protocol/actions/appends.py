@@ -176,6 +176,12 @@ def staged_at(file_name: str) -> int:
 def check_floor(state: State, name: str) -> None:
     """Raise `StagedFileExpiredError` if the file may have been removed before anything refers to it."""
     if staged_at(name) < state.staging_floor:
+        if staged_at(name) <= state.encrypted_at:
+            raise StagedFileExpiredError(
+                f"file {name} was staged before entry {state.encrypted_at}, since which the data files of this log are "
+                f"encrypted (key {state.encryption_key_id!r}): write the rows again, with the settings encryption.keys "
+                "and encryption.key.id. Nothing of this request was committed"
+            )
         raise StagedFileExpiredError(
             f"file {name} was staged before entry {state.staging_floor}, the staging floor, "
             "and may have been removed by vacuum: write the rows again. Nothing of this request was committed. A Spark "

@@ -53,7 +53,7 @@ class ExpireTransaction(NamedTuple):
 
 
 def is_open(state: State, action: ExpireTransaction) -> bool:
-    """Whether the transaction that ``action`` names is still open."""
+    """Whether the transaction that ``action`` names is still open. A prepared one has no timeout (KIP-939)."""
     producer = state.producers.get(action.producer.producer_id)
     return (
         producer is not None
@@ -195,7 +195,7 @@ def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransacti
     producers: list[int] = []
     named: list[str] = []
     for producer_id, producer in sorted(state.producers.items()):
-        if producer.transaction is TransactionState.ONGOING:
+        if producer.is_open:
             continue
         idle_ms, name = now_ms - producer.last_ms, producer.transactional_id
         if (
@@ -221,7 +221,7 @@ def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransacti
 
 
 def _require_idle(state: State, producer: Producer, name: str) -> None:
-    if producer.transaction is TransactionState.ONGOING:
+    if producer.is_open:
         raise InvalidRequestError(
             f"producer {producer.producer_id} has a transaction open: it does not expire"
         )

@@ -73,7 +73,7 @@ class InitProducer(NamedTuple):
     """A producer, or a new run of one, takes its id at this epoch and fences every older epoch (KIP-98).
 
     ``run_id`` registers a Spark query run; a run that was registered once and is no longer the current one
-    can never come back.
+    can never come back. With ``keep_prepared`` a prepared transaction stays, for the new epoch to complete (KIP-939).
     """
 
     producer_id: int
@@ -81,10 +81,14 @@ class InitProducer(NamedTuple):
     transactional_id: str | None
     timeout_ms: int
     run_id: str | None = None
+    keep_prepared: bool = False
 
 
 def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
-    """Take a producer id at the next epoch. A transaction that the epoch before left open is aborted."""
+    """Take a producer id at the next epoch. A transaction that the epoch before left open is aborted.
+
+    Without ``keep_prepared`` that is so for a prepared one as well, as in Kafka.
+    """
     if action.transactional_id is not None and not 1 <= action.timeout_ms <= TRANSACTION_MAX_TIMEOUT_MS:
         raise InvalidTransactionTimeoutError(
             f"transaction.timeout.ms is {action.timeout_ms}; it must be from 1 to "
@@ -119,7 +123,8 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
                 f"{known.run_id or 'another client'}: a run does not come back. Stop this query; the "
                 "newer one goes on"
             )
-        if known.transaction is TransactionState.ONGOING:
+        kept = action.keep_prepared and known.transaction is TransactionState.PREPARED
+        if known.is_open and not kept:
             state = complete(state, known, commit=False)
             known = state.producers[known.producer_id]
         producer = replace(known, epoch=action.epoch, timeout_ms=action.timeout_ms)
@@ -151,6 +156,7 @@ declare(
         Field("transactional_id", optional_of(STRING)),
         Field("timeout_ms", LONG, bounds=INT32),
         Field("run_id", optional_of(STRING)),
+        Field("keep_prepared", BOOLEAN, since=10),
     ),
     rule=init,
     fate=_fate_of_init,
@@ -173,15 +179,16 @@ def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
     """COMMIT or ABORT. The same decision again is success, the opposite one is refused (KAFKA-19999)."""
     stamp = action.producer
     producer = require_epoch(state, stamp)
-    if stamp.number == producer.number and producer.transaction is not TransactionState.ONGOING:
+    if stamp.number == producer.number and not producer.is_open:
         if producer.transaction is _completed(commit=action.commit):
             return state, None
         raise InvalidTxnStateError(
             f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} is "
             f"{producer.transaction.value}: it cannot {'commit' if action.commit else 'abort'} any more"
         )
-    # A transaction that wrote nothing begins and ends here; it leaves no trace in any partition.
-    state, producer = require_transaction(state, stamp)
+    if producer.transaction is not TransactionState.PREPARED or stamp.number != producer.number:
+        # A transaction that wrote nothing begins and ends here; it leaves no trace in any partition.
+        state, producer = require_transaction(state, stamp)
     return complete(state, producer, commit=action.commit), None
 
 
@@ -194,7 +201,7 @@ def _fate_of_end(state: State, action: EndTransaction) -> Fate:
         return Fate.NOT_APPLIED
     if producer.epoch != stamp.epoch:
         return Fate.UNKNOWN  # A successor may have used the number for a transaction of its own.
-    if producer.transaction is TransactionState.ONGOING:
+    if producer.is_open:
         return Fate.NOT_APPLIED
     committed = producer.transaction is TransactionState.COMPLETE_COMMIT
     if committed is action.commit:
@@ -226,10 +233,15 @@ def require_transaction(state: State, stamp: ProducerStamp) -> tuple[State, Prod
     ongoing = producer.transaction is TransactionState.ONGOING
     if ongoing and stamp.number == producer.number:
         return state, producer
-    if ongoing or stamp.number != producer.number + 1:
+    if producer.is_open or stamp.number != producer.number + 1:
+        only = (
+            ", and can only be committed or aborted"
+            if producer.transaction is TransactionState.PREPARED
+            else ""
+        )
         raise InvalidTxnStateError(
             f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} cannot go on: "
-            f"transaction {producer.number} is {producer.transaction.value}"
+            f"transaction {producer.number} is {producer.transaction.value}{only}"
         )
     producer = replace(
         producer,
@@ -343,9 +355,13 @@ def complete(state: State, producer: Producer, *, commit: bool) -> State:
         for (group, topic, number), offset in producer.pending.items():
             known = offsets.get(group, _NO_OFFSETS)
             offsets = offsets.set(group, known.set((topic, number), offset))
+    prepared = producer.prepared
+    if producer.transaction is TransactionState.PREPARED and prepared is not None:
+        prepared = replace(prepared, committed=commit)
     producer = replace(
         producer,
         transaction=_completed(commit=commit),
+        prepared=prepared,
         touched=Map(),
         pending=Map(),
         started_ms=-1,

@@ -43,7 +43,7 @@ def _schema(version: int) -> dict[str, Any]:
     1: the first. 2: where a transaction began. 3: names of sources, former ones, and whether a query keeps state.
     4: the rules by which requests are judged, the lineages, and how often the time was set back.
     5: offsets, and partitions that a producer or a member has, as columns. 6: versions of batch jobs.
-    7: Parquet files, publications.
+    7: Parquet files, publications. 8: since when data files are encrypted. 9: prepared transactions.
     """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
@@ -75,6 +75,7 @@ def _schema(version: int) -> dict[str, Any]:
         pieces=PIECES,
         tail=rows_of(file_of(3)),
     )
+    prepared = record("Prepared", epoch="long", committed=optional("boolean"))
     producer = record(
         "Producer",
         producer_id="long",
@@ -92,6 +93,7 @@ def _schema(version: int) -> dict[str, Any]:
         else record("Windows", runs=array("Run"), counts=longs, numbers=longs),
         runs=text,
         **({"started_seq": "long"} if version >= 2 else {}),
+        **({"prepared": optional(prepared)} if version >= 9 else {}),
     )
     member = record(
         "Member",
@@ -179,10 +181,11 @@ def _schema(version: int) -> dict[str, Any]:
             else {}
         ),
         **({"publications": PUBLICATIONS, "publication_floor": "long"} if version >= 7 else {}),
+        **({"encrypted_at": "long", "encryption_key_id": "string"} if version >= 8 else {}),
     )
 
 
-WRITTEN = (_schema(1), _schema(2), _schema(3), _schema(4), _schema(5), _schema(6), _schema(7))
+WRITTEN = tuple(map(_schema, range(1, 10)))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

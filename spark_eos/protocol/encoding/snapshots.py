@@ -34,6 +34,7 @@ from spark_eos.protocol.state import (
     Member,
     Partition,
     PartitionKey,
+    PreparedTransaction,
     Producer,
     Query,
     State,
@@ -86,6 +87,8 @@ def _state(state: State) -> dict[str, Any]:
         "lineages",
         "time_resets",
         "publication_floor",
+        "encrypted_at",
+        "encryption_key_id",
     )
     return {
         **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},
@@ -171,6 +174,7 @@ def _producer(producer: Producer) -> dict[str, Any]:
         ],
         "sequences": _windows(producer),
         "runs": list(producer.runs),
+        "prepared": None if producer.prepared is None else producer.prepared._asdict(),
     }
 
 
@@ -245,13 +249,7 @@ def _read_state(fields: dict[str, Any]) -> State:
                 if one.transactional_id is not None
             }
         ),
-        open_transactions=Map(
-            {
-                one.producer_id: True
-                for one in producers.values()
-                if one.transaction is TransactionState.ONGOING
-            }
-        ),
+        open_transactions=Map({one.producer_id: True for one in producers.values() if one.is_open}),
         offsets=Map({one["group"]: _read_group_offsets(one) for one in fields.pop("offsets")}),
         groups=Map({one["name"]: _read_group(one) for one in fields.pop("groups")}),
         queries=Map({one["name"]: _read_query(one) for one in fields.pop("queries")}),
@@ -327,6 +325,7 @@ def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
     transaction = TransactionState(fields["transaction"])
     if transaction is TransactionState.ONGOING:
         fields.setdefault("started_seq", seq)  # Schema 1 does not say where it began: here at the latest.
+    prepared = fields.get("prepared")  # Up to schema 8 there were none.
     for one in fields["pending"]:
         (topic, number), at = _read_offset(one["offset"])
         pending[one["group"], topic, number] = at
@@ -338,6 +337,7 @@ def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
             "pending": Map(pending),
             "sequences": _read_windows(fields["sequences"]),
             "runs": tuple(fields["runs"]),
+            "prepared": None if prepared is None else PreparedTransaction(**prepared),
         }
     )
 

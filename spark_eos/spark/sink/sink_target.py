@@ -109,6 +109,7 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         log = host().log(
             options.path, options.settings, create=True, maintenance=options.auto_maintenance_enable
         )
+    log.prepare_to_stage()
     if options.topic is not None and topic is None:
         config = with_registered(options.topic, {}, dict(options.topic_config))
         topic = log.ensure_topic(options.topic, options.num_partitions, config, new_schema)

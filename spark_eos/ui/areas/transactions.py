@@ -29,7 +29,7 @@ def open_transactions(follower: Follower, question: Question) -> Answer:
 def overdue(state: State, now_ms: int) -> list[Producer]:
     """Open transactions that are past their own timeout, the oldest first."""
     found = (state.producers[one] for one in state.open_transactions)
-    late = [one for one in found if now_ms - one.started_ms > one.timeout_ms]
+    late = [one for one in found if one.has_timeout and now_ms - one.started_ms > one.timeout_ms]
     return sorted(late, key=lambda one: one.started_ms)
 
 
@@ -61,7 +61,7 @@ def _shown(state: State, names: dict[str, str], producer: Producer, now_ms: int)
         "last_ms": producer.last_ms,
         "age_ms": age_ms,
         "timeout_ms": producer.timeout_ms,
-        "overdue": age_ms > producer.timeout_ms,
+        "overdue": producer.has_timeout and age_ms > producer.timeout_ms,
         "entry": producer.started_seq,
         "held": sum(place["held"] for place in places),
         "partitions": len(places),

@@ -18,6 +18,7 @@ from spark_eos.errors import CorruptRecordError, IllegalStateError
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.parquet.columns import from_file, offset_column, partition_column, stored_schema
 from spark_eos.protocol.types import BatchRef, FileRef
+from spark_eos.storage.encryption.file import check_plain
 from spark_eos.storage.store import Readable
 
 __all__ = ["Footer", "check_group", "decode_group", "forget_footers", "read_footer", "read_group"]
@@ -116,9 +117,13 @@ def read_group(
 
     If the file has ``offsets``, the column in front has the offsets themselves.
     """
-    footer = read_footer(store, file, context=context)
-    data = store.read(file.name, batch.position, batch.length)
-    return decode_group(data, footer, file, batch, layout, context=context, columns=columns)
+    try:
+        footer = read_footer(store, file, context=context)
+        data = store.read(file.name, batch.position, batch.length)
+        return decode_group(data, footer, file, batch, layout, context=context, columns=columns)
+    except CorruptRecordError:
+        check_plain(store, file.name)
+        raise
 
 
 def check_group(store: Readable, file: FileRef, batch: BatchRef, layout: Layout, offsets: range) -> str:

@@ -9,6 +9,7 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, ProducerFencedError
 from spark_eos.protocol.actions.declaration import SETTINGS, Bounds, Fate, Field, declare
+from spark_eos.protocol.actions.encryption import check_publishable
 from spark_eos.protocol.actions.topics import require
 from spark_eos.protocol.encoding.avro import LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import PAIRS
@@ -71,6 +72,7 @@ class CreatePublication(NamedTuple):
 
 def create(state: State, action: CreatePublication) -> tuple[State, None]:
     """A publication without versions. Two of one format cannot have tables of one topic at one place."""
+    check_publishable(state, action.name)
     if action.name in state.publications:
         raise InvalidRequestError(f"publication {action.name!r} is there already")
     config = Map(action.config)

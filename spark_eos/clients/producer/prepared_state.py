@@ -1,0 +1,78 @@
+"""The token of a prepared transaction: what an application stores with its own commit (KIP-939)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from spark_eos.errors import ConfigError
+from spark_eos.protocol.types import MAX_NUMBER
+
+__all__ = ["PreparedTxnState"]
+
+_TOKEN = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
+
+
+class PreparedTxnState(NamedTuple):
+    """A transaction that was prepared. As text it is "producer id:epoch", and "" if there is none.
+
+    Tokens of one ``transactional.id`` are in the order in which they were made, and no token comes twice.
+
+    Attributes
+    ----------
+    producer_id
+        The id of the producer; -1: there is no transaction.
+    epoch
+        The epoch at which the transaction was prepared.
+
+    Examples
+    --------
+    >>> from spark_eos import PreparedTxnState
+    >>> str(PreparedTxnState(5, 3))
+    '5:3'
+    >>> PreparedTxnState.parse("5:3").epoch
+    3
+    >>> PreparedTxnState.parse("").has_transaction
+    False
+    """
+
+    producer_id: int = -1
+    epoch: int = -1
+
+    @classmethod
+    def parse(cls, text: str | None) -> PreparedTxnState:
+        """Read the text of a token.
+
+        Parameters
+        ----------
+        text
+            What ``str`` made of a token. None and "" are no transaction.
+
+        Returns
+        -------
+        PreparedTxnState
+            The token.
+
+        Raises
+        ------
+        ConfigError
+            That is no token.
+        """
+        if not text:
+            return cls()
+        found = _TOKEN.fullmatch(text)
+        token = cls() if found is None else cls(int(found[1]), int(found[2]))
+        if found is None or max(token) > MAX_NUMBER:
+            raise ConfigError(
+                f"{text!r} is not the token of a prepared transaction: it has the form 'producer id:epoch', as "
+                "str(prepare_transaction()) makes it"
+            )
+        return token
+
+    @property
+    def has_transaction(self) -> bool:
+        """Whether there is a transaction."""
+        return self.producer_id >= 0
+
+    def __str__(self) -> str:
+        return f"{self.producer_id}:{self.epoch}" if self.has_transaction else ""

@@ -1,0 +1,146 @@
+"""Prepared transactions of a producer: another system decides on them (KIP-939, docs/design/0011)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from spark_eos.clients.producer.accumulator import Accumulator
+from spark_eos.clients.producer.prepared_state import PreparedTxnState
+from spark_eos.clients.producer.producer_session import ProducerSession
+from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager, appended_by
+from spark_eos.errors import EosLogError, IllegalStateError, InvalidTxnStateError
+from spark_eos.log.commit.loop import Committed
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import EndTransaction, PrepareTransaction
+from spark_eos.protocol.state import TransactionState
+
+__all__ = ["TwoPhaseTransactions", "no_transactions"]
+
+_S = ClientState
+
+
+class TwoPhaseTransactions(TransactionManager):
+    """One transaction after the other, some of which are prepared before they end."""
+
+    def __init__(self, log: Callable[[], Log], settings: Mapping[str, Any]) -> None:
+        super().__init__(log, settings)
+        self._may_prepare: bool = settings["transaction.two.phase.commit.enable"]
+        self._token: PreparedTxnState | None = None
+        """Of the transaction that is prepared, until the log has its end."""
+
+    def init(self, *, keep_prepared: bool = False) -> Committed:
+        """Take the id over; with ``keep_prepared`` together with the transaction that is prepared under it."""
+        if keep_prepared:
+            self._check_enabled("init_transactions(keep_prepared_transaction=True)")
+        made = super().init(keep_prepared=keep_prepared)
+        producer = made.state.producers.get(self.stamp.producer_id)
+        prepared = None if producer is None else producer.prepared
+        if prepared is not None and prepared.committed is None:
+            self._token = PreparedTxnState(self.stamp.producer_id, prepared.epoch)
+            self.state = _S.PREPARED
+        return made
+
+    def fail(self, error: EosLogError) -> None:
+        """As `TransactionManager.fail`. What is prepared is never aborted because of an error."""
+        if self._token is None or error.fatal:
+            super().fail(error)
+
+    def prepare(self) -> PreparedTxnState:
+        """Rows, offsets and the mark in one request. After `CommitOutcomeUnknownError` only this again."""
+        self._check_enabled("prepare_transaction")
+        self.check("prepare_transaction")
+        if self.state is _S.IN_TRANSACTION:
+            self._end_if_late()
+            self._ask(*self._build(end=False), PrepareTransaction(self.stamp))
+            self.state = _S.PREPARING
+        committed = self._send(TransactionState.PREPARED, certainly_not=_S.IN_TRANSACTION)
+        pending, appended = self.pending, appended_by(self._request, committed)
+        try:
+            stamp = self.stamp._replace(epoch=self.stamp.epoch + 1)
+            self._identity = ProducerSession(stamp, committed.state)
+            self._last = self._number
+            token = self._token = PreparedTxnState(stamp.producer_id, stamp.epoch)
+            self.offsets, self._members, self.pending = {}, {}, Accumulator()
+            self.state = _S.PREPARED
+        finally:
+            pending.resolve(appended)  # No future waits for ever.
+        return token
+
+    def complete(self, prepared: PreparedTxnState | str | None) -> None:
+        """COMMIT if the token is that of the prepared transaction, else ABORT. Nothing, if none is prepared."""
+        wanted = prepared if isinstance(prepared, PreparedTxnState) else PreparedTxnState.parse(prepared)
+        self.check("complete_transaction")
+        if self._token is None:
+            if self.state is not _S.READY:
+                raise IllegalStateError(
+                    f"complete_transaction is not possible: the producer {self._id!r} is {self.state.name}, and its "
+                    f"transaction was not prepared; {self.state.value}"
+                )
+            self._check_decided(wanted)
+            return
+        self._check_known(wanted, self._token)
+        commit = wanted == self._token
+        if self.state is (_S.ABORTING if commit else _S.COMMITTING):
+            raise IllegalStateError(
+                f"complete_transaction({str(wanted)!r}) is not possible: the producer {self._id!r} is "
+                f"{self.state.name}; {self.state.value}"
+            )
+        self._decide(commit=commit)
+
+    def commit(self) -> None:
+        """As `TransactionManager.commit`; the transaction may be prepared."""
+        if self._token is None:
+            super().commit()
+        else:
+            self.check("commit_transaction")
+            self._decide(commit=True)
+
+    def abort(self) -> None:
+        """As `TransactionManager.abort`; the transaction may be prepared."""
+        if self._token is None:
+            super().abort()
+        else:
+            self.check("abort_transaction")
+            self._decide(commit=False)
+
+    def _decide(self, *, commit: bool) -> None:
+        if self.state is _S.PREPARED:
+            self._ask(EndTransaction(self.stamp, commit))
+            self.state = _S.COMMITTING if commit else _S.ABORTING
+        wanted = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+        committed = self._send(wanted, certainly_not=_S.PREPARED)
+        self._token = None
+        self._end(committed)
+
+    def _check_enabled(self, call: str) -> None:
+        if not self._may_prepare:
+            raise IllegalStateError(f"{call} needs the setting transaction.two.phase.commit.enable=true")
+
+    def _check_decided(self, wanted: PreparedTxnState) -> None:
+        """Nothing is prepared: raise unless ``wanted`` was committed, or is so old that it says nothing."""
+        state = self._log().follow()
+        self._check_epoch(state)
+        producer = state.producers.get(self.stamp.producer_id)
+        prepared = None if producer is None else producer.prepared
+        epoch = -1 if prepared is None else prepared.epoch
+        self._check_known(wanted, PreparedTxnState(self.stamp.producer_id, epoch))
+        if prepared is not None and wanted == (self.stamp.producer_id, epoch) and not prepared.committed:
+            raise InvalidTxnStateError(
+                f"the prepared transaction {wanted} of transactional.id {self._id!r} was aborted, though its token "
+                "says that it should be committed: by force_terminate_transaction, by fence_producers, or by "
+                "init_transactions without keep_prepared_transaction. Write its records again, then forget the token"
+            )
+
+    def _check_known(self, wanted: PreparedTxnState, newest: PreparedTxnState) -> None:
+        if wanted > newest:
+            raise InvalidTxnStateError(
+                f"the token {wanted} is of no transaction that was prepared here: the newest one of transactional.id "
+                f"{self._id!r} is {str(newest) if newest.epoch >= 0 else 'none'}. Is the token of another log, or was "
+                "this log restored from a backup? Nothing was changed"
+            )
+
+
+def no_transactions(call: str) -> NoReturn:
+    """Refuse a transactional call to a producer without transactional.id."""
+    raise IllegalStateError(f"{call} needs the setting transactional.id")

@@ -1,0 +1,61 @@
+"""Whether a handle may write data files: into an encrypted log only with keys, and with keys only into a marked one.
+
+The mark is `spark_eos.protocol.actions.MarkEncrypted`; why it is an entry: docs/design/0009-encryption.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from spark_eos.errors import ConfigError, IllegalStateError
+from spark_eos.log.commit.loop import Propose
+from spark_eos.protocol.actions import Action, AppendBatches, MarkEncrypted, ReplaceSegments
+from spark_eos.protocol.state import State
+from spark_eos.storage import Store
+
+__all__ = ["check_writable", "checked", "keys_missing", "marks"]
+
+
+def keys_missing(url: str, state: State, what: str) -> ConfigError:
+    """The error of a handle without keys."""
+    return ConfigError(
+        f"{what}: the data files of {url} are encrypted since entry {state.encrypted_at} (key "
+        f"{state.encryption_key_id!r}); give the settings encryption.keys (file:/path, env:NAME or module:attribute) "
+        "and encryption.key.id"
+    )
+
+
+def check_writable(store: Store, state: State) -> None:
+    """Raise `ConfigError` if data files would be written as they are into an encrypted log."""
+    if state.encrypted_at >= 0 and store.encryption_key_id is None:
+        raise keys_missing(store.url, state, "nothing was written")
+
+
+def marks(store: Store) -> Callable[[State], tuple[MarkEncrypted, ...]]:
+    """What makes the log one for encrypted files, if it is not yet."""
+    assert store.encryption_key_id is not None
+    action = MarkEncrypted(store.encryption_key_id)
+    return lambda state: () if state.encrypted_at >= 0 else (action,)
+
+
+def checked(store: Store, propose: Propose) -> Propose:
+    """``propose``, but files of another kind than the log's are refused, on the state to which they are applied."""
+
+    def proposed(state: State) -> Sequence[Action]:
+        actions = tuple(propose(state))
+        if state.encrypted_at >= 0:
+            if store.encryption_key_id is None and any(map(_has_files, actions)):
+                raise keys_missing(store.url, state, "nothing was committed")
+        elif store.encryption_key_id is not None and any(map(_has_files, actions)):
+            raise IllegalStateError(
+                f"encrypted files for {store.url}, which has no mark: call Log.prepare_to_stage before files are staged"
+            )
+        return actions
+
+    return proposed
+
+
+def _has_files(action: Action) -> bool:
+    if isinstance(action, AppendBatches):
+        return bool(action.files)
+    return isinstance(action, ReplaceSegments) and bool(action.staged)

@@ -1,0 +1,1 @@
+"""Two-phase commit: transactions that wait for the decision of another system (KIP-939)."""

@@ -1,0 +1,127 @@
+"""Master keys by their ids. Options hold references to them (``file:/path``, ``env:NAME``), never keys."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from spark_eos.config.store import KEY_ID
+from spark_eos.errors import ConfigError
+
+__all__ = ["KEY_BYTES", "EnvironmentKeys", "FileKeys", "KeyProvider", "check_key_id", "open_keys", "shown"]
+
+KEY_BYTES = 32
+"""AES-256."""
+
+_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
+_EXPECTED = "expected file:/path, env:NAME or module:attribute"
+
+
+class KeyProvider(Protocol):
+    """Where master keys come from."""
+
+    def key(self, key_id: str) -> bytes | None:
+        """The 32 bytes of a key; None if there is none of that id."""
+
+
+class _Keys:
+    """Keys in a JSON object: ``{"id": "<32 bytes in Base64>"}``. ``place`` names it in errors, which show no key."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._place!r})"
+
+    def key(self, key_id: str) -> bytes | None:
+        """As `KeyProvider.key`. Looked up each time: a key that was added is there at once."""
+        found: object = None
+        try:
+            found = json.loads(self._text())
+        except ValueError:  # Its text would show what is there.
+            found = None
+        if not isinstance(found, dict):
+            raise ConfigError(f'keys in {self._place}: not a JSON object {{"id": "32 bytes in Base64"}}')
+        text = found.get(key_id)
+        if text is None:
+            return None
+        try:
+            key = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+        except (binascii.Error, ValueError):
+            key = b""
+        if len(key) != KEY_BYTES:
+            raise ConfigError(f"keys in {self._place}: {key_id!r} is not {KEY_BYTES} bytes in Base64")
+        return key
+
+    def _text(self) -> str:
+        raise NotImplementedError
+
+
+class FileKeys(_Keys):
+    """Keys in a JSON file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"file:{path}")
+        self._path = path
+
+    def _text(self) -> str:
+        try:
+            return Path(self._path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"keys in {self._place} cannot be read: {error.strerror}") from error
+
+
+class EnvironmentKeys(_Keys):
+    """Keys in an environment variable, as JSON."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"env:{name}")
+        self._name = name
+
+    def _text(self) -> str:
+        text = os.environ.get(self._name)
+        if text is None:
+            raise ConfigError(f"keys in {self._place}: there is no such environment variable")
+        return text
+
+
+def open_keys(reference: str) -> KeyProvider:
+    """The keys that a reference names: ``file:/path``, ``env:NAME``, or ``module:attribute`` for a provider's object.
+
+    Raises `ConfigError`, which does not quote the reference: it may be a key that was given by mistake.
+    """
+    scheme, _, rest = reference.partition(":")
+    if scheme == "file" and rest:
+        return FileKeys(rest)
+    if scheme == "env" and rest:
+        return EnvironmentKeys(rest)
+    if not _MODULE.fullmatch(reference):
+        raise ConfigError(f"the reference to encryption keys has another form; {_EXPECTED}")
+    try:
+        found: object = import_module(scheme)
+        for part in rest.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        raise ConfigError(f"the reference to encryption keys names nothing; {_EXPECTED}") from None
+    if not callable(getattr(found, "key", None)):
+        raise ConfigError(f"encryption keys: {reference} has no method key(key_id)")
+    return found  # type: ignore[return-value]
+
+
+def check_key_id(key_id: str) -> None:
+    """Raise `ConfigError` unless it can be the id of a key."""
+    if not KEY_ID.fullmatch(key_id):
+        raise ConfigError(
+            "the id of an encryption key has 1 to 120 characters: letters, digits and . _ / : @ -"
+        )
+
+
+def shown(keys: KeyProvider) -> str:
+    """What errors call them. A provider of another package might show its keys itself."""
+    return repr(keys) if isinstance(keys, _Keys) else type(keys).__name__

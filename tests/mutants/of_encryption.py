@@ -1,0 +1,69 @@
+"""Breaks of encrypted data files."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_FILE, _STORE = "spark_eos/storage/encryption/file.py", "spark_eos/storage/encryption/store.py"
+_AREA = ("tests/storage/test_encryption.py",)
+
+MUTANTS = (
+    Mutant(
+        "last-chunk-not-told",
+        _FILE,
+        'big") + (b"\\1" if is_last else b"\\0")',
+        'big") + b"\\0"',
+        "a file that was cut off between two chunks is read as if it were whole",
+        _AREA,
+    ),
+    Mutant(
+        "chunks-without-a-place",
+        _FILE,
+        "return number.to_bytes(_NONCE - 1",
+        "return (0).to_bytes(_NONCE - 1",
+        "chunks of a file can be exchanged, and a nonce is used twice",
+        _AREA,
+    ),
+    Mutant(
+        "header-without-a-name",
+        _FILE,
+        "return bytes(header[:_KEY_AT]) + name.encode()",
+        "return bytes(header[:_KEY_AT])",
+        "the header of another file is taken",
+        _AREA,
+    ),
+    Mutant(
+        "same-data-key",
+        _FILE,
+        "data_key = os.urandom(KEY_BYTES)",
+        "data_key = master",
+        "chunks of two files have the same key and nonce",
+        _AREA,
+    ),
+    Mutant(
+        "key-not-told-apart",
+        _FILE,
+        "if not hmac.compare_digest(_check_value(master), header[_CHECK_AT:_KEY_AT]):",
+        "if False:",
+        "a wrong key is reported as a damaged file",
+        _AREA,
+    ),
+    Mutant(
+        "segments-not-encrypted",
+        _STORE,
+        'return parts[0] == "data" or',
+        'return parts[0] == "data" and',
+        "records are stored as they are",
+        _AREA,
+    ),
+    Mutant(
+        "old-cipher-kept",
+        _STORE,
+        "            self._forget(name)\n        cipher = self._cipher(name)",
+        "            pass\n        cipher = self._cipher(name)",
+        "a file that was put back from a backup cannot be read until the process ends",
+        _AREA,
+    ),
+)

@@ -1,0 +1,272 @@
+"""The recipes of docs/guide/database-recipes.md: killed before each line, on PostgreSQL and SQLite, and fenced."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_eos import Admin, Consumer, TopicPartition
+from spark_eos.errors import ProducerFencedError
+from tests.recipes import libpq, postgres
+from tests.recipes.killing import loaded
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/guide/database-recipes.md").read_text(encoding="utf-8")
+CODE = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+DUAL, OUTBOX, COPY = range(3)
+OF_SQLITE = re.search(r"`(SELECT '0'.*?)`", PAGE, re.DOTALL)[1].replace("\n", " ")
+ITEMS = {
+    "postgres": re.search(r"^```sql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1],
+    "sqlite": "CREATE TABLE items (id INTEGER PRIMARY KEY, item TEXT)",
+}
+
+
+def program(recipe, kind):
+    """The code of the page; for SQLite with the changes that the page names."""
+    code = CODE[recipe]
+    if kind == "sqlite":
+        code = re.sub(r'NEW_ROWS = """.*?"""', f'NEW_ROWS = "{OF_SQLITE}"', code, flags=re.DOTALL)
+        code = code.replace("import psycopg", "import sqlite3").replace("psycopg.", "sqlite3.")
+        code = code.replace("%s", "?")
+    return code
+
+
+@pytest.fixture(scope="module")
+def server():
+    if postgres.missing():
+        pytest.skip(postgres.missing())
+    with postgres.server() as where:
+        yield where
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def world(request, tmp_path):
+    """The kind of the database, where it is, and the folder of the log."""
+    if request.param == "sqlite":
+        return "sqlite", str(tmp_path / "shop.db"), str(tmp_path / "log")
+    where = request.getfixturevalue("server")
+    name = f"test_{abs(hash(tmp_path))}"
+    subprocess.run(["psql", "-q", where, "-c", f"CREATE DATABASE {name}"], check=True)
+    return "postgres", where.replace("dbname=postgres", f"dbname={name}"), str(tmp_path / "log")
+
+
+def connect(world):
+    kind, where, _ = world
+    return sqlite3.connect(where, check_same_thread=False) if kind == "sqlite" else libpq.connect(where)
+
+
+def killed_at_every_line(recipe, world, *, tables, topic, sells=True, before=()):
+    kind, where, log = world
+    plan = {
+        "kind": kind,
+        "where": where,
+        "log": log,
+        "code": program(recipe, kind),
+        "tables": tables,
+        "topic": topic,
+        "sells": sells,
+        "before": before,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.recipes.killing"],
+        input=json.dumps(plan),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) > 20
+    return found
+
+
+def values(log, topic):
+    consumer = Consumer(log, {"auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, 0)])
+    return [record.value.decode() for record in consumer.poll()]
+
+
+# -- Dual write -------------------------------------------------------------------------------------
+
+
+def test_dual_write_killed_before_every_line(world):
+    cases = []
+    for one in killed_at_every_line(DUAL, world, tables=["sales"], topic="sales"):
+        assert one["then"]["log"] == list(dict.fromkeys(one["then"]["log"])), one
+        assert sorted(one["then"]["log"]) == one["then"]["sales"], one
+        item = f"item-{one['line']}"
+        cases.append((item in one["left"]["sales"], item in one["left"]["log"], item in one["then"]["log"]))
+    # The rows of the table, in their order; the log is never ahead.
+    assert list(dict.fromkeys(cases)) == [(False, False, False), (True, False, True), (True, True, True)]
+
+
+def begun(world):
+    """A process of the first recipe."""
+    kind, where, log = world
+    names = loaded(program(DUAL, kind))
+    database = names["open_database"](where)
+    producer, owner = names["start"](log, database)
+    return names, database, producer, owner
+
+
+class Paused:
+    """A database whose user sleeps before its n-th command."""
+
+    def __init__(self, database, command, sleep):
+        self._database, self._command, self._sleep = database, command, sleep
+
+    def execute(self, command, parameters=()):
+        if command.startswith(self._command):
+            self._sleep()
+        return self._database.execute(command, parameters)
+
+    def commit(self):
+        if self._command == "COMMIT":
+            self._sleep()
+        self._database.commit()
+
+    def __getattr__(self, name):
+        return getattr(self._database, name)
+
+
+def test_a_process_that_slept_before_it_wrote_is_fenced_in_the_database(world):
+    names, database, producer, owner = begun(world)
+    after = []
+    paused = Paused(database, "INSERT", lambda: after.append(begun(world)))
+    with pytest.raises(RuntimeError, match="another process has taken over"):
+        names["sell"](producer, paused, owner, "apple")
+    newer, other, heir, new_owner = after[0]
+    assert (new_owner, values(world[2], "sales")) == (owner + 1, [])
+    newer["sell"](heir, other, new_owner, "pear")
+    assert values(world[2], "sales") == ["pear"]
+    assert connect(world).execute("SELECT item FROM sales").fetchall() == [("pear",)]
+
+
+def test_a_process_that_takes_over_waits_for_a_commit_under_way(world):
+    _, where, log = world
+    names, database, producer, owner = begun(world)
+    opened, goes = threading.Event(), threading.Event()
+    owners = []
+
+    def take_over():
+        other = names["open_database"](where)
+        opened.set()
+        assert goes.wait(30)
+        owners.append(names["start"](log, other)[1])
+
+    def sleep():
+        goes.set()
+        wait_until_fenced(log)
+
+    heir = threading.Thread(target=take_over)
+    heir.start()
+    assert opened.wait(30)
+    with pytest.raises(ProducerFencedError):
+        # It commits in the database after it was fenced in the log, and while the heir waits for the row.
+        names["sell"](producer, Paused(database, "COMMIT", sleep), owner, "fig")
+    heir.join(30)
+    assert owners == [owner + 1]
+    assert values(log, "sales") == ["fig"]
+    assert connect(world).execute("SELECT item FROM sales").fetchall() == [("fig",)]
+
+
+def wait_until_fenced(log):
+    """The first process is at epoch 0, its prepared transaction at 1, the heir at 2."""
+    admin = Admin(log)
+    for _ in range(3000):
+        if admin.describe_transaction("till-1").epoch == 2:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the heir does not come")
+
+
+# -- Outbox -----------------------------------------------------------------------------------------
+
+
+def test_outbox_killed_before_every_line(world):
+    cases = []
+    for one in killed_at_every_line(OUTBOX, world, tables=["orders", "outbox"], topic="orders"):
+        left, then, item = one["left"], one["then"], f"item-{one['line']}"
+        assert then["log"] == list(dict.fromkeys(then["log"])), one
+        assert (sorted(then["log"]), then["outbox"]) == (then["orders"], []), one
+        assert (item in then["log"]) is (item in left["orders"]), one
+        cases.append(tuple(item in left[name] for name in ("orders", "outbox", "log")))
+    assert list(dict.fromkeys(cases)) == [
+        (False, False, False),
+        (True, True, False),
+        (True, False, False),
+        (True, False, True),
+    ]
+
+
+# -- From the database into the log -----------------------------------------------------------------
+
+
+def test_copy_killed_before_every_line(world):
+    change(world, ITEMS[world[0]])
+    rows = "INSERT INTO items (item) VALUES ('a-#'), ('b-#')"
+    cases = []
+    for one in killed_at_every_line(COPY, world, tables=["items"], topic="items", sells=False, before=[rows]):
+        wanted = [f"{name}-{line}" for line in range(1, one["line"] + 1) for name in "ab"]
+        assert one["then"]["log"] == wanted, one
+        cases.append(len(one["left"]["log"]) - len(wanted))
+    assert list(dict.fromkeys(cases)) == [-2, 0]
+
+
+def change(world, *commands):
+    database = connect(world)
+    for command in commands:
+        database.execute(command)
+    database.commit()
+    database.close()
+
+
+def test_a_copy_that_slept_is_fenced(world):
+    kind, where, log = world
+    change(world, ITEMS[kind], "INSERT INTO items (item) VALUES ('a')")
+    names = loaded(program(COPY, kind))
+    producer, position = names["start"](log)
+    sleepy = Paused(
+        connect(world), "\n    SELECT" if kind == "postgres" else "SELECT", lambda: names["main"](log, where)
+    )
+    with pytest.raises(ProducerFencedError):
+        names["copy"](producer, sleepy, position)
+    assert values(log, "items") == ["a"]
+
+
+def test_rows_of_a_transaction_that_is_open_for_long_are_not_missed(server, tmp_path):
+    world = "postgres", server, str(tmp_path / "log")
+    change(world, "DROP TABLE IF EXISTS items", ITEMS["postgres"])
+    names = loaded(program(COPY, "postgres"))
+    slow = connect(world)
+    slow.execute("INSERT INTO items (item) VALUES ('early')")
+    change(world, "INSERT INTO items (item) VALUES ('late')")
+    names["main"](world[2], server)
+    assert values(world[2], "items") == []
+    slow.commit()
+    names["main"](world[2], server)
+    change(world, "INSERT INTO items (item) VALUES ('last')")
+    names["main"](world[2], server)
+    assert values(world[2], "items") == ["early", "late", "last"]
+    slow.close()
+
+
+# -- Prepared transactions --------------------------------------------------------------------------
+
+
+def test_the_program_of_the_guide_runs_again_and_again(tmp_path):
+    guide = (ROOT / "docs/guide/prepared-transactions.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    for _ in range(2):
+        exec(code.replace("/tmp/", f"{tmp_path}/"), {})
+    assert values(str(tmp_path / "shop-log"), "sales") == ["apple", "apple"]
+    assert len(sqlite3.connect(tmp_path / "shop.db").execute("SELECT * FROM sales").fetchall()) == 2
