@@ -41,9 +41,12 @@ It does not fsync: that is Kafka's default as well.
 
 
 class Broker:
-    """A broker that runs until `stop`. Raises `jars.Missing` where there is no Java or no Maven."""
+    """A broker that runs until `stop`. Raises `jars.Missing` where there is no Java or no Maven.
 
-    def __init__(self, folder: Path) -> None:
+    ``more`` are settings of the broker, as lines of its file.
+    """
+
+    def __init__(self, folder: Path, *more: str) -> None:
         java = shutil.which("java", path=_java_path())
         if java is None:
             raise Missing("Kafka needs Java 17 or newer, and there is none: set JAVA_HOME")
@@ -51,24 +54,34 @@ class Broker:
         self._java = java
         self.data = folder / "data"
         self.data.mkdir(parents=True)
-        port, controller = _free_ports(2)
-        self.address = f"127.0.0.1:{port}"
-        settings = folder / "server.properties"
-        settings.write_text(_SETTINGS.format(port=port, controller=controller, folder=self.data))
+        self._port, controller = _free_ports(2)
+        self.address = f"127.0.0.1:{self._port}"
+        self._settings = settings = folder / "server.properties"
+        text = _SETTINGS.format(port=self._port, controller=controller, folder=self.data)
+        settings.write_text("\n".join((text, *more, "")))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._output = folder / "broker.log"
         formatted = self.tool(
             "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", settings
         )
         formatted.check_returncode()
+        self.start()
+
+    def start(self) -> None:
+        """Start it, also after `kill`, with what it had on its disk."""
         with self._output.open("wb") as output:
-            command = self._command("kafka.Kafka", settings, heap="1g")
+            command = self._command("kafka.Kafka", self._settings, heap="1g")
             self._process = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603
         try:
-            self._wait(port)
+            self._wait(self._port)
         except BaseException:
             self.stop()
             raise
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        self._process.kill()
+        self._process.wait()
 
     @property
     def pid(self) -> int:

@@ -20,6 +20,7 @@ FLOORS = {
     "backup": 4,
     "cli": 4,
     "maintenance": 4,
+    "mirror": 4,
     "monitoring": 4,
     "tables": 4,
     "ui": 4,

@@ -23,6 +23,7 @@ from spark_eos.cli import (
 )
 from spark_eos.cli.archive import backup, copy
 from spark_eos.cli.console import consume, produce
+from spark_eos.cli.mirror import commands as mirror
 from spark_eos.cli.operate import lag, metrics, top, ui
 from spark_eos.cli.parsing import Commands
 from spark_eos.cli.topics import change, describe, offsets
@@ -107,6 +108,7 @@ for noun in (
     verify,
     copy,
     backup,
+    mirror,
     history,
     metrics,
     ui,

@@ -26,7 +26,7 @@ class Commit(Protocol):
     """The call of the commit loop, `spark_eos.log.commit.loop.Committer.commit`."""
 
     def __call__(
-        self, propose: Propose, *, writer: str = "", request_id: bytes | None = None
+        self, propose: Propose, *, writer: str = "", request_id: bytes | None = None, alone: bool = False
     ) -> Committed: ...
 
 

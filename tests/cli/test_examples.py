@@ -79,8 +79,8 @@ DONE = {
 """What shows that the examples of a command did something."""
 
 
-SERVERS = {"ui"}
-"""Commands that do not end by themselves; tests/ui runs them."""
+SERVERS = {"ui", "mirror in"}
+"""Commands that do not end by themselves, or need a server; tests/ui and tests/mirror run them."""
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in SERVERS])

@@ -477,6 +477,23 @@ def test_what_does_not_fit_any_more_is_asked_for_again(leader, other):
     assert other.log.state.topics["n2"].topic_id == "id-2-b"
 
 
+def test_what_is_to_follow_the_state_it_saw_is_never_handed_over(leader, other):
+    """A leader would add it to a state on which the proposal was not called."""
+    seen = []
+
+    def propose(state):
+        seen.append({*state.topics})
+        return create("y")(state)
+
+    leader.log.commit(create("x"))
+    leader.lead()
+    done = other.log.commit(propose, alone=True)
+    assert seen[-1] == {"x"}, "the state before its entry"
+    assert {*done.state.topics} == {"x", "y"}
+    assert writers(leader) == ["a", "b"], "an entry of its own"
+    assert not other.log._parts.in_doubt.ids
+
+
 def test_large_requests_go_alone(leader, other, monkeypatch):
     monkeypatch.setattr(group, "MAX_SUBMISSION_BYTES", 10)
     other.log.commit(create("y"))

@@ -251,8 +251,8 @@ MUTANTS = (
     Mutant(
         "new-identity-for-each-call",
         _COMMIT,
-        "PendingCommit(propose, request_id or self._clock.unique(), writer)",
-        "PendingCommit(propose, self._clock.unique(), writer)",
+        "PendingCommit(propose, request_id or self._clock.unique(), writer, alone)",
+        "PendingCommit(propose, self._clock.unique(), writer, alone)",
         "a repeated call does not find its own entry",
         _OF_COMMIT,
     ),

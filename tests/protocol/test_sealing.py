@@ -68,7 +68,7 @@ def seen(state, load, isolation):
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_any_history_is_read_alike_with_snapshots_and_without(data):
     """Three readers: one who keeps everything, one who drops what is sealed, one who begins from a snapshot."""

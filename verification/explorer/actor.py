@@ -277,12 +277,14 @@ class ExploredLog(Log):
         self._tail._divergence.has_read(self.state, self.store.identity(name))  # noqa: SLF001
         self._parts.expiration_task = ExpirationTask(self.commit, self.store, self.clock, self.time)
 
-    def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
+    def commit(
+        self, propose: Propose, *, writer: str = "", request_id: bytes | None = None, alone: bool = False
+    ) -> Committed:
         request_id = request_id or self.clock.unique()
         key, actor = request_id.hex(), self._actor
         actor.told[key] = UNKNOWN
         try:
-            committed = super().commit(propose, writer=writer, request_id=request_id)
+            committed = super().commit(propose, writer=writer, request_id=request_id, alone=alone)
         except CommitOutcomeUnknownError:
             actor.story.append(f"request {key[:6]}: told unknown")
             raise

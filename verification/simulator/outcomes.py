@@ -37,11 +37,13 @@ def heard(
     """Commit calls whose answers are heard. A process that is killed while it waits gets no answer."""
 
     def around(original: Commit) -> Commit:
-        def commit(propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
+        def commit(
+            propose: Propose, *, writer: str = "", request_id: bytes | None = None, alone: bool = False
+        ) -> Committed:
             own = request_id or unique()
             hear(Outcomes(own, world.now, writer, None, unknown=True))
             try:
-                done = original(propose, writer=writer, request_id=own)
+                done = original(propose, writer=writer, request_id=own, alone=alone)
             except EosLogError as error:
                 unknown = isinstance(error, CommitOutcomeUnknownError)
                 hear(Outcomes(own, world.now, writer, None, error=type(error).__name__, unknown=unknown))

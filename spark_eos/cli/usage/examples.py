@@ -85,6 +85,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "backups delete": ("eoslog backups delete backups monday",),
     "backups vacuum": ("eoslog backups vacuum backups",),
     "backups verify": ("eoslog backups verify backups",),
+    "mirror in": (
+        "eoslog mirror in LOG --name shop --bootstrap-server kafka:9092 --topic orders,payments",
+        "eoslog mirror in LOG --name shop --bootstrap-server kafka:9092 --topic-pattern 'shop[.].*' --groups '.*'",
+        "eoslog mirror in LOG --name shop --bootstrap-server kafka:9092 --partitions orders:0-3 --once",
+    ),
+    "mirror offsets": (
+        "eoslog mirror offsets LOG --name shop",
+        "eoslog mirror offsets LOG --name shop --topic orders --json",
+    ),
     "dump": ("eoslog dump LOG --from 3",),
     "history": ("eoslog history LOG --since 2",),
     "diff": ("eoslog diff LOG 1 3",),

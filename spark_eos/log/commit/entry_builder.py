@@ -36,11 +36,12 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True)
 class PendingCommit:
-    """A call of `Committer.commit` that waits for its answer."""
+    """A call of `Committer.commit` that waits for its answer. ``alone`` is as in `LogWriter.commit`."""
 
     propose: Propose
     request_id: bytes
     writer: str
+    alone: bool = False
     result: Committed | None = None
     error: BaseException | None = None
 
@@ -63,6 +64,11 @@ class EntryBuilder:
     tickets: list[PendingCommit] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether a request of it may only be added to the state on which it was proposed."""
+        return any(ticket.alone for ticket in self.tickets)
 
     def __post_init__(self) -> None:
         self.state = judged_by(self.state)  # As the entry will be.

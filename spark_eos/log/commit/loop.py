@@ -93,9 +93,12 @@ class Committer(OfOneProcess):
         self._alone = False
         """Whether no other process wrote between the last two."""
 
-    def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
+    def commit(
+        self, propose: Propose, *, writer: str = "", request_id: bytes | None = None, alone: bool = False
+    ) -> Committed:
         """Put the proposed actions into the log, all or none.
 
+        ``alone``: no other process adds them to an entry, so that they follow the very state they were proposed on.
         Pass the ``request_id`` of a `CommitOutcomeUnknownError` to repeat that very call. Raises whatever
         rule the request breaks, `CommitOutcomeUnknownError` if it may or may not be in, and a
         `StorageError` or `StoreUnavailableError` if it certainly is not.
@@ -106,7 +109,7 @@ class Committer(OfOneProcess):
                 "commit: this process was forked by a library that does not tell Python (PyOS_AfterFork_Child): open "
                 "the log again in the child"
             )
-        ticket = PendingCommit(propose, request_id or self._clock.unique(), writer)
+        ticket = PendingCommit(propose, request_id or self._clock.unique(), writer, alone)
         try:
             with self._queue:
                 self._waiting.append(ticket)
@@ -203,7 +206,8 @@ class Committer(OfOneProcess):
     def _submit(self, draft: EntryBuilder) -> None:
         """Submit the requests to the leader, and wait until they are in the log, or until there is no leader."""
         slot = draft.state.seq + 1
-        if not self._group.submit(draft.requests):
+        # A leader adds what is submitted to whatever state it has.
+        if draft.is_alone or not self._group.submit(draft.requests):
             self._create(draft)
             return
         while not self._group.try_lead():

@@ -35,7 +35,9 @@ _OLD_S = 60.0
 class LogWriter(LogReader):
     """The calls that change a log."""
 
-    def commit(self, propose: Propose, *, writer: str = "", request_id: bytes | None = None) -> Committed:
+    def commit(
+        self, propose: Propose, *, writer: str = "", request_id: bytes | None = None, alone: bool = False
+    ) -> Committed:
         """Put actions into the log, all or none. Returns when they are durable.
 
         A share of the log's maintenance may follow (`does_maintenance`).
@@ -48,6 +50,10 @@ class LogWriter(LogReader):
             A name for the history of the log.
         request_id
             Of a `CommitOutcomeUnknownError`, to repeat that very call. None: a new request.
+        alone
+            True: the actions follow the very state that ``propose`` saw. Else a process that writes for several may add
+            them to a later state, which the rules accept as well, but on which ``propose`` was not called. It costs
+            attempts while other processes write.
 
         Returns
         -------
@@ -68,7 +74,7 @@ class LogWriter(LogReader):
         """
         if request_id is not None:
             self._parts.check_repeatable(request_id)
-        committed = self._parts.commit(propose, writer=writer, request_id=request_id)
+        committed = self._parts.commit(propose, writer=writer, request_id=request_id, alone=alone)
         if self.does_maintenance:
             self.maintenance.run_slice(committed.state)
         return committed

@@ -102,6 +102,9 @@ def left_groups(
     """
     if last is None:
         return offsets
+    left = lowest([(source.group, source.end_offsets) for source in last.sources if source.group in names])
+    if not left:
+        return offsets
     ends = lowest([(source.group, source.end_offsets) for source in sources])
     read = {(topic, partition) for _, topic, partition in ends}
     others = {
@@ -110,7 +113,6 @@ def left_groups(
         if query.query_id != last.query_id
         for source in query.sources
     }
-    left = lowest([(source.group, source.end_offsets) for source in last.sources if source.group in names])
     for (group, topic, partition), at in left.items():
         known = offsets.get(group, _NOTHING).get((topic, partition))
         kept = group in others or (group in state.groups and state.groups[group].members)

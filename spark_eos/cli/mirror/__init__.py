@@ -1,0 +1,1 @@
+"""``eoslog mirror``: between Kafka and a log."""

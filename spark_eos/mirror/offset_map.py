@@ -1,0 +1,147 @@
+"""Looking offsets up: which record of the log is Kafka's record number so-and-so, and the other way round."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from spark_eos.config.isolation import Isolation
+from spark_eos.errors import ConfigError, OffsetOutOfRangeError
+from spark_eos.log.data.planner import plan
+from spark_eos.log.data.records import read
+from spark_eos.log.log import Log
+from spark_eos.mirror.positions import Position, map_topic, positions
+from spark_eos.mirror.runs import KAFKA, LOG, MapRow, Place, located
+from spark_eos.protocol.state import State
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["MirrorOffsets", "OffsetMap", "mirror_offsets"]
+
+
+class OffsetMap:
+    """The map of one mirrored partition, as of one state of the log. A lookup reads a few rows of it."""
+
+    def __init__(self, log: Log, state: State, mirror: str, position: Position) -> None:
+        self._log = log
+        self._state = state
+        self._position = position
+        self._at = TopicPartition(map_topic(mirror, position.target), position.partition)
+        topic = state.topics.get(self._at.topic)
+        partition = None if topic is None else state.partitions.get((topic.topic_id, self._at.partition))
+        if partition is None or partition.start:
+            raise OffsetOutOfRangeError(
+                f"the offset map {self._at} is not whole any more: its topic, or records of it, were deleted. "
+                f"Offsets of {position.target}-{position.partition} cannot be looked up"
+            )
+        self._rows = partition.end
+        self._read: dict[int, MapRow] = {}
+
+    @property
+    def is_same(self) -> bool:
+        """Whether each record has the same offset in the log as in Kafka."""
+        if not self._rows:
+            return True
+        first = self._row(0).runs[0]
+        return self._rows == 1 and len(self._row(0).runs) == 1 and first.kafka == first.log
+
+    def to_log(self, offset: int) -> Place | None:
+        """Where Kafka's ``offset`` is in the log; None: it is not mirrored yet."""
+        if offset > self._position.offset:
+            return None
+        return self._locate(offset, KAFKA)
+
+    def to_kafka(self, offset: int) -> Place | None:
+        """Where the log's ``offset`` is in Kafka; None: it is after all that is mirrored."""
+        if offset > max(self._position.log_end, 0):
+            return None
+        return self._locate(offset, LOG)
+
+    def _locate(self, offset: int, side: int) -> Place:
+        low, high = 0, self._rows
+        while low < high:  # The first row that begins after the offset.
+            middle = (low + high) // 2
+            if self._row(middle).runs[0][side] <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        for number in range(max(low - 1, 0), min(low + 1, self._rows)):
+            runs = list(self._row(number).runs)
+            end = self._end_of(number)
+            runs[-1] = runs[-1]._replace(count=end[KAFKA] - runs[-1].kafka)
+            if (found := located(runs, offset, side)) is not None:
+                return found
+        end = (self._position.offset, max(self._position.log_end, 0))
+        return Place(end[1 - side], exact=False)
+
+    def _end_of(self, number: int) -> tuple[int, int]:
+        """Where the last run of a row ends."""
+        if number + 1 < self._rows:
+            end = self._row(number + 1).end
+            assert end is not None
+            return end
+        return self._position.kafka_end, self._position.log_end
+
+    def _row(self, number: int) -> MapRow:
+        if number not in self._read:
+            fetches = plan(
+                self._state, self._at, number, number + 1, Isolation.READ_COMMITTED, self._log.load
+            )
+            topic = self._state.topics[self._at.topic]
+            (fetch,) = fetches
+            table = read(self._log.store, topic, fetch).table
+            self._read[number] = MapRow.of(table.column("value")[0].as_py(), f"{self._at}, offset {number}")
+        return self._read[number]
+
+
+class MirrorOffsets(NamedTuple):
+    """Where a mirror stands in one partition.
+
+    ``offset`` is the next one to read in Kafka, ``log_end`` the offset after the last mirrored record in the log.
+    ``is_same``: each record has the same offset on both sides.
+    """
+
+    source: str
+    partition: int
+    target: str
+    offset: int
+    log_end: int
+    is_same: bool
+
+
+def mirror_offsets(log: Log, mirror: str) -> list[MirrorOffsets]:
+    """Where the mirror stands."""
+    state = log.follow()
+    return [
+        MirrorOffsets(
+            one.topic,
+            one.partition,
+            one.target,
+            one.offset,
+            max(one.log_end, 0),
+            OffsetMap(log, state, mirror, one).is_same,
+        )
+        for one in current(state, mirror)
+    ]
+
+
+def current(state: State, mirror: str) -> list[Position]:
+    """The positions of the mirror in topics that are in the log."""
+    return [
+        one
+        for one in positions(state, mirror)
+        if one.target in state.topics and state.topics[one.target].topic_id == one.target_id
+    ]
+
+
+def opened_map(log: Log, mirror: str, topic: str, partition: int) -> OffsetMap:
+    """The map of a partition; ``topic`` is Kafka's name or the log's. Raises `ConfigError`."""
+    state = log.follow()
+    known = [one for one in current(state, mirror) if one.partition == partition]
+    found = [one for one in known if one.target == topic] or [one for one in known if one.topic == topic]
+    if len(found) > 1:  # The topic was made again in Kafka, and is mirrored under another name.
+        names = ", ".join(one.target for one in found)
+        raise ConfigError(f"topic {topic!r} of Kafka is mirrored into {names}: give one of these as --topic")
+    if not found:
+        raise ConfigError(
+            f"mirror {mirror!r} has no partition {partition} of a topic {topic!r}: eoslog mirror offsets lists them"
+        )
+    return OffsetMap(log, state, mirror, found[0])
