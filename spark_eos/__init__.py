@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from spark_eos.clients.aio.producer import AIOProducer
     from spark_eos.clients.arrow_reader import read_arrow
     from spark_eos.clients.consumer.consumer import Consumer
+    from spark_eos.clients.distributed.receipt import StagedReceipt
+    from spark_eos.clients.distributed.staged_writer import StagedWriter
+    from spark_eos.clients.distributed.token import TransactionToken
+    from spark_eos.clients.distributed.transaction import DistributedTransaction
     from spark_eos.clients.producer.prepared_state import PreparedTxnState
     from spark_eos.clients.producer.producer import Producer
     from spark_eos.clients.records import (
@@ -69,6 +73,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "ConsumerRecords",
+    "DistributedTransaction",
     "Expired",
     "GroupDescription",
     "GroupPartition",
@@ -87,10 +92,13 @@ __all__ = [
     "ProducerDescription",
     "ProgressListener",
     "RecordMetadata",
+    "StagedReceipt",
+    "StagedWriter",
     "Store",
     "TopicDescription",
     "TopicPartition",
     "TransactionDescription",
+    "TransactionToken",
     "__version__",
     "errors",
     "query_progress",
@@ -119,6 +127,7 @@ _HOMES = {
     "ConsumerGroupMetadata": "spark_eos.clients.records",
     "ConsumerRecord": "spark_eos.clients.records",
     "ConsumerRecords": "spark_eos.clients.records",
+    "DistributedTransaction": "spark_eos.clients.distributed.transaction",
     "Expired": "spark_eos.clients.admin",
     "GroupDescription": "spark_eos.clients.admin",
     "GroupPartition": "spark_eos.clients.admin",
@@ -135,10 +144,13 @@ _HOMES = {
     "ProducerDescription": "spark_eos.clients.admin",
     "ProgressListener": "spark_eos.spark.listener",
     "RecordMetadata": "spark_eos.clients.records",
+    "StagedReceipt": "spark_eos.clients.distributed.receipt",
+    "StagedWriter": "spark_eos.clients.distributed.staged_writer",
     "Store": "spark_eos.storage",
     "TopicDescription": "spark_eos.clients.admin",
     "TopicPartition": "spark_eos.protocol.types",
     "TransactionDescription": "spark_eos.clients.admin",
+    "TransactionToken": "spark_eos.clients.distributed.token",
     "query_progress": "spark_eos.spark.progress",
     "read_arrow": "spark_eos.clients.arrow_reader",
     "read_duckdb": "spark_eos.clients.table_reader",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from spark_eos.config.store import is_store_option
 from spark_eos.errors import ConfigError
+from spark_eos.log.log import Log
 from spark_eos.storage import Settings, split_settings
+from spark_eos.storage.urls import absolute
 
-__all__ = ["check_open_log", "store_settings"]
+__all__ = ["check_open_log", "newest", "store_settings"]
 
 
 def store_settings(config: Mapping[str, object] | None) -> Settings:
@@ -24,3 +27,14 @@ def check_open_log(config: Mapping[str, object] | None) -> None:
             f"{', '.join(map(str, given))}: this says how a log is opened, but this client was given an open Log. "
             "Leave it out, or give the URL in place of the Log"
         )
+
+
+def newest(
+    url: str | os.PathLike[str] | Log, config: Mapping[str, object] | None, *, create: bool = False
+) -> Log:
+    """The log at ``url``, or the one that is open, at its newest entry."""
+    if isinstance(url, Log):
+        check_open_log(config)
+        url.follow()
+        return url
+    return Log.shared(absolute(url), store_settings(config), create=create)

@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from spark_eos import Admin
+from spark_eos import Admin, DistributedTransaction, StagedWriter
 from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
@@ -68,7 +68,22 @@ def write(url, noted):
         noted(number)
 
 
-JOBS = {"maintain": maintain, "write": write}
+def distributed(url, noted):
+    """Transactions of several writers, one of which does a task a second time; each has a row of two topics."""
+    log = opened(url, b"d")
+    for number in range(ROWS, ROWS + 3):
+        log.clock.now += 60
+        with DistributedTransaction.begin(log, "job") as transaction:
+            receipts = []
+            for task in ("t", "u", "t"):
+                with StagedWriter(str(transaction.token), task, url=log) as writer:
+                    writer.send(task, b"%d" % number, partition=0)
+                receipts.append(str(writer.receipt))
+            transaction.commit(receipts)
+        noted(number)
+
+
+JOBS = {"distributed": distributed, "maintain": maintain, "write": write}
 
 
 class Deadly:
@@ -124,6 +139,7 @@ def sound(url, expected):
     found = values(log)
     assert found == expected(len(found)), found
     assert values(log, "old") in ([], [0, 1, 2])
+    assert "u" not in log.state.topics or values(log, "u") == found[ROWS:]
     findings = []
     verify(url, findings.append)
     wrong = [one for one in findings if one.verdict is not Verdict.NOTE]

@@ -18,6 +18,7 @@ PROGRAM = Path(__file__).parent / "killed.py"
     ("job", "step", "needed"),
     [
         ("maintain", 4, {"fsync": 20, "link": 20, "rename": 10, "unlink": 25, "write": 10}),
+        ("distributed", 16, {"fsync": 20, "link": 10, "write": 10}),
         ("write", 8, {"fsync": 40, "link": 40, "rename": 10, "unlink": 20, "write": 20}),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     of_clients,
     of_clocks,
+    of_distributed,
     of_encryption,
     of_fate,
     of_forks,
@@ -66,6 +67,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_interrupts.MUTANTS,
     *of_spark.MUTANTS,
     *of_jobs.MUTANTS,
+    *of_distributed.MUTANTS,
     *of_publications.MUTANTS,
     *of_table_reads.MUTANTS,
     *of_iceberg.MUTANTS,

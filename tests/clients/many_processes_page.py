@@ -1,0 +1,28 @@
+"""The programs of docs/guide/many-processes.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE = Path(__file__).parents[2] / "docs/guide/many-processes.md"
+
+_PROGRAM = re.compile(
+    r"^## ([^\n]*)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n<!-- output -->\n```\n(.*?)^```",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+class Program(NamedTuple):
+    text: str
+    output: str
+
+
+def programs(folder):
+    """By the headings before them, with a folder in place of /tmp."""
+    text = PAGE.read_text(encoding="utf-8")
+    return {
+        name: Program(code.replace("/tmp/", f"{folder}/"), output)
+        for name, code, output in _PROGRAM.findall(text)
+    }

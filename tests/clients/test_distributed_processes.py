@@ -1,0 +1,145 @@
+"""Processes that stage for one transaction, killed at every step: all rows are there once, or none yet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from spark_eos import Admin, DistributedTransaction, StagedReceipt, read_arrow
+from spark_eos.log import paths
+from spark_eos.log.log import Log
+from spark_eos.maintenance.reachability import data_files
+from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.testing import check_log
+from tests.clients.drivers.many_processes import ROWS, TASKS, coordinate
+from tests.forking import forks_allowed
+
+PROGRAM = Path(__file__).parent / "drivers/many_processes.py"
+ROOT = Path(__file__).parents[2]
+
+
+def forked(url, folder, *steps, code=0):
+    """The job in a forked process until it ends, or is killed, and so have those of its tasks that it left running."""
+    ended, lives = os.pipe()
+    with forks_allowed():
+        pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            warnings.simplefilter("ignore", DeprecationWarning)
+            coordinate(url, folder, "fork", dict(step.split("=") for step in steps))
+            code = 0
+        except BaseException:  # noqa: BLE001
+            sys.excepthook(*sys.exc_info())
+        os._exit(code)
+    os.close(lives)  # All of its processes have the other end.
+    assert os.read(ended, 1) == b""
+    os.close(ended)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
+
+
+def spawned(url, folder, *steps, code=0, **environ):
+    """The job as a program, whose tasks are new programs."""
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), url, str(folder), "spawn", *steps],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+
+
+def is_whole(url, config=None):
+    """Whether the rows of all tasks are there, once and in order; else none is."""
+    rows = {}
+    for topic in ("orders", "done"):
+        known = topic in Admin(url, config).list_topics()
+        rows[topic] = read_arrow(url, topic, config=config).read_all()["value"].to_pylist() if known else []
+    if not rows["orders"]:
+        assert rows == {"orders": [], "done": []}
+        return False
+    assert rows["orders"] == [f"{task} {n}".encode() for task in TASKS for n in range(ROWS)]
+    assert rows["done"] == [task.encode() for task in TASKS]
+    return True
+
+
+def created(url):
+    for topic in ("orders", "done"):
+        Admin(url).create_topic(topic, config={"file.delete.delay.ms": 0})
+
+
+def check_tidy(url):
+    """Vacuum leaves the files of the receipts that were committed: one of each task and topic."""
+    log = Log.open(url)
+    log.commit(lambda _state: ())
+    Admin(log).create_topic("later")  # Files that were staged at the end before it are below the floor now.
+    Vacuum(log, min_age_s=0).run()
+    left = {info.name for info in log.store.list(paths.DATA)}
+    assert left == set(data_files(log.state, log.load))
+    assert len(left) == 2 * len(TASKS)
+    check_log(log.store)
+
+
+@pytest.mark.parametrize(
+    ("run", "steps"),
+    [(forked, ["opened", "written", "staged", "told"]), (spawned, ["staged"])],
+    ids=["fork", "spawn"],
+)
+def test_tasks_are_killed_at_every_step(tmp_path, run, steps):
+    url = str(tmp_path / "log")
+    created(url)
+    run(url, tmp_path, *(f"task-{number}={step}" for number, step in enumerate(steps)))
+    assert is_whole(url)
+    check_tidy(url)
+
+
+@pytest.mark.parametrize(
+    ("step", "visible"),
+    [
+        ("begun", False),
+        ("working", False),
+        ("staged", False),
+        ("noted", False),
+        ("committed", True),
+        ("unnoted", True),
+    ],
+)
+def test_the_coordinator_is_killed_at_every_step(tmp_path, step, visible):
+    """Whatever it leaves, the next one finishes: from its notes, or anew under the same version."""
+    url = str(tmp_path / "log")
+    created(url)
+    forked(url, tmp_path, f"coordinator={step}", code=-signal.SIGKILL)
+    assert is_whole(url) is visible
+    forked(url, tmp_path)
+    assert is_whole(url)
+    check_tidy(url)
+
+
+def test_processes_that_reach_a_bucket(tmp_path, minio_server, monkeypatch):
+    """The token says where the log is. Each process has the secrets of its own environment."""
+    settings = minio_server.settings
+    secrets = {
+        "AWS_ENDPOINT_URL": settings["s3.endpoint"],
+        "AWS_ACCESS_KEY_ID": settings["s3.access-key-id"],
+        "AWS_SECRET_ACCESS_KEY": settings["s3.secret-access-key"],
+    }
+    url = f"{minio_server.url}/many-processes"
+    spawned(url, tmp_path, "task-1=written", "coordinator=noted", code=-signal.SIGKILL, **secrets)
+    notes = (tmp_path / "notes").read_text("utf-8")
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    assert not is_whole(url)
+    receipts = json.loads(notes)["receipts"]
+    transaction = DistributedTransaction.resume(json.loads(notes)["token"])
+    shown = f"{transaction.token!r} {[StagedReceipt.parse(receipt) for receipt in receipts]}"
+    assert not any(secret in shown for secret in secrets.values())
+    transaction.commit(receipts)
+    assert is_whole(url)
