@@ -22,6 +22,7 @@ from spark_eos.cli import (
 )
 from spark_eos.cli.archive import backup, copy
 from spark_eos.cli.console import consume, produce
+from spark_eos.cli.keys import encryption
 from spark_eos.cli.operate import lag, metrics, top, ui
 from spark_eos.cli.parsing import Commands
 from spark_eos.cli.topics import change, describe, offsets
@@ -89,6 +90,7 @@ for noun in (
     verify,
     copy,
     backup,
+    encryption,
     history,
     metrics,
     ui,
