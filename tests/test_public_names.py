@@ -56,15 +56,18 @@ PUBLIC = [
 
 MONITORING = [
     "Activity",
+    "Checkpoints",
     "HeldBack",
     "Lag",
     "LagTotal",
     "MeasuredStore",
     "OpenTransaction",
+    "QueryAcross",
     "Registration",
     "TopicActivity",
     "Watch",
     "lags",
+    "lags_across",
     "register",
     "totals",
 ]

@@ -6,7 +6,8 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -27,7 +28,7 @@ from spark_eos.cli.operate import lag, metrics, top, ui
 from spark_eos.cli.parsing import Commands
 from spark_eos.cli.topics import change, describe, offsets
 from spark_eos.cli.usage.version import show_version
-from spark_eos.errors import EosLogError
+from spark_eos.errors import ConfigError, EosLogError
 
 __all__ = ["app", "main"]
 
@@ -39,17 +40,34 @@ class _PassedOnError(BaseException):
     """Carries an exception through typer, which would end the process with an exit code of its own."""
 
 
-class _AllCommands(Commands):
-    def invoke(self, ctx: Any) -> Any:
+@contextmanager
+def _passing_on() -> Iterator[None]:
+    """Ctrl-C and errors of the output reach `main`; also those of what is still to be printed at the end."""
+    try:
         try:
-            super().invoke(ctx)
+            yield
+        except typer.Exit:
             sys.stdout.flush()
-        except (BrokenPipeError, KeyboardInterrupt) as error:
-            raise _PassedOnError from error
-        except OSError as error:
-            if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
-                raise
-            raise _PassedOnError from error  # Stores name the file: this is the output.
+            raise
+        sys.stdout.flush()
+    except (BrokenPipeError, KeyboardInterrupt) as error:
+        raise _PassedOnError from error
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
+            raise
+        raise _PassedOnError from error  # Stores name the file: this is the output.
+
+
+class _AllCommands(Commands):
+    def make_context(self, *arguments: Any, **named: Any) -> Any:
+        if sys.stdout is None:
+            raise ConfigError("standard output is closed: there is nowhere to print to. Use > /dev/null")
+        with _passing_on():  # --version and --help print here.
+            return super().make_context(*arguments, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _passing_on():
+            super().invoke(ctx)
 
 
 app = typer.Typer(

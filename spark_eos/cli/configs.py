@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.options import ConfigFile, Json, Url, admin, at_most_one, commas, properties_file
+from spark_eos.cli.options import (
+    ConfigFile,
+    Json,
+    Url,
+    admin,
+    at_most_one,
+    commas,
+    name_value,
+    properties_file,
+)
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.usage.completion import topic_names
@@ -156,9 +165,7 @@ def _parts(text: str) -> list[str]:
 
 def _setting(text: str, option: str) -> tuple[str, str | None]:
     """``name=value``; an empty value takes the setting back to its default."""
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
+    name, value = name_value(text, option)
     return name, value or None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,17 +23,23 @@ __all__ = [
     "Json",
     "TopicName",
     "Url",
+    "Urls",
     "admin",
     "at_most_one",
     "commas",
     "exactly_one",
+    "name_value",
     "open_log",
+    "open_logs",
     "partitions",
     "properties_file",
+    "refuse_twice",
+    "settings_of_each",
     "store_settings",
 ]
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="The log: a folder or a URL.")]
+Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="The logs: folders or URLs.")]
 ConfigFile = Annotated[
     str | None,
     typer.Option(
@@ -65,6 +71,31 @@ def open_log(url: str, config_file: str | None) -> Log:
     from spark_eos.log.log import Log
 
     return Log.open(url, settings=store_settings(config_file))
+
+
+def open_logs(urls: Sequence[str], config_file: str | None) -> list[Log]:
+    """Several logs, each once, with the settings of ``--command-config``."""
+    from spark_eos.log.log import Log
+
+    settings = settings_of_each(urls, store_settings(config_file))
+    logs = [Log.open(url, settings=of) for url, of in zip(urls, settings, strict=True)]
+    refuse_twice([log.url for log in logs])
+    return logs
+
+
+def refuse_twice(labels: Sequence[str]) -> None:
+    """Raise `ConfigError` if two of these logs are one."""
+    if len({*labels}) < len(labels):
+        raise ConfigError(f"a log is named twice: {', '.join(sorted(labels))}")
+
+
+def settings_of_each(urls: Sequence[str], settings: Settings) -> list[Settings]:
+    """The settings for each log: of several ones only a part may be in a store that has settings."""
+    from spark_eos.storage import is_object_store, log_settings_of
+
+    return [
+        log_settings_of(url, settings) if is_object_store(url) or len(urls) > 1 else settings for url in urls
+    ]
 
 
 def store_settings(path: str | None, option: str = "--command-config") -> Settings:
@@ -101,6 +132,14 @@ def properties_file(path: str | None, option: str = "--command-config") -> dict[
                 )
             found[name.strip()] = value.strip()
     return found
+
+
+def name_value(text: str, option: str) -> tuple[str, str]:
+    """``NAME=VALUE``, as ``option`` was given it; the value may be empty."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
+    return name, value
 
 
 def commas(texts: Iterable[str] | None) -> list[str] | None:

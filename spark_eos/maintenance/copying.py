@@ -30,7 +30,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
 )
 from spark_eos.log import paths
-from spark_eos.log.clock import SYSTEM
+from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.closing import close_after, is_closed_after, is_closing
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
@@ -47,7 +47,7 @@ from spark_eos.storage.encryption import EncryptedStore, as_stored
 from spark_eos.storage.encryption.file import is_stored_size
 from spark_eos.storage.probe import probe
 
-__all__ = ["MARK", "Copied", "check_apart", "copy_log"]
+__all__ = ["MARK", "Copied", "check_apart", "close_log", "copy_log"]
 
 MARK = "_copy"
 """Lies in a destination until the copy is finished: the id of the log."""
@@ -89,6 +89,7 @@ def copy_log(
     mark: Mapping[str, object] | None = None,
     settings: Settings = NO_SETTINGS,
     destination_settings: Settings = NO_SETTINGS,
+    clock: Clock = SYSTEM,
 ) -> Copied:
     """Copy the log at ``url`` into the empty ``destination``, and verify the copy (``found``, ``quick`` as there).
 
@@ -113,11 +114,11 @@ def copy_log(
         )
     taken = {**(mark or {"log_id": fixed.state.log_id}), **({"close": True} if close else {})}
     if not _take(target, json.dumps(taken).encode()):
-        probe(target, SYSTEM.unique())
+        probe(target, clock.unique())
         if not any(target.list(paths.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
             fixed = _copy_content(source, target, fixed, tell)
             if close:
-                _close(source)
+                close_log(source, clock)
                 fixed = _copy_content(source, target, _fix(source), tell)
             _make_a_log(target, fixed)
         _create(target, paths.entry(0), source.read(paths.entry(0)))
@@ -272,13 +273,13 @@ def _fix(source: Store) -> _Fixed:
             )
 
 
-def _close(source: Store) -> None:
+def close_log(source: Store, clock: Clock = SYSTEM) -> None:
     """Close the log at its end. Writers compete for the next slot, and one of them may be quicker a few times.
 
     Only a look after the create says that the log is closed: while this process slept, the slot may have got an entry,
     and that may have been retired.
     """
-    log = Log(source)
+    log = Log(source, clock)
     while True:
         try:
             state = log.follow()

@@ -11,7 +11,7 @@ committed offset, is a row without a lag: where the group begins depends on its 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,7 +21,7 @@ from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["Lag", "LagTotal", "lags", "lags_at", "lags_of", "totals"]
+__all__ = ["Lag", "LagTotal", "lags", "lags_at", "lags_of", "measured", "totals"]
 
 _LOADS = 32
 """Index pages that one look asks for at most, to learn when a record was written. Most are in memory."""
@@ -136,6 +136,8 @@ class _Memo:
 
 
 _MEMOS: WeakKeyDictionary[Log, _Memo] = WeakKeyDictionary()
+_MEMOS_OF_OTHERS: WeakKeyDictionary[Log, _Memo] = WeakKeyDictionary()
+"""For readers that commit into other logs (`measured`)."""
 _MEMOS_LOCK = threading.Lock()
 
 
@@ -180,7 +182,19 @@ def lags_at(log: Log, state: State, now_ms: int) -> list[Lag]:
     with _MEMOS_LOCK:
         memo = _MEMOS.setdefault(log, _Memo())
     with memo.lock:
-        return _measured(state, now_ms, memo, log.load)
+        return _measured(state, places(state), now_ms, memo, log.load)
+
+
+def measured(
+    log: Log, state: State, found: Sequence[Place], now_ms: int, *, exact: bool = False
+) -> list[Lag]:
+    """As `lags_at`, of these places, whose readers commit into other logs."""
+    if exact:
+        return _exactly(state, found, now_ms, log.load)
+    with _MEMOS_LOCK:
+        memo = _MEMOS_OF_OTHERS.setdefault(log, _Memo())
+    with memo.lock:
+        return _measured(state, found, now_ms, memo, log.load)
 
 
 def lags_of(state: State, now_ms: int, load: Load | None = None) -> list[Lag]:
@@ -190,25 +204,8 @@ def lags_of(state: State, now_ms: int, load: Load | None = None) -> list[Lag]:
     in part is estimated. Without it, nothing is read.
     """
     if load is None:
-        return _measured(state, now_ms, _Memo(), None)
-    found_places = list(places(state))
-    firsts: dict[PartitionKey, int] = {}
-    for place in found_places:
-        start, stop = range_of(place, state.partitions[place.key])
-        if start is not None and start < stop:
-            firsts[place.key] = min(start, firsts.get(place.key, start))
-    sums = {
-        key: RowSums(state.partitions[key], state.partitions[key].index.scan(first, load))
-        for key, first in firsts.items()
-    }
-    found = []
-    for place in found_places:
-        start, stop = range_of(place, state.partitions[place.key])
-        done = start is None or start >= stop
-        found.append(
-            _lag(state, place, now_ms, NOTHING if done else sums[place.key].between(start or 0, stop))
-        )
-    return found
+        return _measured(state, places(state), now_ms, _Memo(), None)
+    return _exactly(state, list(places(state)), now_ms, load)
 
 
 def totals(found: Iterable[Lag]) -> list[LagTotal]:
@@ -257,12 +254,34 @@ def totals(found: Iterable[Lag]) -> list[LagTotal]:
 # -- How much that is -------------------------------------------------------------------------------
 
 
-def _measured(state: State, now_ms: int, memo: _Memo, load: Load | None) -> list[Lag]:
+def _exactly(state: State, at_places: Sequence[Place], now_ms: int, load: Load) -> list[Lag]:
+    firsts: dict[PartitionKey, int] = {}
+    for place in at_places:
+        start, stop = range_of(place, state.partitions[place.key])
+        if start is not None and start < stop:
+            firsts[place.key] = min(start, firsts.get(place.key, start))
+    sums = {
+        key: RowSums(state.partitions[key], state.partitions[key].index.scan(first, load))
+        for key, first in firsts.items()
+    }
+    found = []
+    for place in at_places:
+        start, stop = range_of(place, state.partitions[place.key])
+        done = start is None or start >= stop
+        found.append(
+            _lag(state, place, now_ms, NOTHING if done else sums[place.key].between(start or 0, stop))
+        )
+    return found
+
+
+def _measured(
+    state: State, at_places: Iterable[Place], now_ms: int, memo: _Memo, load: Load | None
+) -> list[Lag]:
     sums: dict[PartitionKey, _Sums] = {}
     times: dict[tuple[IndexPage, int], int | None] = {}
     budget = [_LOADS]
     found = []
-    for place in places(state):
+    for place in at_places:
         partition = state.partitions[place.key]
         start, stop = range_of(place, partition)
         much = NOTHING

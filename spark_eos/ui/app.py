@@ -23,7 +23,19 @@ from spark_eos.errors import (
     StorageError,
     StorePermissionError,
 )
-from spark_eos.ui.areas import groups, health, history, publications, records, storage, topics, transactions
+from spark_eos.ui.areas import (
+    aborts,
+    groups,
+    health,
+    history,
+    producers,
+    publications,
+    records,
+    storage,
+    strip,
+    topics,
+    transactions,
+)
 from spark_eos.ui.areas.overview import overview, pulse
 from spark_eos.ui.files import login_page, static_routes
 from spark_eos.ui.follower import Follower
@@ -56,9 +68,12 @@ _READS: dict[str, Area] = {
     "group": groups.show_group,
     "query": groups.show_query,
     "transactions": transactions.open_transactions,
-    "transactional-ids": transactions.transactional_ids,
-    "abort": transactions.refuse_abort,
+    "producers": producers.producers,
+    "fencings": producers.fencings,
+    "abort": aborts.refuse_abort,
+    "abort-outcome": aborts.abort_outcome,
     "history": history.entries,
+    "strip": strip.strip,
     "entry": history.show_entry,
     "entry-at": history.entry_at,
     "storage": storage.storage,
@@ -68,7 +83,7 @@ _READS: dict[str, Area] = {
     "check-health": health.check_health,
 }
 
-_WRITES: dict[str, Area] = {"abort": transactions.abort}
+_WRITES: dict[str, Area] = {"abort": aborts.abort}
 
 
 def create_app(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import math
+import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta, timezone
-from decimal import Decimal
 from typing import Any
 
 from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.log.values.codec import ValueCodec, codec_for
-from spark_eos.log.values.settings import value_settings
+from spark_eos.log.values.settings import ValueSettings, value_settings
 from spark_eos.protocol.state import Topic
+from spark_eos.ui.notation import written
 
 __all__ = ["DECODINGS", "Decoder", "shown_bytes"]
 
@@ -21,9 +20,6 @@ DECODINGS = ("auto", "text", "json", "hex", "base64")
 
 _CUT = 2000
 """Characters of a value in a list; the view of one record shows more."""
-
-_LOSSLESS = 2**53
-"""A browser's numbers are exact up to this one."""
 
 
 class Decoder:
@@ -51,8 +47,9 @@ class Decoder:
             decoded = self._codec.decode(data)
         except (ValueError, EosLogError) as error:
             return {**shown_bytes(data, "auto", self._cut), "problem": str(error)[:500]}
-        text = json.dumps(plain(decoded), ensure_ascii=False)
-        return self._cut_off(text, self._codec.settings.payload, len(data))
+        settings = self._codec.settings
+        text, cut = _stored_json(data, settings, self._cut) or written(decoded, self._cut)
+        return {"text": text, "as": settings.payload, "bytes": len(data), "cut": cut}
 
     def key(self, data: bytes | None) -> dict[str, Any]:
         """A key."""
@@ -66,54 +63,77 @@ class Decoder:
         ]
 
     def columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The typed columns of a record, as one JSON object."""
-        text = json.dumps({name: plain(value) for name, value in row.items()}, ensure_ascii=False)
-        return self._cut_off(text, "columns", len(text))
-
-    def _cut_off(self, text: str, kind: str, size: int) -> dict[str, Any]:
-        return {"text": text[: self._cut], "as": kind, "bytes": size, "cut": len(text) > self._cut}
+        """The typed columns of a record, as Arrow scalars."""
+        text, cut = written(row, self._cut)
+        return {"text": text, "as": "columns", "cut": cut}
 
 
 def shown_bytes(data: bytes | None, decoding: str, cut: int = _CUT) -> dict[str, Any]:
     """Bytes as text in a way that is asked for; ``auto`` takes JSON, else text, else hexadecimal digits."""
     if data is None:
         return {"text": None, "as": "null", "bytes": 0, "cut": False}
-    text, kind = _DECODE[decoding](data)
+    text, kind = _DECODE[decoding](data, cut)
     return {"text": text[:cut], "as": kind, "bytes": len(data), "cut": len(text) > cut}
 
 
-def _auto(data: bytes) -> tuple[str, str]:
-    text = _readable(data)
-    if text is None:
-        return data.hex(" "), "hex"
-    return text, "json" if text[:1] in {"{", "["} and _is_json(text) else "text"
+def _stored_json(data: bytes, settings: ValueSettings, cut: int) -> tuple[str, bool] | None:
+    """A JSON value as its writer wrote it: every digit, and every field that is there twice. None: it is not UTF-8."""
+    if settings.payload != "json":
+        return None
+    body = data if settings.framing is None else settings.framing.split(data)[1]
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return text[:cut], len(text) > cut
 
 
-def _text(data: bytes) -> tuple[str, str]:
-    return data.decode("utf-8", "replace"), "text"
-
-
-def _json(data: bytes) -> tuple[str, str]:
-    text = data.decode("utf-8", "replace")
-    return (text, "json") if _is_json(text) else (text, "text: not JSON")
-
-
-_DECODE: dict[str, Callable[[bytes], tuple[str, str]]] = {
-    "auto": _auto,
-    "text": _text,
-    "json": _json,
-    "hex": lambda data: (data.hex(" "), "hex"),
-    "base64": lambda data: (base64.b64encode(data).decode(), "base64"),
-}
-
-
-def _readable(data: bytes) -> str | None:
-    """The text, unless it has characters that no text has."""
+def _auto(data: bytes, cut: int) -> tuple[str, str]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return None
-    return None if any(ord(one) < 32 and one not in "\t\r\n" for one in text[:1000]) else text
+        return _hex(data, cut)
+    if _UNREADABLE.search(text):
+        return _hex(data, cut)
+    return text, "json" if text[:1] in {"{", "["} and _is_json(text) else "text"
+
+
+def _text(data: bytes, _: int) -> tuple[str, str]:
+    text = data.decode("utf-8", "replace")
+    return text, "text" if "\ufffd" not in text or _is_utf8(data) else "text: not UTF-8"
+
+
+def _json(data: bytes, cut: int) -> tuple[str, str]:
+    text, kind = _text(data, cut)
+    return (text, "json") if kind == "text" and _is_json(text) else (text, "text: not JSON")
+
+
+def _hex(data: bytes, cut: int) -> tuple[str, str]:
+    return data[: cut // 3 + 2].hex(" "), "hex"
+
+
+def _base64(data: bytes, cut: int) -> tuple[str, str]:
+    return base64.b64encode(data[: cut + 1]).decode(), "base64"
+
+
+_DECODE: dict[str, Callable[[bytes, int], tuple[str, str]]] = {
+    "auto": _auto,
+    "text": _text,
+    "json": _json,
+    "hex": _hex,
+    "base64": _base64,
+}
+
+_UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Characters that no text has."""
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_json(text: str) -> bool:
@@ -124,30 +144,3 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def plain(value: Any, depth: int = 0) -> Any:
-    """A value of a column or of Avro as JSON has it. Whole numbers that a browser would round become text."""
-    if depth > 50:
-        return "…"
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, int):
-        return value if abs(value) < _LOSSLESS else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return shown_bytes(bytes(value), "auto")["text"]
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat() if value.tzinfo else value.isoformat()
-    if isinstance(value, (date, time)):
-        return value.isoformat()
-    if isinstance(value, (Decimal, timedelta)):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(name): plain(one, depth + 1) for name, one in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(one, depth + 1) for one in value]
-    return str(value)

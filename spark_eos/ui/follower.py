@@ -58,7 +58,8 @@ class Follower:
         self.series = Series(clock.monotonic)
         self.series.add(self.log.state, clock.now_ms())
         self.polls = 0
-        self.polled_ms = clock.now_ms()
+        self.polled_ms = self.read_ms = clock.now_ms()
+        """When it was polled last, and when that went well last: what is shown is as old as that."""
         self.error: str | None = None
         self.version = 0
         self._asked_s = float("-inf")
@@ -154,6 +155,8 @@ class Follower:
             _LOG.exception("the poll of %s failed", self.url)
             self.error = f"the log cannot be read at the moment: {type(error).__name__}"
         self.polled_ms = self._clock.now_ms()
+        if self.error is None:
+            self.read_ms = self.polled_ms
         self.series.add(self.state, self.polled_ms)
         if self.state is not before[0] or self.error != before[1]:
             self.version += 1

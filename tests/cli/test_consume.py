@@ -231,9 +231,10 @@ def test_records_that_cannot_be_decoded(log_url, here):
     assert here.consume(log_url, "t", "--format", "hex") == b"02\nffff\n04\n"
 
 
-def test_a_closed_standard_output(url):
+@pytest.mark.parametrize("command", ["consume {} t", "topics {}"])
+def test_a_closed_standard_output(url, command):
     done = subprocess.run(
-        ["bash", "-c", f"exec {sys.executable} -m spark_eos consume {url} t >&-"],
+        ["bash", "-c", f"exec {sys.executable} -m spark_eos {command.format(url)} >&-"],
         capture_output=True,
         check=False,
     )
@@ -241,7 +242,7 @@ def test_a_closed_standard_output(url):
     assert b"standard output is closed" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["consume {} t", "topics {}"])
+@pytest.mark.parametrize("command", ["consume {} t", "topics {}", "--version", "topics --help"])
 def test_an_output_that_is_full(url, command):
     code = f"exec {sys.executable} -m spark_eos {command.format(url)} >/dev/full"
     done = subprocess.run(["bash", "-c", code], capture_output=True, check=False)

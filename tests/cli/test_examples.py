@@ -54,6 +54,9 @@ def prepared(tmp_path_factory):
     (folder / "keys.json").write_text(json.dumps({"2026-11": base64.b64encode(b"1" * 32).decode()}))
     (folder / "keys.properties").write_text("encryption.keys=file:keys.json\nencryption.key.id=2026-11\n")
     (folder / "lines.txt").write_bytes(b"one\ntwo\n")
+    Admin(str(folder / "IN")).create_topic("orders")
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "metadata").write_text('{"id": "a-query"}')
     assert main(["backup", url, str(folder / "backups"), "--name", "monday"]) == 0
     return folder  # fmt: skip
 

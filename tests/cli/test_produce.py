@@ -47,6 +47,38 @@ def test_lines_of_standard_input(log_url):
     assert eoslog("produce", log_url, "t").stdout == b"0 records written to topic t\n"
 
 
+def shell(line):
+    return subprocess.run(["bash", "-c", line], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("more", ["", "--json", "--transactional-id x"])
+def test_an_output_that_is_full(log_url, more):
+    """The records are in the log, and the message says so: a caller that only sees a failure would send them again."""
+    done = shell(f"printf 'a\nb\n' | {sys.executable} -m spark_eos produce {log_url} t {more} > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == (
+        b"eoslog: the output cannot be written: [Errno 28] No space left on device; 2 records written to topic t; "
+        b"the topic is new\n"
+    )
+    assert values(log_url, "t") == [b"a", b"b"]
+
+
+def test_an_output_that_is_closed(log_url):
+    """Nothing is written then: the command could not say what became of it."""
+    Admin(log_url).create_topic("t")
+    done = shell(f"echo a | {sys.executable} -m spark_eos produce {log_url} t >&-")
+    assert done.returncode == 1
+    assert b"eoslog: standard output is closed" in done.stderr
+    assert values(log_url, "t") == []
+
+
+def test_a_reader_of_the_output_that_has_ended(log_url):
+    line = f"echo a | {sys.executable} -m spark_eos produce {log_url} t | true; exit ${{PIPESTATUS[1]}}"
+    done = shell(line)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert values(log_url, "t") == [b"a"]
+
+
 def test_keys_headers_and_null_markers(log_url, here):
     text = b"a:1,b:N,c:x:y\tkey\tvalue\twith tab\n\tN\tN\nN\t\t\n"
     properties = ("parse.key=true", "parse.headers=true", "null.marker=N")

@@ -54,6 +54,17 @@ def test_findings_and_the_exit_status(log, capsys):
     assert err == f"eoslog: {log.url}: 1 thing is wrong, see above [CORRUPT_RECORD]\n"
 
 
+def test_a_copy_says_what_to_do_about_what_is_wrong_in_it(log, tmp_path, capsys):
+    damaged, *_ = files(log)
+    body = bytearray(log.store.read(damaged))
+    body[len(body) // 2] ^= 1
+    log.store.overwrite(damaged, bytes(body))
+    assert main(("copy", log.url, str(tmp_path / "copy"))) == 1
+    err = capsys.readouterr().err
+    (line,) = [one for one in err.splitlines() if one.startswith(f"wrong: {damaged}: ")]
+    assert "; put the file back from a copy" in line
+
+
 def test_as_json(log, capsys):
     log.store.delete(files(log)[0])
     assert main(("verify", log.url, "--json")) == 1

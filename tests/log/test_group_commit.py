@@ -159,11 +159,11 @@ def test_a_leader_that_is_of_no_use_to_others_commits_alone_again(leader):
 def test_a_leader_that_others_wait_for_goes_on(leader, other):
     """What it cannot take along, because the rules say no, waits too."""
     other.waits = [lambda: commits(leader, "a", group.QUIET_ENTRIES + 1)]
-    taken = lambda _: (CreateTopic("a0", "other", 1),)  # noqa: E731
+    taken = CreateTopic("a0", "other", 1)
     with pytest.raises(TopicExistsError):
-        other.log.commit(taken)
+        other.log.commit(lambda _: (taken,))
     leader.lead()
-    assert other.group.submit([Request(b"b" * 16, 0, (CreateTopic("a0", "other", 1),))])
+    assert other.group.submit([Request(b"b" * 16, 0, (taken,))])
     commits(leader, "b", 2 * group.QUIET_ENTRIES)
     assert leader.group.is_contended
 

@@ -29,6 +29,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
+from spark_eos.testing import FaultyStore
 
 from .world import Watched, append, created, grown, listed, roll, values
 
@@ -70,6 +71,22 @@ def test_a_copy_has_the_state_and_the_records_and_nothing_else():
     summary = verify(copy.store, lambda _: None)
     assert (summary.unreferenced_files, summary.unreferenced_pieces) == (0, 0)
     assert verify(log.store, lambda _: None).unreferenced_files > 0
+
+
+def test_a_process_that_opens_the_copy_while_it_is_finished_sees_all_of_it():
+    """It has seen that there is no snapshot; then snapshot and entry 0 come, and no entry between them."""
+    log, target = grown(), FaultyStore(store())
+
+    def after(operation, _name):
+        if operation == "list":
+            target.after = lambda *_: None
+            copied(log.store, target.inner)
+
+    target.after = after
+    opened = Log.open(target)
+    assert opened.state.seq == log.state.seq
+    append(opened, 26)
+    assert values(Log.open(target)) == [*range(27)]
 
 
 def test_a_copy_goes_on_like_any_log():

@@ -110,7 +110,14 @@ def roll(log, topic="t", number=0, pages=None):
     if base > first:
         rows.insert(0, IndexRow(first, base - first, Kind.HOLE, NO_PRODUCER, -1))
     action = ReplaceSegments(
-        topic, known.topic_id, number, first, sealed[-1].next_offset, checksum(sealed), tuple(rows)
+        topic,
+        known.topic_id,
+        number,
+        first,
+        sealed[-1].next_offset,
+        checksum(sealed),
+        tuple(rows),
+        (staged[0].file.name,),
     )
     log.commit(lambda _: (action,))
 

@@ -17,6 +17,7 @@ from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.errors import CorruptRecordError, ProducerFencedError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.monitoring import register
 from spark_eos.monitoring.metrics.periodic import Periodic
@@ -311,6 +312,18 @@ def test_debt_and_what_maintenance_makes_of_it():
     assert found["maintenance.snapshot.age",] < 3600
     # By the times of the entries there is no garbage yet: writers have a day.
     assert found["maintenance.garbage.objects",] == 0
+
+
+def test_small_batches_that_rolling_leaves_alone_are_no_debt():
+    """Else the alert on them would not end with what its runbook says."""
+    world = Watched()
+    log = world.log.without_maintenance()
+    send(log, "t", TAIL_ROWS - 1)
+    assert world.look()["maintenance.small_batches", "t"] == 0
+    assert Roller(log).look() == []
+    send(log, "t", 1)
+    assert world.look(2)["maintenance.small_batches", "t"] == TAIL_ROWS - 1
+    assert Roller(log).look() == [TopicPartition("t", 0)]
 
 
 def test_garbage_is_what_a_vacuum_would_delete():

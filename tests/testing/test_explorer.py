@@ -23,6 +23,7 @@ from spark_eos.log.commit.tail import Tail
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance, Retirer
 from spark_eos.log.snapshots.snapshots import Snapshots
+from spark_eos.maintenance.copying import close_log
 from spark_eos.maintenance.rewrite import Rewriter, commit_all
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import (
@@ -265,10 +266,18 @@ BUGS = {
         "was told that topic x is there",
         (Committer._draft, ("if verdict is not None and not draft.requests:", "if verdict is not None:")),
     ),
+    "who closes the log does not look after its create": (
+        "closed",
+        "was told that the log is closed, and it is not",
+        (
+            close_log,
+            ("        close_after(source, state)\n", "        close_after(source, state)\n        return\n"),
+        ),
+    ),
     "what was taken along is taken along again": (
         "group-commit",
         "is in the log at (",
-        (CommitGroup.collect, ("request.request_id in seen or any(", "any(")),
+        (CommitGroup.collect, ("if request.request_id in seen:", "if False:")),
     ),
     "the answer is no while others can find the request": (
         "group-commit-at-odds",

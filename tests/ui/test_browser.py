@@ -11,7 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from spark_eos import Admin, Log, Producer, TopicPartition
-from spark_eos.errors import ProducerFencedError
+from spark_eos.errors import ProducerFencedError, StoreUnavailableError
+from spark_eos.storage import MemoryStore
+from spark_eos.testing import FaultyStore
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import COOKIE, Access, new_token
 from spark_eos.ui.server import Server
@@ -85,6 +87,7 @@ def open_page(browser, url):
         page.wait_for_selector("#live.on")
         return page
 
+    open_.problems = problems
     yield open_
     for context in contexts:
         context.close()
@@ -136,8 +139,8 @@ def test_every_view_fits_the_screen(open_page, width):
     assert len(views) == 8
     for view in [*views, "#/topic/orders", f"#/group/{quote(HOSTILE, safe='')}"]:
         page.goto(page.url.partition("#")[0] + view)
-        page.wait_for_selector("main h1 + div > *", state="attached")
-        assert page.locator("#problem").count() == 0, view
+        page.wait_for_selector("#stale + div > *", state="attached")
+        assert page.locator("#stale").is_hidden(), view
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, view
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 29)"
     if width == 360:
@@ -243,7 +246,7 @@ def test_a_hanging_transaction_is_aborted_after_a_question(open_page, log):
     button.click()
     picture(page, "abort")
     page.get_by_role("button", name="Abort it").click()
-    page.get_by_text("The transaction of stuck is aborted").wait_for()
+    page.get_by_text("Transaction 0 of 'stuck' is aborted, and its producer is fenced").wait_for()
     page.get_by_text("No transaction is open.").wait_for()
     assert not log.follow().open_transactions
     with suppress(ProducerFencedError):
@@ -255,3 +258,119 @@ def test_verify_shows_what_it_finds(open_page):
     page.get_by_role("link", name="Health").click()
     page.get_by_role("button", name="Verify now").click()
     page.get_by_text("The log is sound.").wait_for()
+
+
+def test_an_abort_whose_reply_is_lost_is_looked_for(open_page, log):
+    producer = Producer(log, {"transactional.id": "unheard"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"open", partition=2)
+    producer.flush()
+    page = open_page()
+
+    def lose(route):
+        route.fetch()
+        route.abort()
+
+    page.route("**/api/abort", lose)
+    page.get_by_role("link", name="Transactions").click()
+    page.get_by_role("button", name="Abort the transaction of unheard").click()
+    page.get_by_role("button", name="Abort it").click()
+    page.get_by_text("Whether transaction 0 of unheard was aborted is not known.").wait_for()
+    page.get_by_role("button", name="Look what became of it").press("Enter")
+    page.get_by_text("Transaction 0 of 'unheard' is aborted").wait_for()
+    page.get_by_text("No transaction is open.").wait_for()
+    assert [one for one in open_page.problems if "net::ERR_FAILED" not in one] == []
+    open_page.problems.clear()
+    with suppress(ProducerFencedError):
+        producer.close(0)
+
+
+def test_characters_that_cannot_be_seen_are_shown_by_their_numbers(open_page, log):
+    name = "safe\u202etxt.exe\u200b"
+    Admin(log).alter_group_offsets(name, {TopicPartition("orders", 0): 0})
+    page = open_page()
+    page.get_by_role("link", name="Groups").click()
+    link = page.get_by_role("link", name="safeU+202Etxt.exeU+200B")
+    link.wait_for()
+    assert link.locator(".hidden-character").all_inner_texts() == ["U+202E", "U+200B"]
+    link.click()
+    page.get_by_role("heading", name="safeU+202Etxt.exeU+200B").wait_for()
+
+
+def test_who_has_fenced_a_zombie(open_page, log):
+    for client in ("the old host", "the new host"):
+        with Producer(log, {"transactional.id": "billing", "client.id": client}) as producer:
+            producer.init_transactions()
+    page = open_page()
+    page.get_by_role("link", name="Transactions").click()
+    page.get_by_label("Transactional id has").fill("bill")
+    page.get_by_role("button", name="for billing").press("Enter")
+    page.get_by_text("Epoch 0 was fenced by the new host in entry").wait_for()
+
+
+@pytest.fixture
+def unsteady():
+    """A page of its own, its server, and the store below it, which can be made to fail."""
+    store = FaultyStore(MemoryStore())
+    store.requests_are_free = False  # As a bucket's.
+    made = Log.create(store)
+    Admin(made).create_topic("orders", 1)
+    server = Server([Follower(store, interval_s=0.1)], Access())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield server, store
+    server.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_what_is_not_up_to_date_says_so(browser, unsteady):
+    from playwright.sync_api import expect
+
+    server, store = unsteady
+    with browser.new_context(viewport={"width": 360, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(f"{server.url}#/topics")
+        page.get_by_role("cell", name="orders").wait_for()
+        expect(page.locator("#stale")).to_be_hidden()
+        for operation in ("read", "size", "list"):
+            store.inject(StoreUnavailableError("the bucket is away"), operation, times=None)
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("the log cannot be read at the moment: the bucket is away")
+        expect(page.locator("#age")).to_contain_text("Not up to date: this is the log as it was at")
+        expect(page.locator("main")).to_have_class("stale")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        page.get_by_role("link", name="Overview").click()
+        page.get_by_role("listitem").filter(has_text="the bucket is away").get_by_role(
+            "link", name="Show"
+        ).click()
+        page.get_by_role("heading", name="Store").wait_for()
+        page.get_by_text("The log cannot be read at the moment: the bucket is away.", exact=True).wait_for()
+        store.heal()
+        page.get_by_text("The log can be read.").wait_for()
+        expect(page.locator("#stale")).to_be_hidden()
+        page.get_by_role("link", name="Topics").click()
+        page.get_by_role("cell", name="orders").wait_for()
+        server.stop()
+        expect(alert).to_contain_text("The connection to the server of this page is lost")
+        expect(page.locator("main")).to_have_class("stale")
+
+
+def test_the_strip_of_the_history_is_a_table_too(open_page):
+    from playwright.sync_api import expect
+
+    page = open_page()
+    page.get_by_role("link", name="History").click()
+    page.get_by_label("Entry or time").fill("2")  # From here on nothing changes.
+    page.keyboard.press("Enter")
+    shown = page.get_by_role("list", name="Entries, newest first").get_by_role("listitem").first
+    expect(shown).to_contain_text("Entry 2")
+    drawing = page.get_by_role("img", name="Entries 0 to 2 over time, by kind of writer")
+    drawing.wait_for()
+    assert drawing.locator("rect").count() >= 1
+    page.locator("summary", has_text="The bars as a table").press("Enter")
+    button = page.get_by_role("table", name="by kind of writer").get_by_role("button").first
+    last = button.inner_text().rpartition(" ")[2]
+    button.press("Enter")
+    expect(shown).to_contain_text(f"Entry {last}")

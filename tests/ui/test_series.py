@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from decimal import Decimal
-
 from spark_eos import Admin, Log, Producer
 from spark_eos.storage import MemoryStore
-from spark_eos.ui.decoding import plain, shown_bytes
 from spark_eos.ui.series import SAMPLES, Series
 
 
@@ -34,14 +30,3 @@ def test_rates_of_what_was_quiet_for_longer_than_samples_are_kept():
     Admin(log).delete_topic("t")
     series.add(log.follow(), (SAMPLES + 22) * 1000)
     assert series.totals == {}
-
-
-def test_values_as_text():
-    assert shown_bytes(b"\x00\x01", "auto") == {"text": "00 01", "as": "hex", "bytes": 2, "cut": False}
-    assert shown_bytes(b'{"a":1}', "auto")["as"] == "json"
-    assert shown_bytes(b"\xff", "text")["text"] == "\ufffd"
-    assert shown_bytes(b"x" * 5000, "auto")["cut"]
-    assert plain({"a": [2**60, float("nan"), b"b", Decimal("1.50")]}) == {
-        "a": [str(2**60), "nan", "b", "1.50"]
-    }
-    assert plain(datetime(2026, 1, 2, tzinfo=timezone.utc)) == "2026-01-02T00:00:00+00:00"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError
 from spark_eos.log import paths
+from spark_eos.log.commit.closing import CLOSED
 from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.protocol import actions as a
@@ -37,6 +38,8 @@ class Chain:
     requests: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The slots in which each request was accepted, by its id."""
     problems: tuple[str, ...] = ()
+    is_closed: bool = False
+    """Whether the next slot has the mark of a closed log."""
     epochs: Mapping[int, int] = field(default_factory=dict)
     decisions: Mapping[tuple[int, int], bool] = field(default_factory=dict)
     """Whether a transaction (producer id, number) was committed, where it was decided."""
@@ -58,6 +61,8 @@ class Chain:
     def after(self, data: Object) -> Chain:
         """This chain, and one entry more."""
         seq = self.state.seq + 1
+        if data.body == CLOSED:
+            return replace(self, is_closed=True, judged={}, kept={})
         new = Chain(
             requests=dict(self.requests),
             epochs=dict(self.epochs),

@@ -10,6 +10,7 @@ from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, RetriableEr
 from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
+from spark_eos.maintenance import copying
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.actions import CreateTopic
@@ -19,7 +20,9 @@ from verification.explorer.actor_programs import TOPIC, append, appended, staged
 from verification.explorer.history import ROWS
 
 __all__ = [
+    "CLOSED",
     "ROLLED",
+    "closer",
     "consumer",
     "keeping",
     "left_behind",
@@ -29,6 +32,9 @@ __all__ = [
     "rows_of",
     "who_planned",
 ]
+
+CLOSED = "closed"
+"""Told to who closed the log."""
 
 ROLLED = "rolled "
 """``rolled 0 4``: who wrote offsets 0 to 3 again."""
@@ -93,6 +99,13 @@ def maintainer(*steps: str) -> Body:
                 actor.story.append(f"{done.step}: {done.text}")
 
     return body
+
+
+def closer(actor: Actor) -> None:
+    """What `eoslog copy --close` does when all files are copied."""
+    with suppress(RetriableError):
+        copying.close_log(actor.store, actor.clock)
+        actor.note(CLOSED, COMMITTED)
 
 
 # -- Readers --------------------------------------------------------------------------------------------

@@ -45,7 +45,9 @@ from verification.explorer.applications import (
 from verification.explorer.children import child
 from verification.explorer.history import Chain
 from verification.explorer.maintenance import (
+    CLOSED,
     ROLLED,
+    closer,
     consumer,
     keeping,
     left_behind,
@@ -144,6 +146,12 @@ def _one_winner(actors: Sequence[Position], _chain: Chain) -> Iterator[str]:
     for name, times in told.items():
         if times > 1:
             yield f"{times} were told that they {name}"
+
+
+def _nothing_after_it(actors: Sequence[Position], chain: Chain) -> Iterator[str]:
+    """A process that was told that the log is closed is right, for ever: `Chains` finds an entry after the mark."""
+    if not chain.is_closed and any(CLOSED in actor.told for actor in actors):
+        yield "a process was told that the log is closed, and it is not"
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -353,6 +361,13 @@ SCENARIOS: dict[str, Scenario] = {
             deletes=True,
             interval=2,
             before=_garbage,
+        ),
+        Scenario(
+            "closed",
+            "who closes the log, as it moves, beside two writers, one of which never repeats a request",
+            (Role("M", closer, lives=2), Role("A", plain()), Role("B", plain(repeats=False))),
+            faults=2,
+            check=_nothing_after_it,
         ),
         Scenario(
             "outrun",

@@ -179,8 +179,6 @@ def consume(
         settings["group.id"] = group
     else:
         settings.pop("enable.auto.commit")
-    if sys.stdout is None:
-        raise ConfigError("standard output is closed: there is nowhere to print to")
     with interruptible():
         from spark_eos.clients.consumer.consumer import Consumer
 

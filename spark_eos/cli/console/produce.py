@@ -115,12 +115,26 @@ def produce(
     except Interrupted as interrupted:  # Before or after `_write`, which tells of its own.
         _stop(interrupted, "no line is in the log" if sending is None else sending.account())
     assert sending is not None
-    if as_json:
-        for number, (offset, count) in sorted(sending.placed.items()):
-            print_json({"topic": topic, "partition": number, "offset": offset, "records": count})
-        return
     created = "" if known is not None or not sending.count else "; the topic is new"
-    print(f"{sending.count} record{'' if sending.count == 1 else 's'} written to topic {topic}{created}")
+    written = f"{sending.count} record{'' if sending.count == 1 else 's'} written to topic {topic}{created}"
+    with _told_elsewhere(written):
+        if as_json:
+            for number, (offset, count) in sorted(sending.placed.items()):
+                print_json({"topic": topic, "partition": number, "offset": offset, "records": count})
+        else:
+            print(written)
+        sys.stdout.flush()
+
+
+@contextmanager
+def _told_elsewhere(written: str) -> Iterator[None]:
+    """An error of the output says, too, that the records are in the log: else they would be sent once more."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}; {written}") from error
 
 
 def find_topic(url: str, settings: dict[str, str], name: str) -> Topic | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import typer
 
-from spark_eos.cli.options import properties_file
+from spark_eos.cli.options import name_value, properties_file
 from spark_eos.config.nearest import suggestion
 
 __all__ = ["LineFormat", "PrintFormat", "client_settings", "line_format", "print_format"]
@@ -60,7 +60,7 @@ def client_settings(path: str | None, given: Iterable[str] | None, option: str) 
     """Settings of a client: those of the file ``--command-config``, and over them those of the command line."""
     settings = properties_file(path)
     for text in given or ():
-        name, value = _pair(text, option)
+        name, value = name_value(text, option)
         settings[name] = value
     return settings
 
@@ -71,7 +71,7 @@ def _read(
     known: Mapping[str, object] = {name.replace("_", "."): value for name, value in vars(defaults).items()}
     found: dict[str, object] = {}
     for text in given or ():
-        name, value = _pair(text, option)
+        name, value = name_value(text, option)
         if name in ignored:
             continue
         if name not in known:
@@ -90,10 +90,3 @@ def _value(name: str, text: str, default: object, option: str) -> object:
     if not text and name.endswith((".separator", ".delimiter")) and name != "line.separator":
         raise typer.BadParameter(f"{name} cannot be empty", param_hint=f"'{option}'")
     return _ESCAPES.get(text, text).encode("utf-8", "surrogateescape")
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
-    return name, value

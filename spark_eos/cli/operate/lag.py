@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from spark_eos.cli.operate.text import age_text, estimated, size_text
-from spark_eos.cli.options import ConfigFile, Json, Url, open_log
-from spark_eos.cli.output import NOTHING, print_json, print_table
+from spark_eos.cli.options import ConfigFile, Json, Urls, open_logs, store_settings
+from spark_eos.cli.output import NOTHING, print_json, print_table, printable
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import GroupIdNotFoundError
 
 if TYPE_CHECKING:
     from spark_eos.log.log import Log
-    from spark_eos.monitoring import Lag, LagTotal
+    from spark_eos.monitoring import Lag, LagTotal, QueryAcross
 
 __all__ = ["app", "badness", "measures"]
 
 app = typer.Typer()
 
 
+class _Row(NamedTuple):
+    """A lag, the log that its reader commits into, and the log that it reads."""
+
+    log: str
+    source_log: str
+    lag: Lag | LagTotal
+
+
 @app.command("lag", cls=Command)
 def lag(
-    url: Url,
+    urls: Urls,
     group: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,6 +54,13 @@ def lag(
             "then.",
         ),
     ] = False,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LOCATION",
+            help="The checkpoint of a Spark query that reads one of the logs and writes into another one. Repeatable.",
+        ),
+    ] = None,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
@@ -55,25 +70,50 @@ def lag(
     the age of the first record that was not read. HELD-BACK are offsets that open transactions hold back, LOST those
     that were deleted before they were read; the two columns are left out if they have nothing to show.
     """
-    from spark_eos.monitoring import lags
-    from spark_eos.monitoring import totals as summed
+    from spark_eos.monitoring import Checkpoints, lags, lags_across
+    from spark_eos.monitoring.metrics.points import safe_url
 
-    log = open_log(url, command_config)
-    _check_names(log, group or (), topic or ())
-    found = [
-        one
-        for one in lags(log, exact=exact)
-        if (not group or one.name in group or one.group in group) and (not topic or one.topic in topic)
-    ]
-    shown: Sequence[Lag | LagTotal] = summed(found) if totals else found
-    worst = sorted(shown, key=badness)
+    logs = open_logs(urls, command_config)
+    _check_names(logs, group or (), topic or ())
+    known = Checkpoints(checkpoint or (), store_settings(command_config))
+    rows: list[_Row] = []
+    for log in logs:
+        label = safe_url(log.url)
+        rows += [
+            _Row(label, label, one)
+            for one in lags(log, exact=exact)
+            if (not group or one.name in group or one.group in group) and (not topic or one.topic in topic)
+        ]
+    problems = []
+    for query in lags_across(logs, known, exact=exact):
+        if (group and query.name not in group) or (topic and not {*topic} & {*query.topic.split(",")}):
+            continue
+        rows += [_Row(query.log, query.source_log or "", one) for one in query.lags]
+        problems += [query] if query.problem else []
+    if totals:
+        rows = _summed(rows)
+    rows.sort(key=lambda row: (badness(row.lag), row.log))
     if as_json:
-        for one in worst:
-            print_json({**one._asdict(), "held_back": one.held_back})
-    elif worst:
-        _print(worst)
+        for row in rows:
+            logs_of = {"log": row.log, "source_log": row.source_log} if len(logs) > 1 else {}
+            print_json({**row.lag._asdict(), "held_back": row.lag.held_back, **logs_of})
+        for query in problems:
+            print_json({"kind": "query", "offsets": None, **query._asdict(), "lags": []})
+    elif rows or problems:
+        _print(rows, problems, is_summed=totals, has_logs=len(logs) > 1)
     else:
-        print("nothing reads this log: it has no groups, Spark queries or publications")
+        read = "this log: it has" if len(logs) == 1 else "these logs: they have"
+        print(f"nothing reads {read} no groups, Spark queries or publications")
+
+
+def _summed(rows: Sequence[_Row]) -> list[_Row]:
+    from spark_eos.monitoring import Lag, totals
+
+    found: dict[tuple[str, str], list[Lag]] = {}
+    for row in rows:
+        if isinstance(row.lag, Lag):
+            found.setdefault((row.log, row.source_log), []).append(row.lag)
+    return [_Row(log, source, one) for (log, source), parts in found.items() for one in totals(parts)]
 
 
 def badness(one: Lag | LagTotal) -> tuple[object, ...]:
@@ -83,12 +123,17 @@ def badness(one: Lag | LagTotal) -> tuple[object, ...]:
     return (0, -(one.time_ms or 0), -(one.records or 0), -one.offsets, -one.lost, one.kind, one.name)
 
 
-def _check_names(log: Log, groups: Sequence[str], topics: Sequence[str]) -> None:
-    """Refuse names that the log does not know, rather than show nothing."""
+def _check_names(logs: Sequence[Log], groups: Sequence[str], topics: Sequence[str]) -> None:
+    """Refuse names that none of the logs knows, rather than show nothing."""
+    states = [log.state for log in logs]
     for topic in topics:
-        log.topic(topic)
-    state = log.state
-    known = {*state.offsets, *state.groups, *state.queries, *state.publications}
+        if not any(topic in state.topics for state in states):
+            logs[0].topic(topic)
+    known = {
+        name
+        for state in states
+        for name in (*state.offsets, *state.groups, *state.queries, *state.publications)
+    }
     for group in groups:
         if group not in known:
             raise GroupIdNotFoundError(
@@ -96,27 +141,43 @@ def _check_names(log: Log, groups: Sequence[str], topics: Sequence[str]) -> None
             )
 
 
-def _print(worst: Sequence[Lag | LagTotal]) -> None:
+def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: bool, has_logs: bool) -> None:
     from spark_eos.monitoring import Lag
 
     more: list[tuple[str, Callable[[Lag | LagTotal], object]]] = []
-    if any(one.held_back for one in worst):
+    if any(row.lag.held_back for row in rows):
         more.append(("HELD-BACK", lambda one: one.held_back))
-    if any(one.lost for one in worst):
+    if any(row.lag.lost for row in rows):
         more.append(("LOST", lambda one: one.lost))
-    is_summed = not isinstance(worst[0], Lag)
+    logs = ("LOG", "READS") if has_logs else ()
     places = ("PARTITIONS",) if is_summed else ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET")
-    header = ("KIND", "NAME", *places, "LAG", "RECORDS", "BYTES", "BEHIND", *(name for name, _ in more))
-    rows = []
-    for one in worst:
+    header = (
+        *logs,
+        "KIND",
+        "NAME",
+        *places,
+        "LAG",
+        "RECORDS",
+        "BYTES",
+        "BEHIND",
+        *(name for name, _ in more),
+    )
+    table: list[tuple[object, ...]] = []
+    for log, source, one in rows:
         place: tuple[object, ...]
         if isinstance(one, Lag):
             place = (one.topic, one.partition, one.committed, one.last_stable_offset)
         else:
             place = (one.partitions,)
         figures = (*measures(one), *(value(one) for _, value in more))
-        rows.append((one.kind, one.name, *place, one.offsets, *figures))
-    print_table(header, rows)
+        table.append((*(log, source)[: len(logs)], one.kind, one.name, *place, one.offsets, *figures))
+    for query in problems:
+        topic = () if is_summed else (query.topic,)
+        row = (*(query.log, None)[: len(logs)], "query", query.name, *topic)
+        table.append((*row, *[None] * (len(header) - len(row))))
+    print_table(header, table)
+    for query in problems:
+        print(printable(f"{query.name}, {query.topic}: {query.problem}"))
 
 
 def measures(one: Lag | LagTotal) -> tuple[str, str, str]:

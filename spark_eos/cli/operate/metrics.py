@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
-from spark_eos.cli.options import ConfigFile, Json, store_settings
+from spark_eos.cli.options import ConfigFile, Json, Urls, refuse_twice, settings_of_each, store_settings
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
@@ -42,7 +42,7 @@ def _address_of(text: str) -> tuple[str, int]:
 
 @app.command("metrics", cls=Command)
 def metrics(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="The logs: folders or URLs.")],
+    urls: Urls,
     serve: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Serve them to Prometheus there; PORT alone: on 127.0.0.1."),
@@ -82,19 +82,16 @@ def metrics(
     Each log is polled once a second at most, however many scrape. Nothing is written.
     """
     from spark_eos.monitoring.metrics.watch import LogWatch
-    from spark_eos.storage import is_object_store, log_settings_of
 
     if as_json and (serve or otlp):
         raise typer.BadParameter("it cannot be used with --serve and --otlp", param_hint="'--json'")
     address = None if serve is None else _address_of(serve)
-    settings = store_settings(command_config)
-    watches: list[LogWatch] = []
-    for one in urls:
-        of = log_settings_of(one, settings) if is_object_store(one) or len(urls) > 1 else settings
-        watches.append(LogWatch(one, of, by_partition=partitions, garbage_s=garbage or None))
-    labels = [watch.label for watch in watches]
-    if len({*labels}) < len(labels):
-        raise ConfigError(f"a log is named twice: {', '.join(sorted(labels))}")
+    settings = settings_of_each(urls, store_settings(command_config))
+    watches = [
+        LogWatch(url, of, by_partition=partitions, garbage_s=garbage or None)
+        for url, of in zip(urls, settings, strict=True)
+    ]
+    refuse_twice([watch.label for watch in watches])
     if serve or otlp:
         _run(watches, address, otlp, interval)
     else:

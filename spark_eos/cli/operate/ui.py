@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spark_eos.cli.options import ConfigFile, Json, store_settings
+from spark_eos.cli.options import ConfigFile, Json, Urls, store_settings
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
@@ -19,7 +19,7 @@ app = typer.Typer()
 
 @app.command("ui", cls=Command)
 def ui(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="The logs: folders or URLs.")],
+    urls: Urls,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="The address to listen at. Other machines need the token.")
     ] = "127.0.0.1",

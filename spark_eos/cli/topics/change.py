@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from spark_eos.cli.options import ConfigFile, Json, TopicName, Url, admin
+from spark_eos.cli.options import ConfigFile, Json, TopicName, Url, admin, name_value
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.topics.describe import print_topic
-from spark_eos.cli.topics.selection import column, named, new_column, pair, settings_of
+from spark_eos.cli.topics.selection import column, named, new_column, settings_of
 from spark_eos.cli.usage.completion import topic_names
 from spark_eos.errors import NotALogError, TopicExistsError
 
@@ -51,7 +51,7 @@ def create(
 
     client = admin(url, command_config)
     fields = [new_column(text, "--column") for text in columns or ()]
-    settings = dict(pair(text, "--config") for text in config or ())
+    settings = dict(name_value(text, "--config") for text in config or ())
     try:
         client.create_topic(name, partitions, settings or None, pa.schema(fields) if fields else None)
     except TopicExistsError:
@@ -106,7 +106,7 @@ def alter(
         partitions,
         settings_of(config, "--config") or None,
         add_columns=dict(column(text, "--add-column") for text in add_column or ()),
-        rename_columns=dict(pair(text, "--rename-column") for text in rename_column or ()),
+        rename_columns=dict(name_value(text, "--rename-column") for text in rename_column or ()),
         drop_columns=drop_column or (),
         widen_columns=dict(column(text, "--widen-column") for text in widen_column or ()),
     )

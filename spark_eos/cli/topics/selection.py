@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from spark_eos.cli.options import name_value
 from spark_eos.cli.parsing import ListedCommands
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from spark_eos.clients.admin import Admin
 
-__all__ = ["column", "matching", "named", "new_column", "pair", "selected", "settings_of"]
+__all__ = ["column", "matching", "named", "new_column", "selected", "settings_of"]
 
 named = typer.Typer(
     name="topics", cls=ListedCommands, help="List, describe, create, alter and delete topics."
@@ -52,17 +53,9 @@ def matching(names: Iterable[str], pattern: str) -> list[str]:
     return [name for name in names if expression.fullmatch(name)]
 
 
-def pair(text: str, option: str) -> tuple[str, str]:
-    """``NAME=VALUE``."""
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
-    return name, value
-
-
 def settings_of(texts: Iterable[str] | None, option: str) -> dict[str, str | None]:
     """Settings; an empty value takes one back to its default."""
-    return {name: value or None for name, value in (pair(text, option) for text in texts or ())}
+    return {name: value or None for name, value in (name_value(text, option) for text in texts or ())}
 
 
 def column(text: str, option: str) -> tuple[str, str]:

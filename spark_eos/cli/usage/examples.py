@@ -53,7 +53,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "groups delete": ("eoslog groups delete LOG --group audit",),
     "groups delete-offsets": ("eoslog groups delete-offsets LOG --group audit --topic orders:0",),
     "groups remove-members": ("eoslog groups remove-members LOG --group audit",),
-    "lag": ("eoslog lag LOG", "eoslog lag LOG --group audit --totals --json"),
+    "lag": (
+        "eoslog lag LOG",
+        "eoslog lag LOG --group audit --totals --json",
+        "eoslog lag LOG IN --checkpoint checkpoint",
+    ),
     "top": ("eoslog top LOG --json --count 1",),
     "configs": (
         "eoslog configs LOG",

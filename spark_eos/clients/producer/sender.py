@@ -18,6 +18,7 @@ from spark_eos.errors import (
     InvalidPidMappingError,
     KafkaTimeoutError,
     RetriableError,
+    UnsupportedVersionError,
 )
 from spark_eos.log.commit.loop import Committed
 from spark_eos.log.log import Log
@@ -163,7 +164,9 @@ class Sender:
         while True:
             try:
                 return call()
-            except RetriableError:
+            except RetriableError as error:
+                if isinstance(error.__cause__, UnsupportedVersionError):
+                    raise  # No call of this version finds out.
                 if log.clock.monotonic() >= deadline or attempt >= self._settings["retries"]:
                     raise
             log.clock.sleep(min(0.1 * 2 ** min(attempt, 4), 1.0))

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, NotALogError, StorageError
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    EosLogError,
+    NotALogError,
+    StorageError,
+    UnsupportedVersionError,
+)
 from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.slots import Slots
@@ -122,12 +128,34 @@ class Answers:
         else:
             ticket.error = error
 
+    def overtaken(self, ticket: PendingCommit, error: UnsupportedVersionError) -> None:
+        """A newer version has written what this process cannot read. All entries before that were read."""
+        try:
+            if self.settle([ticket]):
+                return
+        except EosLogError as failure:
+            self.given_up(ticket, failure)
+            return
+        # This process could read what it has created itself; but a newer leader may have taken in what was submitted.
+        known = self._tail.ends_at_newer
+        if known and not self._in_doubt.may_come_after(self._tail.state, ticket.request_id):
+            ticket.error = error
+            self._in_doubt.resolve(ticket.request_id)
+        else:
+            self.given_up(ticket, error)
+
     def unknown(self, ticket: PendingCommit, cause: BaseException) -> None:
         """The request stays in doubt."""
         self._in_doubt.record_giving_up(ticket.request_id)
-        ticket.error = CommitOutcomeUnknownError(
-            f"the store did not say whether a commit to {self._url} was written ({cause}). Repeat the same "
-            "call; staged files stay until it is known",
-            ticket.request_id,
-        )
+        if isinstance(cause, UnsupportedVersionError):
+            said = (
+                f"only a newer version of spark_eos can tell whether a commit to {self._url} was written ({cause}). "
+                "Upgrade this program, then repeat the call if it was not; staged files stay until it is known"
+            )
+        else:
+            said = (
+                f"the store did not say whether a commit to {self._url} was written ({cause}). Repeat the same "
+                "call; staged files stay until it is known"
+            )
+        ticket.error = CommitOutcomeUnknownError(said, ticket.request_id)
         ticket.error.__cause__ = cause

@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from spark_eos.errors import EosLogError
+from spark_eos.errors import EosLogError, UnsupportedVersionError
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import REMEMBERED, Tail
@@ -146,7 +146,8 @@ class CommitGroup:
     def catch_up(self) -> int:
         """Take over what was announced; the newest entry of which that says that it is durable, or -1.
 
-        Where the bytes are near, they are read from the store.
+        Where the bytes are near, they are read from the store. Raises `UnsupportedVersionError` if what the store
+        has there is of a newer version.
         """
         assert self._channel is not None
         known = -1
@@ -156,6 +157,10 @@ class CommitGroup:
                 if data:
                     self._tail.take(decode_entry(data, seq, f"the announcement of entry {seq}"))
                 elif self._tail.follow(seq).seq < seq:
+                    break
+            except UnsupportedVersionError:
+                # This process is to wait for no leader whose entries it cannot read. The store has the last word.
+                if self._tail.follow(seq).seq < seq:
                     break
             except EosLogError:
                 break  # The store is asked before anything rests on it.

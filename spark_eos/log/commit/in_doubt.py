@@ -177,6 +177,14 @@ class InDoubtRequests:
         one = self._open.get(request_id)
         return one is not None and one.was_submitted and one.slot > state.seq
 
+    def may_come_after(self, state: State, request_id: bytes) -> bool:
+        """Whether it may be in an entry of others after ``state``. The next slot has one that cannot be read here."""
+        one = self._open.get(request_id)
+        if one is None:
+            return False
+        is_next = one.is_submitted or one.slot == _NEXT_FREE or one.slot > state.seq
+        return one.is_lost or (one.was_submitted and is_next)
+
     def fate(self, state: State, request_id: bytes) -> Fate:
         """What became of it, told by ``state``, the end of the log, whose rules refuse it."""
         one = self._open.get(request_id)

@@ -28,6 +28,7 @@ from spark_eos.errors import (
     IllegalStateError,
     NotALogError,
     StoreUnavailableError,
+    UnsupportedVersionError,
 )
 from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.commit.answers import Answers
@@ -148,6 +149,8 @@ class Committer(OfOneProcess):
             ticket.error = error
         elif isinstance(error, NotALogError):
             self._answers.closed(ticket, error)
+        elif isinstance(error, UnsupportedVersionError):
+            self._answers.overtaken(ticket, error)
         elif isinstance(error, Exception) or ticket.request_id in self._in_doubt:
             self._answers.given_up(ticket, error)
         else:  # The interrupt is this thread's alone.

@@ -17,7 +17,12 @@ from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
-from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoundError
+from spark_eos.errors import (
+    CorruptRecordError,
+    DivergedLogError,
+    ObjectNotFoundError,
+    UnsupportedVersionError,
+)
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.closing import closed_error, is_closing
@@ -86,6 +91,8 @@ class Tail:
         self._identity: Hashable | None = None
         """Of the entry that was read last."""
         self._is_large = False
+        self._newer = -1
+        """The slot whose entry could not be read, as a newer version has written it."""
         self.applied = 0
         """Entries that were read, which others wrote, or this process without hearing so."""
         self._seen = self.clock_reading()
@@ -110,7 +117,7 @@ class Tail:
             while True:
                 asked = self.clock_reading()
                 data = self._read(self._state.seq + 1, identify=left > 0)
-                if self._skipped_ahead(asked):
+                if self._skipped_ahead(asked) or (data and self._has_become_a_log()):
                     continue
                 self._seen = asked
                 if data is None:
@@ -168,6 +175,11 @@ class Tail:
         """How long ago the state was the newest one for certain. To be asked for before the state is."""
         return self._clock.monotonic() - self._newest_s
 
+    @property
+    def ends_at_newer(self) -> bool:
+        """Whether a newer version has filled the next slot, with an entry that this process cannot read."""
+        return self._newer == self._state.seq + 1
+
     def goes_on_from(self, other: Tail) -> None:
         """It was made with the state of ``other``: take over when that was seen, and in which file."""
         self._seen = other._seen
@@ -202,6 +214,16 @@ class Tail:
             now - then > self._environment.away_s
             for now, then in zip(self.clock_reading(), seen, strict=True)
         )
+
+    def _has_become_a_log(self) -> bool:
+        """Whether there is a snapshot by now: a copy's entry 0 comes after it, and none before the snapshot's need be.
+
+        Without this look a process that opens a log while a copy of it is finished could take entry 0 for its end.
+        """
+        if self._state.seq >= 0:
+            return False
+        self._state = newest_snapshot(self._store) or self._state
+        return self._state.seq >= 0
 
     def _skipped_ahead(self, asked: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""
@@ -264,13 +286,19 @@ class Tail:
             identity = self._divergence.before_reading(name) if identify else None
             data = self._store.read(name)
         except ObjectNotFoundError:
+            self._newer = -1
             return None
         if not data.size and seq:  # The first entry says what log this is, and is never retired.
             return ()
         if is_closing(data):
             raise closed_error(self._store, seq - 1)
-        with paused(when=data.size > LARGE_BYTES):
-            entry = self._environment.decode(data, seq, f"{self._store.url}/{name}")
+        try:
+            with paused(when=data.size > LARGE_BYTES):
+                entry = self._environment.decode(data, seq, f"{self._store.url}/{name}")
+        except UnsupportedVersionError:
+            if not self._is_long_ago(self._seen):  # Else another one may have been there before.
+                self._newer = seq
+            raise
         self._identity = identity
         self._is_large = data.size > LARGE_BYTES
         return entry

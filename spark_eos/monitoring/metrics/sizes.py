@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from spark_eos.maintenance.rewrite import SMALL_BYTES
+from spark_eos.maintenance.rolling import TAIL_ROWS
 from spark_eos.maintenance.segments.form import BATCH_BYTES
 from spark_eos.protocol.index import Index, IndexPage
 from spark_eos.protocol.state import Partition, PartitionKey, State
@@ -16,7 +17,7 @@ class Size(NamedTuple):
     """Batches of a partition and their bytes as stored.
 
     ``unsealed`` are the batches that are in no index page, ``small`` those that rolling would save: about, as far as
-    index pages tell without their content.
+    index pages tell without their content. Rolling leaves a few unsealed ones as they are (`TAIL_ROWS`).
     """
 
     batches: int = 0
@@ -49,7 +50,7 @@ class Sizes:
 
 def _size(known: _Known) -> Size:
     pages, tail = known.pages, known.tail
-    saved = max(tail.small - 1 - known.small_bytes // BATCH_BYTES, 0)
+    saved = max(tail.small - 1 - known.small_bytes // BATCH_BYTES, 0) if tail.batches >= TAIL_ROWS else 0
     return Size(pages.batches + tail.batches, pages.bytes + tail.bytes, tail.batches, pages.small + saved)
 
 

@@ -1,24 +1,42 @@
-"""Health: `eoslog verify` as a background job."""
+"""Health: whether the store can be read, the clock, and `eoslog verify` as a background job."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
+from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.maintenance.verify.verify import Finding, Verdict, verify
+from spark_eos.protocol.state import State
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.jobs import Job
 from spark_eos.ui.question import Answer, Question
 
-__all__ = ["check_health", "health", "job_of"]
+__all__ = ["check_health", "clock_problem", "health", "job_of"]
 
 _FINDINGS = 500
 """Findings that are listed; all are counted."""
 
 
 def health(follower: Follower, _: Question) -> Answer:
-    """How far the check is, and what it has found."""
-    return job_of(follower).shown
+    """Whether the log can be read now; how far the check is, and what it has found."""
+    now_ms = follower.now_ms()
+    return {
+        **job_of(follower).shown,
+        "store": {
+            "problem": follower.error,
+            "read_ms": follower.read_ms,
+            "now_ms": now_ms,
+            "clock_problem": clock_problem(follower.state, now_ms),
+        },
+    }
+
+
+def clock_problem(state: State, now_ms: int) -> str | None:
+    """What is wrong with the log's time."""
+    if not is_ahead(state, now_ms):
+        return None
+    return f"the log's time is ahead of this machine's clock, and what was used since does not expire: {MEND}"
 
 
 def check_health(follower: Follower, question: Question) -> Answer:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from spark_eos.errors import CorruptRecordError, InvalidRequestError, ObjectNotFoundError
+from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.log import paths
-from spark_eos.log.time_travel import entry_at_time, replay, state_at, time_ms
-from spark_eos.protocol.actions import DECLARED, AppendBatches, Entry, Request
-from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.rules.apply import Rejected, apply
-from spark_eos.protocol.state import EMPTY, State
+from spark_eos.log.time_travel import entry_at_time, time_ms
+from spark_eos.protocol.actions import (
+    DECLARED,
+    AppendBatches,
+    Entry,
+    ExpireTransaction,
+    InitProducer,
+    Request,
+)
+from spark_eos.protocol.rules.apply import Outcome, Rejected
+from spark_eos.ui.areas.kinds import kind_of
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question
+from spark_eos.ui.timeline import Seen, TimeLine, names_of, read_entry
 
-__all__ = ["entries", "entry_at", "show_entry"]
+__all__ = ["entries", "entry_at", "oldest_entry", "show_entry", "shown_entries"]
 
-_NEAR = 1000
-"""So many entries are applied at most to learn what the requests of a page came to."""
-
-_KEPT = 5000
-"""Entries that are kept as they were shown: they never change."""
+_FOR_S = 30.0
+"""What is retired and which snapshots there are is looked up again after so many seconds at the earliest."""
 
 _DETAIL = 20_000
 """Characters of an action in the view of one entry."""
@@ -34,10 +38,10 @@ def entries(follower: Follower, question: Question) -> Answer:
     count = question.number("count", 50, least=1, most=200)
     until = min(question.number("until", state.seq), state.seq)
     first = max(until - count + 1, 0)
-    oldest = _oldest(follower)
-    rows = _shown(follower, max(first, oldest), until) if until >= oldest else []
+    oldest = oldest_entry(follower)
+    rows = shown_entries(follower, max(first, oldest), until) if until >= oldest else []
     if first == 0 and oldest > 0:
-        rows = [*rows, *_shown(follower, 0, 0)]
+        rows = [*rows, *shown_entries(follower, 0, 0)]
     return {
         "newest": state.seq,
         "oldest": oldest,
@@ -60,13 +64,13 @@ def entry_at(follower: Follower, question: Question) -> Answer:
 def show_entry(follower: Follower, question: Question) -> Answer:
     """One entry with all its actions."""
     seq = question.number("entry", most=max(follower.state.seq, 0))
-    entry, size = _read(follower, seq)
+    entry, size = read_entry(follower.log, seq)
     if entry is None:
         raise InvalidRequestError(
             f"entry {seq} is retired: a snapshot stands for it, and nothing else is left of it"
         )
     return {
-        **_plain(entry, size, _names(follower.state), {}),
+        **_plain(entry, size, names_of(follower.state), ()),
         "actions": [
             {
                 "request": at,
@@ -79,8 +83,14 @@ def show_entry(follower: Follower, question: Question) -> Answer:
     }
 
 
+def oldest_entry(follower: Follower) -> int:
+    """The first entry, but for entry 0, that is not retired; 0 if none is."""
+    seq: int = follower.remember("oldest", lambda: _oldest(follower), for_s=_FOR_S)
+    return seq
+
+
 def _oldest(follower: Follower) -> int:
-    """The first entry, but for entry 0, that is not retired. They are retired in order."""
+    """The same, looked up: they are retired in order."""
     low = int(follower.memory.get("oldest entry", 1))
     if low > follower.state.seq or _is_there(follower, low):
         return 0 if low == 1 else low
@@ -102,109 +112,79 @@ def _is_there(follower: Follower, seq: int) -> bool:
         return False
 
 
-def _read(follower: Follower, seq: int) -> tuple[Entry | None, int]:
-    name = paths.entry(seq, follower.state.entries_per_folder)
-    try:
-        data = follower.store.read(name)
-    except ObjectNotFoundError:
-        return None, 0
-    return (decode_entry(data, seq, f"{follower.url}/{name}"), data.size) if data.size else (None, 0)
-
-
-def _shown(follower: Follower, first: int, last: int) -> list[Answer]:
+def shown_entries(follower: Follower, first: int, last: int) -> list[Answer]:
     """Entries ``first`` to ``last``, newest first, each as it was shown before or read now."""
-    kept: dict[int, Answer] = follower.memory.setdefault("entries", {})
-    missing = [seq for seq in range(first, last + 1) if seq not in kept]
-    if missing:
-        for one in _made(follower, missing[0], missing[-1]):
-            kept[one["seq"]] = one
-        for seq in list(kept)[: max(len(kept) - _KEPT, 0)]:
-            kept.pop(seq, None)
-    return [kept[seq] for seq in range(last, first - 1, -1) if seq in kept]
+    log, memory = follower.log, follower.memory
+    line: TimeLine | None = memory.get("time line")
+    if line is None or line.log is not log:
+        made = TimeLine(log, _row, lambda: _snapshots(follower))
+        line = memory["time line"] = made if line is not None else memory.setdefault("time line", made)
+    return line.rows(first, last)
 
 
-def _made(follower: Follower, first: int, last: int) -> Iterator[Answer]:
-    names = _names(follower.state)
-    before = _state_before(follower, first)
-    try:
-        if before is not None:
-            for step in replay(follower.log, before, last):
-                if step.entry.seq >= first:
-                    _, size = _read_size(follower, step.entry.seq)
-                    yield _plain(
-                        step.entry, size, {**_names(step.after), **names}, _refused(step.before, step.entry)
-                    )
-            return
-    except InvalidRequestError:
-        pass  # It was retired meanwhile.
-    for seq in range(first, last + 1):
-        try:
-            entry, size = _read(follower, seq)
-        except CorruptRecordError as error:
-            yield {"seq": seq, "problem": str(error)}
-            continue
-        if entry is not None:
-            yield {**_plain(entry, size, names, {}), "judged": False}
+def _snapshots(follower: Follower) -> list[int]:
+    def listed() -> list[int]:
+        found = (paths.snapshot_seq(info.name) for info in follower.store.list(paths.SNAPSHOTS))
+        return sorted(seq for seq in found if seq is not None)
+
+    seqs: list[int] = follower.remember("snapshots", listed, for_s=_FOR_S)
+    return seqs
 
 
-def _read_size(follower: Follower, seq: int) -> tuple[None, int]:
-    try:
-        return None, follower.store.size(paths.entry(seq, follower.state.entries_per_folder))
-    except ObjectNotFoundError:
-        return None, 0
+def _row(seen: Seen) -> Answer:
+    row = _plain(seen.entry, seen.size, seen.names, seen.outcomes or ())
+    return {**row, "judged": seen.outcomes is not None}
 
 
-def _state_before(follower: Follower, first: int) -> State | None:
-    """The state before an entry, if a snapshot is near or the log begins there: it tells what was refused."""
-    if first == 0:
-        return EMPTY
-    found = follower.remember(
-        "snapshots",
-        lambda: sorted(
-            seq
-            for info in follower.store.list(paths.SNAPSHOTS)
-            if (seq := paths.snapshot_seq(info.name)) is not None
-        ),
-        for_s=30,
-    )
-    nearest = max((seq for seq in found if seq < first), default=-1)
-    if first - nearest > _NEAR:
-        return None
-    try:
-        return state_at(follower.log, first - 1)
-    except InvalidRequestError:
-        return None  # The entries on the way are retired.
-
-
-def _refused(before: State, entry: Entry) -> dict[int, str]:
-    """Why requests of an entry were refused, by their place in it."""
-    found = {}
-    for at, request in enumerate(entry.requests):
-        before, outcome = apply(before, request)
-        if isinstance(outcome, Rejected):
-            found[at] = f"{type(outcome.error).__name__}: {outcome.error}"[:500]
-    return found
-
-
-def _names(state: State) -> dict[str, str]:
-    return {topic.topic_id: topic.name for topic in state.topics.values()}
-
-
-def _plain(entry: Entry, size: int, names: dict[str, str], refused: dict[int, str]) -> Answer:
+def _plain(entry: Entry, size: int, names: Mapping[str, str], outcomes: Sequence[Outcome]) -> Answer:
+    """An entry as JSON has it, with why requests were refused."""
+    refused = {
+        at: f"{type(one.error).__name__}: {one.error}"[:500]
+        for at, one in enumerate(outcomes)
+        if isinstance(one, Rejected)
+    }
     return {
         "seq": entry.seq,
         "time": max((request.timestamp_ms for request in entry.requests), default=0),
         "bytes": size,
-        "judged": True,
         "requests": [
             {**_request(request, names), "refused": refused.get(at)}
             for at, request in enumerate(entry.requests[:50])
         ],
         "more": max(len(entry.requests) - 50, 0),
+        "kinds": sorted({kind_of(request) for request in entry.requests}),
+        "fences": [
+            one for at, request in enumerate(entry.requests) if at not in refused for one in _fences(request)
+        ],
     }
 
 
-def _request(request: Request, names: dict[str, str]) -> Answer:
+def _fences(request: Request) -> Iterator[Answer]:
+    """The producers that a request has fenced, by the epoch that it gave to the next one."""
+    for action in request.actions:
+        if isinstance(action, InitProducer) and action.epoch > 0:
+            why = (
+                f"query run {action.run_id} began"
+                if action.run_id
+                else "another producer took over, or an abort"
+            )
+            yield {
+                "producer": action.producer_id,
+                "epoch": action.epoch,
+                "writer": request.writer,
+                "why": why,
+            }
+        elif isinstance(action, ExpireTransaction):
+            stamp = action.producer
+            yield {
+                "producer": stamp.producer_id,
+                "epoch": stamp.epoch + 1,
+                "writer": request.writer,
+                "why": f"transaction {stamp.number} timed out",
+            }
+
+
+def _request(request: Request, names: Mapping[str, str]) -> Answer:
     kinds = Counter(type(action).__name__ for action in request.actions)
     topics: set[str] = set()
     groups: set[str] = set()

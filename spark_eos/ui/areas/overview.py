@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.protocol.state import State
 from spark_eos.ui.answers import points, spark
-from spark_eos.ui.areas.health import job_of
+from spark_eos.ui.areas.health import clock_problem, job_of
 from spark_eos.ui.areas.transactions import overdue
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question
@@ -24,7 +23,8 @@ def pulse(follower: Follower) -> Answer:
         "version": follower.version,
         "seq": state.seq,
         "time": state.timestamp_ms,
-        "polled": follower.polled_ms,
+        "read": follower.read_ms,
+        "now": follower.now_ms(),
         "error": follower.error,
         "topics": len(state.topics),
         "open": len(state.open_transactions),
@@ -88,9 +88,9 @@ def _attention(follower: Follower, state: State, now_ms: int) -> list[Answer]:
                 "to": "transactions",
             }
         )
-    if is_ahead(state, now_ms):
-        text = f"the log's time is ahead of this machine's clock, and what was used since does not expire: {MEND}"
-        found.append({"level": "warn", "text": text, "to": "history"})
+    ahead = clock_problem(state, now_ms)
+    if ahead is not None:
+        found.append({"level": "warn", "text": ahead, "to": "health"})
     found += _standing(follower, state, now_ms)
     for name in sorted(state.publications):
         if state.publications[name].begun is not None and state.publications[name].published is not None:

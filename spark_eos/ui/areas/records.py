@@ -253,11 +253,19 @@ def _matching(follower: Follower, topic: Topic, fetch: Fetch, wanted: _Wanted, c
 
 
 def _dicts(topic: Topic, table: pa.Table) -> list[dict[str, Any]]:
-    """The rows, their timestamps in milliseconds."""
+    """The rows, their timestamps in milliseconds; columns of a schema as scalars, since Python has not all values."""
     name = layout_of(topic).timestamp_column
     at = table.schema.get_field_index(name)
-    rows: list[dict[str, Any]] = table.set_column(at, name, table.column(at).cast(pa.int64())).to_pylist()
-    return rows
+    table = table.set_column(at, name, table.column(at).cast(pa.int64()))
+    if not topic.schemas:
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+    times = table.column(at).to_pylist()
+    columns = zip(table.column_names, table.columns, strict=True)
+    shown = [(column, values) for column, values in columns if column != name]
+    return [
+        {name: times[row], **{column: values[row] for column, values in shown}} for row in range(len(times))
+    ]
 
 
 def _mask(topic: Topic, table: pa.Table, wanted: _Wanted) -> pa.ChunkedArray:

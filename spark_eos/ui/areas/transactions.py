@@ -1,18 +1,12 @@
-"""Open transactions: their age, what they hold back, and the call that aborts one."""
+"""Open transactions: their age, and what they hold back."""
 
 from __future__ import annotations
 
-from spark_eos.errors import InvalidRequestError, StorePermissionError
-from spark_eos.protocol.actions import Action, InitProducer
-from spark_eos.protocol.state import Producer, State, TransactionState
-from spark_eos.protocol.types import ProducerStamp
+from spark_eos.protocol.state import Producer, State
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question, page
 
-__all__ = ["abort", "open_transactions", "overdue", "refuse_abort", "transactional_ids"]
-
-WRITER = "ui"
-"""The writer that the entry of an abort names."""
+__all__ = ["open_transactions", "overdue"]
 
 _SHOWN = 100
 """Partitions of one transaction that are listed; all are counted."""
@@ -30,60 +24,6 @@ def open_transactions(follower: Follower, question: Question) -> Answer:
         "seq": state.seq,
         **page(question, found, lambda producer: _shown(state, names, producer, now_ms)),
     }
-
-
-def transactional_ids(follower: Follower, question: Question) -> Answer:
-    """A page of all transactional ids, with the last transaction of each."""
-    state = follower.state
-    wanted = question.text("filter", "").casefold()
-    found = sorted(name for name in state.transactional_ids if wanted in name.casefold())
-
-    def row(name: str) -> Answer:
-        producer = state.producers[state.transactional_ids[name]]
-        return {
-            "id": name,
-            "producer": producer.producer_id,
-            "epoch": producer.epoch,
-            "number": producer.number,
-            "state": producer.transaction.value,
-            "last_ms": producer.last_ms,
-            "timeout_ms": producer.timeout_ms,
-        }
-
-    return page(question, found, row)
-
-
-def abort(follower: Follower, question: Question) -> Answer:
-    """Abort the very transaction that the person was shown, and fence its producer."""
-    transactional_id = question.text("id")
-    seen = ProducerStamp(*(question.number(name, least=-1) for name in ("producer", "epoch", "number")))
-
-    def propose(state: State) -> tuple[Action, ...]:
-        producer = state.producer_of(transactional_id)
-        if producer is None or producer.stamp != seen or producer.transaction is not TransactionState.ONGOING:
-            return ()
-        return (InitProducer(seen.producer_id, seen.epoch + 1, transactional_id, producer.timeout_ms),)
-
-    log = follower.writer()
-    if not propose(log.state):
-        raise InvalidRequestError(_ended(transactional_id, seen))
-    after = log.commit(propose, writer=WRITER).state.producer_of(transactional_id)
-    if after is None or (after.number, after.transaction) != (seen.number, TransactionState.COMPLETE_ABORT):
-        raise InvalidRequestError(_ended(transactional_id, seen))
-    follower.asked()
-    return {"id": transactional_id, "state": after.transaction.value, "epoch": after.epoch}
-
-
-def _ended(transactional_id: str, seen: ProducerStamp) -> str:
-    return f"transaction {seen.number} of {transactional_id!r} is not open any more; nothing was changed"
-
-
-def refuse_abort(_: Follower, __: Question) -> Answer:
-    """What `abort` is while the page only reads."""
-    raise StorePermissionError(
-        "this page only reads: start it with --allow-writes to abort transactions, or run "
-        "`eoslog transactions abort`"
-    )
 
 
 def overdue(state: State, now_ms: int) -> list[Producer]:

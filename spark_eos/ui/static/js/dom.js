@@ -1,3 +1,17 @@
+// Characters that show nothing, or turn the text around them: each is shown by its number.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
+function visible(child) {
+  if (typeof child !== "string" || child.search(HIDDEN) < 0) return child;
+  const parts = [];
+  let from = 0;
+  for (const found of child.matchAll(HIDDEN)) {
+    const name = `U+${found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+    parts.push(child.slice(from, found.index), h("span", {class: "hidden-character", title: "a character that cannot be seen"}, name));
+    from = found.index + found[0].length;
+  }
+  return [...parts, child.slice(from)];
+}
+
 // Elements from values. Text is always a text node: nothing that a log holds becomes HTML.
 export function h(tag, attributes, ...children) {
   const element = document.createElement(tag);
@@ -7,7 +21,7 @@ export function h(tag, attributes, ...children) {
     else if (name in element && (name === "value" || name === "checked")) element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(3).filter((one) => one !== null && one !== undefined && one !== false));
+  element.append(...children.flat(3).filter((one) => one !== null && one !== undefined && one !== false).flatMap(visible));
   return element;
 }
 
@@ -16,7 +30,7 @@ export function put(root, ...children) {
   const had = root.contains(document.activeElement) ? document.activeElement : null;
   const place = had ? focusable(root).indexOf(had) : -1, key = had?.dataset.key;
   const open = new Set([...root.querySelectorAll("details[open]")].map((one) => one.dataset.key));
-  root.replaceChildren(...children.flat(3).filter(Boolean));
+  root.replaceChildren(...children.flat(3).filter(Boolean).flatMap(visible));
   for (const one of root.querySelectorAll("details")) if (open.has(one.dataset.key)) one.open = true;
   if (place < 0) return;
   const now = focusable(root), same = key ? now.findIndex((one) => one.dataset.key === key) : -1;
@@ -92,6 +106,21 @@ function drawing(kind, label, pairs) {
   const most = Math.max(...pairs.map((one) => one[1]), 1e-9);
   const line = pairs.map(([x, y]) => `${(100 * (x - from) / Math.max(to - from, 1)).toFixed(2)},${(28 - 26 * y / most).toFixed(2)}`).join(" L");
   box.append(svg("path", {class: "area", d: `M0,30 L${line} L100,30 Z`}), svg("path", {class: "line", d: `M${line}`}));
+  return box;
+}
+
+// Stacked bars: steps of [place, {kind: count}], of so many places; a kind has the colour of its number.
+export function bars(label, places, kinds, steps) {
+  const box = svg("svg", {class: "chart", role: "img", "aria-label": label, viewBox: `0 0 ${places} 30`, preserveAspectRatio: "none"});
+  const most = Math.max(1, ...steps.map(([, counts]) => Object.values(counts).reduce((a, b) => a + b, 0)));
+  for (const [place, counts] of steps) {
+    let top = 30;
+    kinds.forEach((kind, at) => {
+      const height = 29 * (counts[kind] || 0) / most;
+      top -= height;
+      if (height) box.append(svg("rect", {class: `kind${at}`, x: place + 0.05, y: top, width: 0.9, height}));
+    });
+  }
   return box;
 }
 

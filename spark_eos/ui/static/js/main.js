@@ -1,5 +1,5 @@
 import {begin, current, logOut} from "./api.js";
-import {h, number, put} from "./dom.js";
+import {duration, h, number, put, time} from "./dom.js";
 import * as operations from "./operations.js";
 import * as readers from "./readers.js";
 import * as topics from "./topics.js";
@@ -18,11 +18,29 @@ const MORE = {topic: [topics.topic, "topics"], group: [readers.group, "groups"],
 const main = document.getElementById("main"), live = document.getElementById("live");
 let view = null, busy = false, wanted = false, stream = null;
 
-function show(error) {
-  let box = document.getElementById("problem");
-  if (!box) { box = h("p", {id: "problem", role: "alert", class: "error"}); main.append(box); }
-  if (box.textContent !== error) box.textContent = error;
+// -- How old it is what is shown ---------------------------------------------------------------------------
+const LATE_MS = 30000;  // Longer than the server waits between two polls, and the stream between two events.
+// When the server has read the log, by its own clock, and how old that was when it said so, by ours.
+let heard = null, connected = true, problem = null, shownAt = null;
+const why = h("p", {role: "alert"}), since = h("p", {id: "age"}), stale = h("div", {id: "stale", hidden: true}, why, since);
+
+function age() { return heard ? heard.age + performance.now() - heard.at : 0; }
+
+function judge() {
+  const reason = !connected ? "The connection to the server of this page is lost. It is tried again."
+    : heard?.error ? heard.error
+    : age() > LATE_MS ? "The server of this page has not read the log for a while: the store does not answer, or the network is down."
+    : problem;
+  const blank = shownAt === null;  // Nothing of this view was shown yet.
+  stale.hidden = !reason;
+  main.classList.toggle("stale", Boolean(reason) && !blank);
+  if (why.textContent !== (reason || "")) why.textContent = reason || "";  // It is announced only if it changes.
+  since.hidden = blank;
+  if (!reason || blank) return;
+  const old = reason === problem ? Date.now() - shownAt : age();
+  since.textContent = `Not up to date: this is the log as it was at ${time(reason === problem || !heard ? shownAt : heard.read)} UTC, ${duration(old)} ago.`;
 }
+setInterval(judge, 1000);
 
 async function update() {
   if (busy) { wanted = true; return; }
@@ -30,10 +48,11 @@ async function update() {
   const asked = view;
   try {
     await asked.update();
-    if (asked === view) document.getElementById("problem")?.remove();
+    if (asked === view) { problem = null; shownAt = Date.now(); }
   } catch (error) {
-    if (asked === view) show(error.message);
+    if (asked === view) problem = error.message;
   }
+  judge();
   busy = false;
   if (wanted) { wanted = false; update(); }
 }
@@ -50,7 +69,8 @@ function route() {
     else link.removeAttribute("aria-current");
   }
   const body = h("div", {});
-  put(main, h("h1", {}, title), body);
+  problem = shownAt = null;
+  put(main, h("h1", {}, title), stale, body);
   view = make(body, {name: rest[0], refresh: () => update(), session: current.session});
   update();
 }
@@ -58,22 +78,32 @@ function route() {
 function connect() {
   stream?.close();
   stream = new EventSource(`/events?log=${current.log}`);
+  const mine = stream;
   let known = -1;
+  heard = null;
   stream.onmessage = (event) => {
     const pulse = JSON.parse(event.data);
+    heard = {error: pulse.error, read: pulse.read, age: Math.max(pulse.now - pulse.read, 0), at: performance.now()};
+    const back = !connected;
+    connected = true;
+    judge();
     const text = pulse.error ? pulse.error : `live, entry ${number(pulse.seq)}`;
     live.className = pulse.error ? "off" : "on";
     // The state is announced when it changes, not with each entry.
     if (!live.textContent.startsWith("live") || pulse.error) live.setAttribute("aria-live", "polite");
     else live.setAttribute("aria-live", "off");
     live.textContent = text;
-    if (view?.live && (pulse.version !== known || view.always)) update();
+    if (view?.live && (pulse.version !== known || view.always || back)) update();
     known = pulse.version;
   };
   stream.onerror = () => {
     live.className = "off";
     live.setAttribute("aria-live", "polite");
     live.textContent = "connection lost, trying again";
+    connected = false;
+    judge();
+    // The browser tries again by itself, unless it got another answer than a stream.
+    if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === stream) begin().then(connect, mine.onerror); }, 3000);
   };
 }
 

@@ -1,5 +1,5 @@
 import {ask} from "./api.js";
-import {chart, duration, field, h, number, pager, put, size, table, tiles, time} from "./dom.js";
+import {bars, chart, duration, field, h, number, pager, put, size, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
 
 export function overview(root) {
@@ -19,19 +19,36 @@ export function overview(root) {
   }};
 }
 
+const UNKNOWN = new Set(["NO_REPLY", "COMMIT_OUTCOME_UNKNOWN", "INTERNAL"]);
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
+
 export function transactions(root, context) {
   const asked = {first: 0};
-  const said = h("p", {role: "status", "aria-live": "polite", tabindex: "-1"}), rows = h("div", {});
-  put(root, said, rows);
+  const said = h("p", {role: "status", "aria-live": "polite", tabindex: "-1"}), rows = h("div", {}), others = h("div", {});
+  put(root, said, rows, others);
+  const updateProducers = producing(others, context);
+  // The reply was lost, or the store did not answer: the abort may be in the log, or arrive there yet.
+  function unknown(same, error) {
+    put(said, h("strong", {}, `Whether transaction ${same.number} of ${same.id} was aborted is not known. `), sentence(error.message), " ",
+      h("button", {type: "button", "data-key": "look", onclick: () => look(same)}, "Look what became of it"));
+  }
+  async function look(same) {
+    try {
+      const found = await ask("abort-outcome", same);
+      if (found.outcome === "open") unknown(same, {message: found.text});
+      else { put(said, sentence(found.text)); said.focus(); }
+    } catch (error) { unknown(same, error); }
+    context.refresh();
+  }
   async function abort(one) {
     const sure = await confirmed(one);
     // The rows were made again while the dialog was open.
     ([...rows.querySelectorAll("button")].find((button) => button.dataset.key === `x${one.producer}`) || said).focus();
     if (!sure) return;
-    try {
-      const done = await ask("abort", {id: one.id, producer: one.producer, epoch: one.epoch, number: one.number});
-      said.textContent = `The transaction of ${done.id} is aborted, and its producer is fenced.`;
-    } catch (error) { said.textContent = error.message; }
+    const same = {id: one.id, producer: one.producer, epoch: one.epoch, number: one.number};
+    put(said, `Transaction ${same.number} of ${same.id} is being aborted …`);
+    try { put(said, sentence((await ask("abort", same)).text)); }
+    catch (error) { UNKNOWN.has(error.code) ? unknown(same, error) : put(said, sentence(error.message)); }
     context.refresh();
   }
   return {live: true, always: true, async update() {
@@ -50,6 +67,7 @@ export function transactions(root, context) {
     put(rows, answer.total ? table("Open transactions, the longest open first", columns, answer.rows) : h("p", {class: "good"}, "No transaction is open."),
       pager(answer, (first) => { asked.first = first; context.refresh(); }),
       context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", h("code", {}, "eoslog transactions abort LOG --transactional-id ID"), ", or start the page with --allow-writes."));
+    await updateProducers();
   }};
 }
 
@@ -68,9 +86,51 @@ function confirmed(one) {
   });
 }
 
+// All producers with a transactional id, below the open transactions. What has fenced earlier ones is read on demand.
+function producing(root, context) {
+  const asked = {filter: "", sort: "last", first: 0};
+  const found = new Map(), rows = h("div", {});
+  put(root, h("h2", {}, "Producers"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
+    asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
+  }}, field("Transactional id has", "filter", {type: "search", autocomplete: "off"}),
+  field("Sort by", "sort", {}, [["last", "last used"], ["name", "transactional id"], ["epoch", "epoch"]])), rows);
+  async function search(one) {
+    const known = found.get(one.id) || {rows: [], searched: 0};
+    try {
+      const answer = await ask("fencings", known.searched ? {id: one.id, until: known.next} : {id: one.id});
+      found.set(one.id, {...answer, rows: [...known.rows, ...answer.rows], searched: known.searched + answer.searched, error: null});
+    } catch (error) { found.set(one.id, {...known, error: error.message}); }
+    context.refresh();
+  }
+  const fenced = (one) => {
+    const known = found.get(one.id);
+    if (one.epoch === 0) return "none";
+    const button = (text) => h("button", {type: "button", "data-key": `f${one.id}`, "aria-label": `${text} for ${one.id}`, onclick: () => search(one)}, text);
+    if (!known) return button(`Epoch ${one.epoch === 1 ? "0" : `0 to ${number(one.epoch - 1)}`}: when, and by whom?`);
+    return [known.rows.map((at) => h("div", {}, `Epoch ${number(at.epoch - 1)} was fenced by `, h("span", {class: "badge"}, at.writer || "an unnamed writer"),
+      ` in entry ${number(at.entry)}, ${time(at.time)} UTC: ${at.why}${at.judged ? "" : " (whether it was refused is not known)"}`)),
+    known.rows.length ? null : h("div", {}, `${number(known.searched)} entries have none.`),
+    known.retired ? h("div", {class: "soft"}, "Earlier entries are retired.") : null,
+    known.error ? h("div", {class: "error"}, known.error) : null,
+    known.done ? null : button("Look further back")];
+  };
+  return async () => {
+    const answer = await ask("producers", asked);
+    put(rows, table(`${number(answer.total)} producers with a transactional id`, [
+      ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id],
+      ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n"],
+      ["Last transaction", (one) => one.number < 0 ? "none" : `${number(one.number)}, ${one.state}`],
+      ["Last used (UTC)", (one) => time(one.last_ms)], ["Fenced earlier ones", fenced],
+    ], answer.rows), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +
+      "If the epoch goes on rising, two programs use one transactional id and fence each other: give each its own, or stop one."),
+    pager(answer, (first) => { asked.first = first; context.refresh(); }));
+  };
+}
+
 export function history(root, context) {
   let until = null;
-  const rows = h("div", {}), problem = h("p", {class: "error", role: "alert"});
+  const over = h("div", {}), rows = h("div", {}), problem = h("p", {class: "error", role: "alert"});
+  const go = (entry) => { until = entry; context.refresh(); };
   const form = h("form", {class: "bar", onsubmit: async (event) => {
     event.preventDefault();
     const place = form.elements.place.value.trim();
@@ -79,7 +139,7 @@ export function history(root, context) {
     catch (error) { problem.textContent = error.message; return; }
     context.refresh();
   }}, field("Entry or time", "place", {autocomplete: "off", placeholder: "newest"}), h("button", {type: "submit"}, "Go"));
-  put(root, form, problem, rows);
+  put(root, form, problem, over, rows);
   const self = {live: true, async update() {
     const answer = await ask("history", until === null ? {} : {until});
     self.live = until === null;
@@ -87,8 +147,24 @@ export function history(root, context) {
       h("ol", {class: "line", "aria-label": "Entries, newest first"}, answer.rows.map(entry)),
       h("div", {class: "row"}, h("button", {type: "button", "data-key": "newest", onclick: () => { until = null; context.refresh(); }}, "Newest"),
         h("button", {type: "button", "data-key": "older", disabled: answer.first <= Math.max(answer.oldest, 0), onclick: () => { until = answer.first - 1; context.refresh(); }}, "Older")));
+    put(over, strip(await ask("strip", until === null ? {} : {until}), go));
   }};
   return self;
+}
+
+// The same as bars and as a table.
+function strip(answer, go) {
+  const label = `Entries ${number(answer.first)} to ${number(answer.until)} over time, by kind of writer`;
+  const total = (kind) => answer.rows.reduce((sum, step) => sum + (step.counts[kind] || 0), 0);
+  return [h("figure", {class: "panel"},
+    bars(`${label}: ${answer.kinds.map((kind) => `${kind} ${number(total(kind))}`).join(", ")}`, answer.steps, answer.kinds, answer.rows.map((step) => [step.step, step.counts])),
+    h("figcaption", {class: "soft"}, answer.kinds.map((kind, at) => h("span", {class: `key kind${at}`}, h("span", {}, `${kind} ${number(total(kind))}`))),
+      h("div", {}, `From ${time(answer.begin_ms)} UTC; a bar is ${answer.step_ms < 120000 ? `${answer.step_ms / 1000} s` : duration(answer.step_ms)}.`))),
+  h("details", {"data-key": "strip"}, h("summary", {"data-key": "strip"}, "The bars as a table"), table(label, [
+    ["From (UTC)", (step) => time(step.time)],
+    ["Entries", (step) => h("button", {type: "button", "data-key": `s${step.first}`, onclick: () => go(step.last)}, step.first === step.last ? number(step.first) : `${number(step.first)} to ${number(step.last)}`)],
+    ...answer.kinds.map((kind) => [kind, (step) => number(step.counts[kind] || 0), "n"]),
+  ], answer.rows))];
 }
 
 function entry(one) {
@@ -101,6 +177,7 @@ function entry(one) {
       request.groups.length ? `; offsets of ${request.groups.join(", ")}` : "",
       request.ends.length ? h("span", {class: request.ends.includes("abort") ? "bad" : "good"}, ` ${request.ends.join(", ")}`) : null,
       request.refused ? h("div", {class: "warn"}, `refused: ${request.refused}`) : null)),
+    (one.fences || []).map((at) => h("div", {class: "warn"}, `producer ${at.producer} is at epoch ${number(at.epoch)} now, earlier ones are fenced: ${at.why}`)),
     one.more ? h("div", {}, `and ${one.more} more requests`) : null,
     h("details", {"data-key": `e${one.seq}`, ontoggle: async (event) => {
       if (!event.target.open || box.childNodes.length) return;
@@ -143,15 +220,20 @@ export function publications(root, context) {
 }
 
 export function health(root, context) {
-  const quick = h("input", {type: "checkbox", id: "quick", checked: true}), shown = h("div", {});
+  const quick = h("input", {type: "checkbox", id: "quick", checked: true}), shown = h("div", {}), state = h("div", {});
   const start = h("button", {type: "button", onclick: async () => {
     await ask("check-health", {do: start.textContent === "Stop" ? "stop" : "start", quick: quick.checked}); context.refresh();
   }}, "Verify now");
   put(root, h("p", {}, "Verification reads the whole log and changes nothing. It takes long for a large log; the quick one reads no data."),
     h("p", {class: "row"}, h("label", {for: "quick"}, quick, " quick"), start), shown);
-  return {live: false, async update() {
-    const job = await ask("health"), running = job.state === "running", result = job.result;
+  root.prepend(h("h2", {}, "Store"), state, h("h2", {}, "Verification"));
+  return {live: true, async update() {
+    const job = await ask("health"), running = job.state === "running", result = job.result, {store} = job;
     start.textContent = running ? "Stop" : "Verify now";
+    put(state, store.problem
+      ? [h("p", {class: "error"}, sentence(store.problem)), h("p", {}, `It was read last at ${time(store.read_ms)} UTC, ${duration(store.now_ms - store.read_ms)} before. All views show the log as it was then. Look at the store, the network and the rights of this page; it tries again by itself.`)]
+      : h("p", {class: "good"}, "The log can be read."),
+    store.clock_problem ? h("p", {class: "warn"}, sentence(store.clock_problem)) : null);
     put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},
       running ? job.progress : job.error || (result ? (result.sound ? "The log is sound." : `${result.found.wrong} things are wrong.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
     result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],

@@ -1,0 +1,93 @@
+"""Simulated worlds in which a log moves to another place under living processes."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import random
+
+import pyarrow as pa
+import pytest
+
+from spark_eos.log.clock import Retry
+from spark_eos.log.commit import tail
+from spark_eos.log.commit.closing import close_after, is_closing
+from spark_eos.log.log import Log
+from spark_eos.maintenance import copying
+from spark_eos.protocol.actions import Entry
+from spark_eos.protocol.encoding.entries import encode_entry
+from verification.simulator import moves
+from verification.simulator.clock import SimulatedClock
+from verification.simulator.moves import moved
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", [0, random.SystemRandom().randrange(10**9)], ids=["fixed", "new"])
+def test_a_log_moves_with_what_was_acknowledged_and_nothing_comes_after_it(first):
+    worlds = [moved(seed) for seed in range(first, first + (8 if first == 0 else 4))]
+    assert {world.seed: world.problems for world in worlds if world.problems} == {}
+    if first:
+        return  # How much happens in worlds that are drawn at random differs.
+    assert sum(len(world.acknowledged["old"]) for world in worlds) > 100
+    assert sum(len(world.acknowledged["new"]) for world in worlds) > 100
+    assert sum(world.met for world in worlds) > 20, "no process met the mark of the closed log"
+    assert any(world.movers > 1 for world in worlds), "no copy was gone on with"
+
+
+def test_one_seed_is_one_world():
+    assert moved(6).trace == moved(6).trace
+
+
+def _found(problem, first=0):
+    return any(problem in one for seed in range(first, first + 40) for one in moved(seed).problems)
+
+
+def test_a_closer_that_does_not_look_after_its_create_is_found(monkeypatch):
+    def close(source, clock):
+        close_after(source, Log(source, clock).follow())
+
+    monkeypatch.setattr(copying, "close_log", close)
+    assert _found("is lost", first=24)
+
+
+def test_a_closer_that_copies_nothing_after_it_has_closed_is_found(monkeypatch):
+    """What was written while it copied is in the old log alone."""
+    fix, close = copying._fix, copying.close_log
+    fixed = []
+    monkeypatch.setattr(copying, "_fix", lambda source: fixed.pop() if fixed else fix(source))
+
+    def close_and_forget(source, clock):
+        fixed.append(fix(source))
+        close(source, clock)
+
+    monkeypatch.setattr(copying, "close_log", close_and_forget)
+    assert _found("is lost", first=19)
+
+
+def test_a_writer_that_ignores_the_mark_is_found(monkeypatch):
+    """It takes the mark for an entry without requests, and goes on after it."""
+
+    def blind(cast, process, place):
+        store = copy.copy(cast.stores[place])
+
+        def read(name, offset=0, length=None):
+            data = cast.stores[place].read(name, offset, length)
+            seq = int(name.removesuffix(".avro").rpartition("/")[2])
+            return pa.py_buffer(encode_entry(Entry(seq, ()))) if is_closing(data) else data
+
+        store.read = read
+        return Log.open(store, SimulatedClock(process), Retry(deadline_s=0))
+
+    monkeypatch.setattr(moves._Cast, "_open", blind)
+    assert _found("by a call that began at")
+
+
+def test_a_writer_that_opens_a_copy_just_before_it_is_a_log_is_found(monkeypatch):
+    monkeypatch.setattr(tail.Tail, "_has_become_a_log", lambda _: False)
+    assert _found("acknowledged at the new place", first=6)

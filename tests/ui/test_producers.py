@@ -1,0 +1,103 @@
+"""Producers by transactional id, and who has fenced the earlier ones."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from spark_eos import Admin, Log, Producer
+from spark_eos.errors import ProducerFencedError
+from spark_eos.protocol.actions import ExpireTransaction
+from spark_eos.storage import MemoryStore
+from spark_eos.ui.areas import producers
+from spark_eos.ui.areas.aborts import abort
+from spark_eos.ui.areas.transactions import open_transactions
+from spark_eos.ui.follower import Follower
+from spark_eos.ui.question import Question
+
+
+@pytest.fixture
+def log():
+    made = Log.create(MemoryStore())
+    Admin(made).create_topic("orders", 1)
+    return made
+
+
+@pytest.fixture
+def follower(log):
+    return Follower(log.store)
+
+
+def took(log, name, client):
+    """A program that takes a transactional id."""
+    producer = Producer(log, {"transactional.id": name, "client.id": client})
+    producer.init_transactions()
+    return producer
+
+
+def asked(follower, area, **fields):
+    follower.poll()
+    return area(follower, Question(fields))
+
+
+def test_a_producer_that_was_replaced_is_found_by_the_history(log, follower):
+    first, second = took(log, "billing", "old host"), took(log, "billing", "new host")
+    took(log, "other", "another")
+    (billing,) = asked(follower, producers.producers, filter="BILL")["rows"]
+    assert (billing["epoch"], billing["number"], billing["state"]) == (1, -1, "Empty")
+    answer = asked(follower, producers.fencings, id="billing")
+    assert [(one["epoch"], one["writer"], one["judged"]) for one in answer["rows"]] == [(1, "new host", True)]
+    assert answer["done"]
+    assert not answer["retired"]
+    assert asked(follower, producers.fencings, id="other")["rows"] == []
+    assert asked(follower, producers.fencings, id="nothing")["done"]
+    first.close(0)
+    second.close(0)
+
+
+def test_aborts_and_timeouts_fence_too(log, follower):
+    producer = took(log, "stuck", "a host")
+    producer.begin_transaction()
+    producer.send("orders", b"x")
+    producer.flush()
+    (one,) = asked(follower, open_transactions)["rows"]
+    abort(follower, Question({name: one[name] for name in ("id", "producer", "epoch", "number")}))
+    second = took(log, "stuck", "again")
+    second.begin_transaction()
+    second.send("orders", b"x")
+    second.flush()
+    stamp = log.follow().producer_of("stuck").stamp
+    waited = log.state.producer_of("stuck").timeout_ms
+    log.commit(lambda _: (ExpireTransaction(stamp, waited),), writer="a reader")
+    found = asked(follower, producers.fencings, id="stuck")["rows"]
+    assert [(one["epoch"], one["writer"]) for one in found] == [(3, "a reader"), (2, "again"), (1, "ui")]
+    assert found[0]["why"] == "transaction 1 timed out"
+    for one in (producer, second):
+        with suppress(ProducerFencedError):
+            one.close(0)
+
+
+def test_a_search_reads_so_much_and_says_where_to_go_on(log, follower, monkeypatch):
+    monkeypatch.setattr(producers, "_SEARCHED", 3)
+    for client in ("one", "two"):
+        took(log, "billing", client).close(0)
+    for number in range(4):
+        Admin(log).create_topic(f"t{number}", 1)
+    answer = asked(follower, producers.fencings, id="billing")
+    assert (answer["rows"], answer["done"], answer["searched"]) == ([], False, 3)
+    answer = asked(follower, producers.fencings, id="billing", until=answer["next"])
+    assert [one["writer"] for one in answer["rows"]] == ["two"]
+    assert answer["done"]
+
+
+def test_many_producers_are_paged_and_sorted(log, follower):
+    for number in range(3):
+        for _ in range(number + 1):
+            took(log, f"p{number}", "host").close(0)
+    took(log, "p0", "host").close(0)
+    for sort, names in (("last", "p0 p2 p1"), ("name", "p0 p1 p2"), ("epoch", "p2 p0 p1")):
+        rows = asked(follower, producers.producers, sort=sort)["rows"]
+        assert " ".join(one["id"] for one in rows) == names, sort
+    answer = asked(follower, producers.producers, sort="name", first=2, count=1)
+    assert ([one["id"] for one in answer["rows"]], answer["total"]) == (["p2"], 3)
