@@ -277,11 +277,15 @@ class Roller:
             found = self._facts[key] = Facts.of(rows, start, file_bytes, _is_rolled)
         return found
 
+    def _kept(self, topic: Topic) -> Callable[[IndexRow], bool]:
+        """What tells the rows that stay in their files."""
+        file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
+        return partial(_stays_in_parquet, file_bytes=file_bytes) if is_sealed_in_parquet(topic) else stays
+
     def _roll(self, topic: Topic, number: int, partition: Partition, pages: tuple[IndexPage, ...]) -> Rolled:
         rows = [*Index(pages).scan(0, self._log.load)]
         parquet = is_sealed_in_parquet(topic)
-        file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
-        is_kept = partial(_stays_in_parquet, file_bytes=file_bytes) if parquet else stays
+        is_kept = self._kept(topic)
         taken = [row for row in rows if row.next_offset > partition.start and not is_kept(row)]
         holes = partition.start > rows[0].base_offset or any(
             row.batch is None or row.batch.count != row.count for row in rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import shutil
 import subprocess
@@ -49,6 +51,8 @@ def prepared(tmp_path_factory):
             producer.commit_transaction()
     with Consumer(url, {"group.id": "audit"}) as consumer:
         consumer.commit({TopicPartition("orders", at): 1 for at in (0, 1)})
+    (folder / "keys.json").write_text(json.dumps({"2026-11": base64.b64encode(b"1" * 32).decode()}))
+    (folder / "keys.properties").write_text("encryption.keys=file:keys.json\nencryption.key.id=2026-11\n")
     (folder / "lines.txt").write_bytes(b"one\ntwo\n")
     Admin(str(folder / "IN")).create_topic("orders")
     (folder / "checkpoint").mkdir()
@@ -74,6 +78,9 @@ DONE = {
     "groups delete": lambda admin: "audit" not in admin.list_groups(),
     "groups reset-offsets": lambda admin: admin.list_group_offsets("audit")[TopicPartition("orders", 0)].offset == 0,
     "configs": lambda admin: admin.describe_topic("orders").config["retention.ms"] == "3600000",
+    "encryption rotate": lambda admin: any(
+        path.read_bytes().startswith(b"EOSENC") for path in Path(admin._url, "data").rglob("*.arrow")
+    ),
     "delete-records": lambda admin: admin.describe_topic("orders").partitions[0].start == 1,
 }  # fmt: skip
 """What shows that the examples of a command did something."""

@@ -77,6 +77,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tables versions": ("eoslog tables versions LOG --name daily",),
     "tables drop": ("eoslog tables drop LOG --name daily",),
     "verify": ("eoslog verify LOG --quick",),
+    "encryption keys": ("eoslog encryption keys LOG --key 2025-11",),
+    "encryption rotate": ("eoslog encryption rotate LOG --command-config keys.properties",),
     "copy": ("eoslog copy LOG copy-of-the-log", "eoslog copy LOG new-place --close"),
     "backup": ("eoslog backup LOG backups", "eoslog backup LOG backups --name tuesday"),
     "restore": (

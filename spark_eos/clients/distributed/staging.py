@@ -10,7 +10,8 @@ from spark_eos.clients.distributed.receipt import GroupOffsets, StagedReceipt
 from spark_eos.clients.distributed.token import TransactionToken
 from spark_eos.clients.producer.accumulator import Accumulator
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager
+from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.two_phase import TwoPhaseTransactions
 from spark_eos.errors import AbortableError, EosLogError, IllegalStateError
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State, Topic
@@ -50,13 +51,13 @@ class StagingProducer(Producer):
         return self._topic(name, None)
 
 
-class _Staging(TransactionManager):
+class _Staging(TwoPhaseTransactions):
     """The part of a transaction that one writer has: what waits, and what it is to be told to the coordinator."""
 
     def __init__(self, log: Log, settings: Mapping[str, Any], token: TransactionToken, task: str) -> None:
         super().__init__(lambda: log, settings)
         self.failure: EosLogError | None = None
-        self._token = token
+        self._shared = token
         self._task = task
         self._attempt = log.clock.unique().hex()
         self.state = ClientState.IN_TRANSACTION
@@ -88,7 +89,7 @@ class _Staging(TransactionManager):
     def stage(self) -> StagedReceipt:
         """See `StagingProducer.stage`."""
         self.check("finish")
-        log, token = self._log(), self._token
+        log, token = self._log(), self._shared
         pending = self.pending
         try:
             topics, files = pending.finish()
@@ -119,4 +120,4 @@ class _Staging(TransactionManager):
         self.end()
 
     def _check_epoch(self, state: State) -> None:
-        require_open(state, self._token)
+        require_open(state, self._shared)

@@ -1,0 +1,1 @@
+"""Commands about the keys of encrypted data files."""
