@@ -40,6 +40,7 @@ WORKLOADS = (
     "bytes",
     "cpu",
     "growth",
+    "backups",
 )
 """In the order of the page."""
 
