@@ -41,6 +41,7 @@ WORKLOADS = (
     "bytes",
     "cpu",
     "growth",
+    "backups",
 )
 """In the order of the page."""
 

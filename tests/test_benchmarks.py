@@ -21,8 +21,8 @@ from benchmarks.pairing import Taken, faster, interval, less, rounds
 from benchmarks.peers import Peers
 from benchmarks.results import Figure, Ratio, Result
 from benchmarks.rows import table
-from benchmarks.workloads import bytes as bytes_on_disk
 from benchmarks.workloads import (
+    backups,
     looking,
     monitored,
     publish_beside,
@@ -32,6 +32,7 @@ from benchmarks.workloads import (
     source,
     writers,
 )
+from benchmarks.workloads import bytes as bytes_on_disk
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
 
@@ -357,6 +358,15 @@ def test_publishes_of_a_log_that_grows(bench, monkeypatch):
     )
     (curve,) = found.curves.values()
     assert [at for at, _ in curve] == list(range(0, 100, publish_growth.EVERY))
+
+
+def test_backups_of_a_log_that_grows(bench, monkeypatch):
+    monkeypatch.setattr(backups, "BACKUPS", 2)
+    found = Result("backups", run=RUN)
+    increments = backups.growth(bench, found, 5)
+    assert len(increments) == 2
+    assert all(one.read > 0 and one.written > 0 for one in increments)
+    assert {figure.unit for figure in found.figures} == {"requests", "kB", "ms"}
 
 
 def test_a_writer_that_is_monitored(bench):

@@ -7,7 +7,7 @@ when its turn comes is no part of the newest state any more: then that one is ba
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
@@ -139,6 +139,7 @@ class _Work:
         self._run = run
         self._tell = tell
         self._beat = repository.beats(run)
+        self._inside: Mapping[str, tuple[str, ...]] = {}
         self._earlier, self._known = self._look_back()
         self._copied: dict[str, StoredFile] = {}
 
@@ -166,26 +167,30 @@ class _Work:
 
     def _look_back(self) -> tuple[Manifest | None, dict[str, StoredFile]]:
         """The newest backup that can be read, and what it has that is still there."""
+        manifest = self._repository.newest()
+        if manifest is None:
+            return None, {}
         there = {info.name: info.size for info in self._target.list(OBJECTS)}
-        for backup in reversed(self._repository.backups()):
-            try:
-                manifest = self._repository.load(backup.id)
-            except (CorruptRecordError, ObjectNotFoundError):
-                continue
-            known = {file.name: file for file in manifest.files if there.get(file.object_name) == file.size}
-            packs = all(there.get(pack.file.object_name) == pack.file.size for pack in manifest.packs)
-            whole = packs and all(file.name in known for file in manifest.files if _is_snapshot(file.name))
-            return (manifest if whole else None), known
-        return None, {}
+        known = {file.name: file for file in manifest.files if there.get(file.object_name) == file.size}
+        packs = all(there.get(pack.file.object_name) == pack.file.size for pack in manifest.packs)
+        whole = packs and all(file.name in known for file in manifest.files if _is_snapshot(file.name))
+        self._inside = manifest.inside
+        return (manifest if whole else None), known
 
     def _copy(self, history: History) -> Manifest:
         load = _Pages(self._source, self._target, self._known).load
-        found = contents(history, load, self._known)
-        files = [self._file(name, None, set()) for name in found.pages]
-        wanted = [(name, size, found.parts.get(name, set())) for name, size in found.files.items()]
-        for number, file in enumerate(self._in_parallel(wanted), 1):
-            files.append(file)
-            self._tell("data files", number, len(wanted))
+        found = contents(history, load, self._known, self._inside)
+        files = []
+        for what, wanted in (
+            ("indexes", [(name, None, set()) for name in found.pages]),
+            (
+                "data files",
+                [(name, size, found.parts.get(name, set())) for name, size in found.files.items()],
+            ),
+        ):
+            for number, file in enumerate(self._in_parallel(wanted), 1):
+                files.append(file)
+                self._tell(what, number, len(wanted))
         missing = set()
         for name, size in found.former.items():
             try:
@@ -198,13 +203,18 @@ class _Work:
             known = self._known.get(name) if seq in history.known else None
             files.append(known or store_bytes(self._target, self._run.id, name, data))
         packs = (*history.packs, *self._packs(history.entries))
-        return self._manifest(history.last, first, packs, files)
+        packs = tuple(sorted(packs, key=lambda pack: pack.first))
+        return Manifest(
+            self._summary(history.last, first, packs, files),
+            history.last.entries_per_folder,
+            packs,
+            tuple(files),
+            found.inside,
+        )
 
-    def _manifest(
-        self, last: State, first: State, packs: tuple[Pack, ...], files: list[StoredFile]
-    ) -> Manifest:
+    def _summary(self, last: State, first: State, packs: tuple[Pack, ...], files: list[StoredFile]) -> Backup:
         new = [file for file in (*files, *(pack.file for pack in packs)) if file.owner == self._run.id]
-        backup = Backup(
+        return Backup(
             id=self._run.id,
             name=self._run.name,
             log_id=last.log_id,
@@ -219,7 +229,6 @@ class _Work:
             new_files=len(new),
             new_bytes=sum(file.size for file in new),
         )
-        return Manifest(backup, last.entries_per_folder, packs, tuple(files))
 
     def _file(self, name: str, size: int | None, parts: set[Part]) -> StoredFile:
         """The file in the repository; copied, unless it is there. Files of a name never change."""
@@ -230,7 +239,7 @@ class _Work:
         copied = self._copied[name] = copy_file(self._source, self._target, self._run.id, name, size, parts)
         return copied
 
-    def _in_parallel(self, wanted: list[tuple[str, int, set[Part]]]) -> Iterator[StoredFile]:
+    def _in_parallel(self, wanted: Sequence[tuple[str, int | None, set[Part]]]) -> Iterator[StoredFile]:
         free = self._source.requests_are_free and self._target.requests_are_free
         with ThreadPoolExecutor(1 if free else _AT_A_TIME) as pool:
             waiting = [pool.submit(self._file, *one) for one in wanted]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from spark_eos.backup.history import History, added_rows
-from spark_eos.maintenance.reachability import page_names, pins
+from spark_eos.backup.manifest import StoredFile
+from spark_eos.backup.sealed import Sealed
+from spark_eos.maintenance.reachability import pins
 from spark_eos.protocol.index import Index, IndexRow, Load
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import FileRef
@@ -27,44 +28,52 @@ class Contents(NamedTuple):
     """What states need.
 
     ``pages`` are names of index pages. ``files`` are the data files that the newest state needs, ``former`` those that
-    only earlier ones need, with their sizes. ``parts`` are those of files that are new.
+    only earlier ones need, with their sizes. ``parts`` are those of files that are new. ``inside`` says of pages what
+    they name: of the lowest level files, of the others pages.
     """
 
     pages: list[str]
     files: dict[str, int]
     former: dict[str, int]
     parts: dict[str, set[Part]]
+    inside: dict[str, tuple[str, ...]]
 
 
-def contents(history: History, load: Load, known: Iterable[str]) -> Contents:
+def contents(
+    history: History, load: Load, known: Mapping[str, StoredFile], inside: Mapping[str, tuple[str, ...]]
+) -> Contents:
     """What the states of a history need; ``known`` are files whose parts are not asked for.
+
+    ``inside`` is that of an earlier backup: pages whose files are all known are not loaded.
 
     Raises `ObjectNotFoundError` if a page is gone.
     """
-    had = known if isinstance(known, dict | set | frozenset) else set(known)
+    sealed = Sealed(load, known, inside)
     pages: dict[str, None] = {}
     for _, (state, _) in sorted(history.snapshots.items()):
-        pages.update(dict.fromkeys(page_names(state, load)))
+        pages.update(dict.fromkeys(sealed.names(state.sealed_pages())))
     parts: dict[str, set[Part]] = {}
     files: dict[str, int] = {}
     former: dict[str, int] = {}
 
-    def add(rows: Iterable[IndexRow], to: dict[str, int]) -> None:
-        for row in rows:
-            if row.file is None or row.batch is None:
+    def add(found: Iterable[IndexRow | StoredFile], to: dict[str, int]) -> None:
+        for one in found:
+            if isinstance(one, StoredFile):
+                name, size = one.name, one.size
+            elif one.file is None or one.batch is None:
                 continue
-            name = row.file.name
+            else:
+                name, size = one.file.name, one.file.size
+                if name not in known:
+                    parts.setdefault(name, set()).update(_parts(one.file, one))
             if name not in files:
-                to[name] = row.file.size
-            if name not in had:
-                parts.setdefault(name, set()).update(_parts(row.file, row))
+                to[name] = size
 
-    add(_rows(history.last, load), files)
-    first = history.states[0]
-    add(_more_rows(first, history.last, load), former)
+    add(_rows(history.last, sealed), files)
+    add(_more_rows(history.states[0], history.last, sealed), former)
     for before, entry, after in zip(history.states, history.added, history.states[1:], strict=False):
         add(added_rows(before, entry, after, load), former)
-    return Contents([*pages], files, former, parts)
+    return Contents([*pages], files, former, parts, sealed.inside)
 
 
 def earliest(history: History, missing: set[str], load: Load) -> int:
@@ -79,8 +88,9 @@ def earliest(history: History, missing: set[str], load: Load) -> int:
     def needs(at: int) -> bool:
         if any(added[at:]):  # It came later, and went again.
             return True
+        found = _rows(history.states[at], Sealed(load, {}, {}))
         return any(
-            row.file is not None and row.file.name in missing for row in _rows(history.states[at], load)
+            isinstance(row, IndexRow) and row.file is not None and row.file.name in missing for row in found
         )
 
     low, high = -1, len(history.states) - 1
@@ -97,18 +107,19 @@ def _parts(file: FileRef, row: IndexRow) -> Iterator[Part]:
         yield Part(file.size - file.footer, file.footer, file.footer_crc)
 
 
-def _rows(state: State, load: Load) -> Iterator[IndexRow]:
+def _rows(state: State, sealed: Sealed) -> Iterator[IndexRow | StoredFile]:
     """All rows of a state that a reader or a table needs."""
     for one in state.partitions.values():
-        yield from one.index.scan(one.start, load)
+        yield from sealed.rows(one.index.pages, one.start)
+        yield from Index(tail=one.index.tail).scan(one.start)
     for key, pin in pins(state):
         partition = state.partitions[key]
         # Most of what is pinned was visited right now.
         visited = {id(page) for page in partition.index.pages if page.base_offset >= partition.start}
-        yield from pin._replace(pages=tuple(page for page in pin.pages if id(page) not in visited)).rows(load)
+        yield from sealed.rows((page for page in pin.pages if id(page) not in visited), pin.start, pin.end)
 
 
-def _more_rows(state: State, than: State, load: Load) -> Iterator[IndexRow]:
+def _more_rows(state: State, than: State, sealed: Sealed) -> Iterator[IndexRow | StoredFile]:
     """The rows of ``state`` without most of those that a later state has as well: they share pages."""
     visited: dict[PartitionKey, set[int]] = {}
     for key, one in state.partitions.items():
@@ -119,8 +130,8 @@ def _more_rows(state: State, than: State, load: Load) -> Iterator[IndexRow]:
             else {id(page) for page in later.index.pages if page.base_offset >= max(later.start, one.start)}
         )
         visited[key] = shared
-        pages = tuple(page for page in one.index.pages if id(page) not in shared)
-        yield from Index(pages, one.index.tail).scan(one.start, load)
+        yield from sealed.rows((page for page in one.index.pages if id(page) not in shared), one.start)
+        yield from Index(tail=one.index.tail).scan(one.start)
     for key, pin in pins(state):
-        pages = tuple(page for page in pin.pages if id(page) not in visited.get(key, ()))
-        yield from chain(pin._replace(pages=pages).rows(load))
+        pages = (page for page in pin.pages if id(page) not in visited.get(key, ()))
+        yield from sealed.rows(pages, pin.start, pin.end)

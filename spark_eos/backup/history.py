@@ -112,9 +112,20 @@ def _going_on(source: Store, repository: Repository, earlier: Manifest) -> Histo
         state = decode_snapshot(data, base, f"{store.url}/{stored[base].object_name}")
         history.states = [state]
         history.snapshots[base] = state, data
-    end = None
-    for pack in earlier.packs:
+    end, kept = None, []
+    for pack in sorted(earlier.packs, key=lambda pack: pack.first):
+        after = pack.first + len(pack.sizes)
+        if after <= base and pack.first:
+            continue  # A snapshot stands for these entries.
+        kept.append(pack)
+        if after <= base and after == 1:
+            continue  # Entry 0 alone, which is not needed here.
         for seq, data in split(store, pack):
+            if after <= base:  # Of these entries, too; but the first one makes the log.
+                history.entries[0] = data
+                kept.pop()
+                break
+            history.entries[seq] = data
             if seq == (history.states[-1].seq if history.states else -1) + 1:
                 history.then(
                     data, seq, f"{store.url}/{pack.file.object_name}", keep=seq > earlier.backup.first
@@ -127,9 +138,24 @@ def _going_on(source: Store, repository: Repository, earlier: Manifest) -> Histo
     if source.read(name) != end:
         raise _GapError  # It is retired, or the log has another history since.
     _follow(source, history, _snapshots(source))
-    used = {pack for pack in earlier.packs if pack.first == 0 or pack.first + len(pack.sizes) > base}
-    history.packs = tuple(pack for pack in earlier.packs if pack in used)
+    history.packs = _merged(kept, history)
     return history
+
+
+def _merged(packs: list[Pack], history: History) -> tuple[Pack, ...]:
+    """The packs that stay; ``history.entries`` keeps what is stored in a new one.
+
+    A pack that is not longer than what is new behind it becomes part of it: so there are few of them however many
+    backups there were, and an entry is stored again a few times.
+    """
+    left = [*packs]
+    new = history.last.seq + 1 - (packs[-1].first + len(packs[-1].sizes)) if packs else 0
+    while new > 0 and left and left[-1].first and len(left[-1].sizes) <= new:
+        new += len(left.pop().sizes)
+    for pack in left:
+        for seq in range(pack.first, pack.first + len(pack.sizes)):
+            history.entries.pop(seq, None)
+    return (*left,)
 
 
 def _from_snapshot(source: Store, seq: int | None) -> History:

@@ -7,7 +7,8 @@ two lines. The summary alone is read to list backups.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -100,17 +101,19 @@ class Manifest:
     """All of a backup.
 
     ``files`` are data files, index pages and snapshots, ``packs`` the entries. ``per_folder`` is the log's
-    `entries_per_folder`.
+    `entries_per_folder`. ``inside`` says of index pages which files or pages they name, for later backups: they need
+    not read these pages.
     """
 
     backup: Backup
     per_folder: int
     packs: tuple[Pack, ...]
     files: tuple[StoredFile, ...]
+    inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The bytes of a manifest."""
+    """The bytes of a manifest. Of ``inside`` it has what says only names of ``files``."""
     owners = sorted({file.owner for file in (*manifest.files, *(pack.file for pack in manifest.packs))})
     number = {owner: at for at, owner in enumerate(owners)}
 
@@ -128,6 +131,12 @@ def encode(manifest: Manifest) -> bytes:
         "packs": [[*row(pack.file), pack.first, [*pack.sizes]] for pack in manifest.packs],
         "files": [row(file) for file in manifest.files],
     }
+    place = {file.name: at for at, file in enumerate(manifest.files)}
+    body["inside"] = [
+        [place[page], [place[name] for name in names]]
+        for page, names in manifest.inside.items()
+        if page in place and all(name in place for name in names)
+    ]
     lines = f"{_text(head)}\n{_text(body)}\n".encode()
     return lines + f"{sha256(lines).hexdigest()}\n".encode()
 
@@ -169,7 +178,11 @@ def decode(data: bytes, where: str) -> Manifest:
             return StoredFile(row[0], owners[row[1]], row[2], row[3])
 
         packs = tuple(Pack(file(row), row[4], tuple(row[5])) for row in body["packs"])
-        return Manifest(backup, head["entries_per_folder"], packs, tuple(map(file, body["files"])))
+        files = tuple(map(file, body["files"]))
+        inside = {
+            files[page].name: tuple(files[at].name for at in names) for page, names in body.get("inside", ())
+        }
+        return Manifest(backup, head["entries_per_folder"], packs, files, inside)
     except (*_MALFORMED, AssertionError) as error:
         raise _damaged(where, error) from error
 

@@ -13,7 +13,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ _HEAD = 4096
 """Bytes of a manifest in which its first line is."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+
+_FIRST_IDS = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}", re.ASCII)
 
 _BEAT_S = 15.0
 """How often a backup shows that it goes on."""
@@ -128,8 +130,13 @@ class Repository:
 
         ``damaged`` is called with the id of each whose manifest is none, and why. None: they are passed over.
         """
-        found = []
-        for one in self.ids():
+        found = [*self._summaries(self.ids(), damaged)]
+        return sorted(found, key=lambda backup: (backup.created_ms, backup.id))
+
+    def _summaries(
+        self, ids: Iterable[str], damaged: Callable[[str, CorruptRecordError], None] | None = None
+    ) -> Iterator[Backup]:
+        for one in ids:
             name = f"{MANIFESTS}{one}.json"
             try:
                 data = self.store.read(name, 0, _HEAD).to_pybytes()
@@ -143,8 +150,18 @@ class Repository:
                 (damaged or _pass_over)(one, error)
                 continue
             if summary is not None:
-                found.append(summary)
-        return sorted(found, key=lambda backup: (backup.created_ms, backup.id))
+                yield summary
+
+    def newest(self) -> Manifest | None:
+        """The newest manifest that can be read; older ones are not looked at. Raises `UnsupportedVersionError`."""
+        for one in reversed(self.ids()):
+            try:
+                return self.load(one)
+            except ObjectNotFoundError:
+                continue  # Deleted since.
+            except CorruptRecordError as error:
+                _pass_over(one, error)  # Or it was given up.
+        return None
 
     def load(self, backup_id: str) -> Manifest:
         """A whole manifest. Raises `ObjectNotFoundError`, and what `decode` raises."""
@@ -169,16 +186,20 @@ class Repository:
 
     def begin(self, name: str | None, clock: Clock) -> Run:
         """Announce a backup: from now on nothing that it may refer to is freed. Raises `ConfigError` for the name."""
-        created_ms = clock.now_ms()
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(created_ms / 1000))
-        run = Run(f"{stamp}-{clock.unique()[-4:].hex()}", name or "", created_ms)
-        run = run._replace(name=name or run.id)
-        if not _NAME.fullmatch(run.name):
+        if name is not None and not _NAME.fullmatch(name):
             raise ConfigError(
                 f"a backup cannot be named {name!r}: use 1 to 100 letters, digits, '.', '_' and '-', a letter or digit "
                 "first"
             )
-        if name is not None and any(one.name == name for one in self.backups()):
+        created_ms = clock.now_ms()
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(created_ms / 1000))
+        # Names are found among the ids: no manifest has to be read for that.
+        end = "" if name is None else f"-{name}"
+        backup_id = f"{stamp}.{created_ms % 1000:03d}Z-{clock.unique()[-4:].hex()}{end}"
+        run = Run(backup_id, name or backup_id, created_ms)
+        if name is not None and any(
+            one.name == name for one in self._summaries([one for one in self.ids() if _may_have(one, name)])
+        ):
             raise ConfigError(
                 f"{self.store.url} has a backup named {name!r} already: choose another name, or delete that one with "
                 f"eoslog backups delete {self.store.url} {name}"
@@ -230,6 +251,11 @@ class Repository:
                 self.store.overwrite(f"{RUNNING}{run.id}", json.dumps({"name": run.name}).encode())
 
         return beat
+
+
+def _may_have(backup_id: str, name: str) -> bool:
+    """Whether a backup of this id may have this name: the ids of the first repositories do not say it."""
+    return backup_id == name or backup_id.endswith(f"-{name}") or _FIRST_IDS.fullmatch(backup_id) is not None
 
 
 def _pass_over(_backup_id: str, error: CorruptRecordError) -> None:

@@ -162,6 +162,11 @@ class Log(LogWriter):
         if log.follow().seq >= 0:
             raise LogExistsError(f"{store.url} holds a log already")
         foreign = _foreign(store)
+        if foreign == paths.COPY:
+            raise NotALogError(
+                f"{store.url} holds an unfinished copy: run the same eoslog copy or eoslog restore again, or choose "
+                "another place"
+            )
         if foreign is not None:
             raise NotALogError(
                 f"{store.url} is not a log and not empty (it holds {foreign!r}): a log is not created among other "
@@ -267,9 +272,9 @@ def _reopened(store: Store, clock: Clock, retry: Retry, log_id: str, does_mainte
 
 
 def _foreign(store: Store) -> str | None:
-    """Something in the store that no log, probe or checkpoint of ours puts there."""
+    """Something in the store that no log, probe or checkpoint of ours puts there, or the mark of a copy."""
     for info in store.list(""):
-        if not info.name.startswith((paths.LOG, paths.DATA, "_", ".")):
+        if info.name == paths.COPY or not info.name.startswith((paths.LOG, paths.DATA, "_", ".")):
             return info.name
     return None
 

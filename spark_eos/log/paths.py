@@ -8,6 +8,7 @@ from spark_eos.protocol.index import IndexPage
 from spark_eos.storage.object_names import MAX_PART_BYTES
 
 __all__ = [
+    "COPY",
     "DATA",
     "INDEX",
     "LOG",
@@ -26,6 +27,8 @@ __all__ = [
     "table_folder",
 ]
 
+COPY = "_copy"
+"""Lies in the place of an unfinished copy: what is copied."""
 LOG = "_log/"
 SNAPSHOTS = f"{LOG}snapshots/"
 INDEX = f"{LOG}index/"

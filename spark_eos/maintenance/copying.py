@@ -2,8 +2,8 @@
 
 The order makes it right. First the state is fixed: the newest snapshot and the entries after it. Then what the state
 refers to is copied: pages of indexes and data files. What makes the destination a log comes last: the entries, the
-snapshot, and entry 0. A destination that is no log yet is an unfinished copy, marked by `MARK`; the same call goes on
-with it.
+snapshot, and entry 0, as `PLAN` says from then on. A destination that is no log yet is an unfinished copy, marked by
+`MARK`; the same call goes on with it. Several processes that make the same copy make it by one plan.
 
 Writers, readers and maintenance may go on meanwhile. A file that a vacuum has removed since is no part of the newest
 state any more: then that one is copied, and what is in the destination already is not copied again.
@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -49,8 +50,11 @@ from spark_eos.storage.probe import probe
 
 __all__ = ["MARK", "Copied", "check_apart", "close_log", "copy_log"]
 
-MARK = "_copy"
+MARK = paths.COPY
 """Lies in a destination until the copy is finished: the id of the log."""
+
+PLAN = "_copy-plan"
+"""Lies there once all content does: what is still to be created, in this order, for the place to be that log."""
 
 _PART = 16 * 1024 * 1024
 """Bytes of a data file that are held in memory."""
@@ -59,6 +63,9 @@ _AT_A_TIME = 8
 """Files under way, where that is requests."""
 
 Progress = Callable[[str, int, int], None]
+
+Plan: TypeAlias = "list[tuple[str, pa.Buffer]]"
+"""Names, and what they are to hold."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ class Copied:
 class _Fixed:
     """A state of the log: after its newest snapshot, if there is one, and the entries since, as they are stored."""
 
+    first: pa.Buffer
     state: State
     base: State | None
     entries: dict[int, pa.Buffer]
@@ -113,15 +121,16 @@ def copy_log(
             "of the destination, and give it to the writers of the copy"
         )
     taken = {**(mark or {"log_id": fixed.state.log_id}), **({"close": True} if close else {})}
-    if not _take(target, json.dumps(taken).encode()):
+    if not _take(target, json.dumps(taken).encode(), fixed.first):
         probe(target, clock.unique())
-        if not any(target.list(paths.SNAPSHOTS)):  # With a snapshot all but entry 0 is there.
+        plan = _planned(target)
+        if plan is None:
             fixed = _copy_content(source, target, fixed, tell)
             if close:
                 close_log(source, clock)
                 fixed = _copy_content(source, target, _fix(source), tell)
-            _make_a_log(target, fixed)
-        _create(target, paths.entry(0), source.read(paths.entry(0)))
+            plan = _agree(target, fixed)
+        _make_a_log(target, plan)
     keys = next((one for one in (wanted, given) if isinstance(one, EncryptedStore)), None)
     checked = target if keys is None else EncryptedStore(target, keys.keys, keys.encryption_key_id)
     summary = verify(checked, found, quick=quick, progress=progress)
@@ -132,6 +141,7 @@ def copy_log(
             f"the copy {target.url} is not sound. Run eoslog verify on the log {source.url}; if that is sound, delete "
             "the copy and copy again"
         )
+    target.delete(PLAN)
     target.delete(MARK)
     return Copied(fixed.state.log_id, summary)
 
@@ -148,67 +158,83 @@ def check_apart(source: Store, target: Store, what: str = "copy") -> None:
         )
 
 
-def _take(target: Store, mark: bytes) -> bool:
+def _take(target: Store, mark: bytes, first: pa.Buffer) -> bool:
     """See that the destination is empty and mark it, or that it is an unfinished copy of the same.
 
-    Returns whether it is a log already, which was not verified to its end.
+    Returns whether it is the log already (``first`` is its first entry), which was not verified to its end.
     """
-    try:
-        marked = target.read(MARK).to_pybytes()
-    except ObjectNotFoundError:
+    marked = _read(target, MARK)
+    if marked is None:
+        holds_a_log = LogExistsError(f"{target.url} holds a log already: copy into an empty folder or prefix")
         if _is_there(target, paths.entry(0)) or any(target.list(paths.SNAPSHOTS)):
-            raise LogExistsError(
-                f"{target.url} holds a log already: copy into an empty folder or prefix"
-            ) from None
+            raise holds_a_log
         other = next((info.name for info in target.list("")), None)
         if other is not None:
             raise NotALogError(
                 f"{target.url} is not empty (it holds {other!r}): copy into an empty folder or prefix"
-            ) from None
-        _create(target, MARK, mark)
-        return False
-    if marked != mark:
+            )
+        if _created(target, MARK, mark):
+            if _is_there(target, paths.entry(0)):
+                target.delete(MARK)  # The log was made, and finished, while this process slept.
+                raise holds_a_log
+            return False
+        marked = target.read(MARK)
+    if bytes(marked) != mark:
         raise LogExistsError(
             f"{target.url} holds an unfinished copy of another log, or of another backup or entry, or one that was "
-            f"begun with or without --close ({marked.decode(errors='replace')}): copy into an empty folder or prefix, "
-            "or go on as it was begun"
+            f"begun with or without --close ({bytes(marked).decode(errors='replace')}): copy into an empty folder or "
+            "prefix, or go on as it was begun"
         )
-    return _is_there(target, paths.entry(0))
+    made = _read(target, paths.entry(0))
+    if made is not None and made != first:
+        raise LogExistsError(
+            f"{target.url} holds another log, which was created while the copy was made: copy into an empty folder or "
+            "prefix"
+        )
+    return made is not None
 
 
-def _make_a_log(target: Store, fixed: _Fixed) -> None:
-    """All but entry 0. Without a snapshot and entry 0 the entries are not taken for a log."""
+def _agree(target: Store, fixed: _Fixed) -> Plan:
+    """The plan of this process, or that of another one that makes the same copy: whose is there first.
+
+    All content that a plan needs is in the destination before the plan is. A process that slept between a look and a
+    create then creates what is there already, and not an entry or a snapshot behind the end of a log in use.
+    """
     per_folder = fixed.state.entries_per_folder
-    for name in _of_an_earlier_try(target, fixed):
-        _check_unfinished(target)
-        target.delete(name)
-    for seq, data in fixed.entries.items():
-        if seq:
-            _check_unfinished(target)
-            _create(target, paths.entry(seq, per_folder), data)
+    plan = [(paths.entry(seq, per_folder), data) for seq, data in sorted(fixed.entries.items()) if seq]
     if fixed.base is not None:
-        _check_unfinished(target)
         # All who write a snapshot write the same bytes. The log may have dropped this one meanwhile.
-        _create(target, paths.snapshot(fixed.base.seq), encode_snapshot(fixed.base))
+        plan.append((paths.snapshot(fixed.base.seq), pa.py_buffer(encode_snapshot(fixed.base))))
+    plan.append((paths.entry(0), fixed.first))
+    head = json.dumps([[name, data.size] for name, data in plan]).encode()
+    if _created(target, PLAN, b"\n".join((head, b"".join(map(bytes, (data for _, data in plan)))))):
+        # Plans are deleted when there is a first entry, so one that is created later is too late.
+        if _is_there(target, paths.entry(0)):
+            target.delete(PLAN)
+        return plan
+    return _planned(target) or plan
 
 
-def _of_an_earlier_try(target: Store, fixed: _Fixed) -> list[str]:
-    """Entries that do not reach up to the snapshot. Raises `LogExistsError` for what no earlier try has written."""
-    per_folder = fixed.state.entries_per_folder
-    first = -1 if fixed.base is None else fixed.base.seq
-    there, others = {}, []
-    for info in target.list(paths.LOG):
-        digits = info.name.rpartition("/")[2].removesuffix(".avro")
-        seq = int(digits) if digits.isascii() and digits.isdigit() else 0
-        is_entry = seq > 0 and info.name == paths.entry(seq, per_folder)
-        if is_entry and seq <= first:
-            there[seq] = info.name
-        elif not (is_entry and seq in fixed.entries) and not info.name.startswith(paths.INDEX):
-            others.append(info.name)
-    _check_unfinished(target, *others)
-    while there.pop(first, None) is not None:  # These reach up to it.
-        first -= 1
-    return [*there.values()]
+def _planned(target: Store) -> Plan | None:
+    """The plan that is there."""
+    data = _read(target, PLAN)
+    if data is None:
+        return None
+    at = bytes(data).index(b"\n") + 1
+    plan = []
+    for name, size in json.loads(bytes(data[: at - 1])):
+        plan.append((name, data.slice(at, size)))
+        at += size
+    return plan
+
+
+def _make_a_log(target: Store, plan: Plan) -> None:
+    """Entry 0 comes last: without it and a snapshot the entries are not taken for a log."""
+    names = {name for name, _ in plan}
+    there = (info.name for info in target.list(paths.LOG) if not info.name.startswith(paths.INDEX))
+    _check_unfinished(target, *(name for name in there if name not in names))
+    for name, data in plan:
+        _create(target, name, data)
 
 
 def _check_unfinished(target: Store, *others: str) -> None:
@@ -221,17 +247,31 @@ def _check_unfinished(target: Store, *others: str) -> None:
         )
 
 
-def _create(target: Store, name: str, data: Data) -> None:
-    """Have ``name`` hold ``data``, from now or from an earlier try."""
+def _created(target: Store, name: str, data: Data) -> bool:
+    """Create an object; False if there is one."""
     try:
         target.create(name, data)
     except ObjectExistsError:
         create_idempotent(target, name, data)  # A store may refuse a free name.
-        if bytes(target.read(name)) != bytes(data):
-            raise LogExistsError(
-                f"{target.url}/{name} was written by another process while the log was copied: delete the copy and "
-                "copy again, into a place of its own"
-            ) from None
+        return False
+    return True
+
+
+def _create(target: Store, name: str, data: Data) -> None:
+    """Have ``name`` hold ``data``, from now or from an earlier try."""
+    if not _created(target, name, data) and bytes(target.read(name)) != bytes(data):
+        _check_unfinished(target)
+        raise LogExistsError(
+            f"{target.url}/{name} was written by another process while the log was copied: delete the copy and copy "
+            "again, into a place of its own"
+        )
+
+
+def _read(store: Store, name: str) -> pa.Buffer | None:
+    try:
+        return store.read(name)
+    except ObjectNotFoundError:
+        return None
 
 
 def _is_there(store: Store, name: str) -> bool:
@@ -247,7 +287,8 @@ def _is_there(store: Store, name: str) -> bool:
 
 def _fix(source: Store) -> _Fixed:
     """The newest state, and what leads to it. Raises `NotALogError`."""
-    if not _is_there(source, paths.entry(0)):
+    first = _read(source, paths.entry(0))
+    if first is None:
         raise NotALogError(f"{source.url} is not a log: it has no {paths.entry(0)}. Check the path")
     while True:
         base = newest_snapshot(source)
@@ -267,7 +308,7 @@ def _fix(source: Store) -> _Fixed:
         if newer is None or newer.seq <= state.seq:
             if data is None or data.size:
                 source.ensure_durable(paths.entry(state.seq, state.entries_per_folder))
-                return _Fixed(state, base, entries)
+                return _Fixed(first, state, base, entries)
             raise CorruptRecordError(
                 f"entry {state.seq + 1} of {source.url} is retired, but no snapshot stands for it: run eoslog verify"
             )
@@ -291,10 +332,7 @@ def close_log(source: Store, clock: Clock = SYSTEM) -> None:
 
 
 def _entry(source: Store, state: State) -> pa.Buffer | None:
-    try:
-        return source.read(paths.entry(state.seq + 1, state.entries_per_folder))
-    except ObjectNotFoundError:
-        return None
+    return _read(source, paths.entry(state.seq + 1, state.entries_per_folder))
 
 
 def _data_sizes(state: State, pages: IndexPageStore) -> dict[str, int]:

@@ -9,6 +9,7 @@ import pytest
 
 from spark_eos import read_arrow
 from spark_eos.backup import backup_log, delete_backups, list_backups, restore_log, verify_backups
+from spark_eos.errors import ConfigError
 from tests.backup.make_golden import VALUES
 
 VERSIONS = sorted((Path(__file__).parent / "golden").iterdir())
@@ -39,6 +40,8 @@ def test_both_are_restored(repository, tmp_path):
 def test_the_repository_goes_on(repository, tmp_path):
     """A backup of this version beside the earlier ones, without their files; then one of them is deleted."""
     restore_log(repository, str(tmp_path / "log"))
+    with pytest.raises(ConfigError, match="has a backup named 'monday' already"):
+        backup_log(str(tmp_path / "log"), repository, name="monday")
     new = backup_log(str(tmp_path / "log"), repository, name="today")
     assert new.new_bytes == 0
     delete_backups(repository, ["monday", "tuesday"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants import (
+    of_backups,
     of_clients,
     of_clocks,
     of_distributed,
@@ -35,6 +36,7 @@ from tests.mutants import (
     of_tables,
     of_topics,
     of_values,
+    of_versions,
 )
 from tests.mutants.mutant import Mutant
 
@@ -73,4 +75,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_iceberg.MUTANTS,
     *of_tables.MUTANTS,
     *of_objects.MUTANTS,
+    *of_versions.MUTANTS,
+    *of_backups.MUTANTS,
 )

@@ -370,20 +370,12 @@ MUTANTS = (
         _OF_COPYING,
     ),
     Mutant(
-        "copy-leaves-old-entries",
-        _COPYING,
-        "        target.delete(name)\n",
-        "        pass\n",
-        "a copy that went on has entries with a hole after them",
-        _OF_COPYING,
-    ),
-    Mutant(
         "copy-into-a-finished-log",
         _COPYING,
         "    if others or _is_there(target, paths.entry(0)):",
         "    if False:",
         "a copy that slept goes on in a log that is in use",
-        _OF_MOVING,
+        ("tests/backup/test_copy_asleep.py",),
     ),
     Mutant(
         "close-without-a-look-after",

@@ -36,7 +36,7 @@ from spark_eos.storage.group_channel import GroupChannel
 __all__ = ["CommitGroup"]
 
 CONTENTION_WINDOW_S = 1.0
-"""For so long after another process has written, this process commits in a group."""
+"""For so long at most after another process has written, this process commits in a group."""
 
 QUIET_ENTRIES = 16
 """After so many entries of its own in a row that were of use to no other process, it commits alone again.

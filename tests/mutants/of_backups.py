@@ -1,0 +1,105 @@
+"""Breaks of incremental backups, and of copies by several processes."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_SEALED, _HISTORY = "spark_eos/backup/sealed.py", "spark_eos/backup/history.py"
+_COPYING = "spark_eos/maintenance/copying.py"
+_OF_GROWTH = ("tests/backup/test_growth.py",)
+_OF_SLEEP = ("tests/backup/test_copy_asleep.py",)
+
+MUTANTS = (
+    # -- what an increment costs ------------------------------------------------------------------------
+    Mutant(
+        "backup-reads-all-pages",
+        _SEALED,
+        "        if inside is None:\n",
+        "        if True:\n",
+        "an increment reads the whole index",
+        _OF_GROWTH,
+    ),
+    Mutant(
+        "backup-keeps-what-lies-before-the-start",
+        _SEALED,
+        "            if page.base_offset >= start and (end is None or page.next_offset <= end) and not page.is_held:",
+        "            if not page.is_held:",
+        "files of deleted records stay in the backups",
+        _OF_GROWTH,
+    ),
+    Mutant(
+        "backup-trusts-a-page-with-a-missing-file",
+        _SEALED,
+        "                below = [self._known[one]] if one in self._known else None",
+        "                below = [self._known[one]] if one in self._known else []",
+        "a file that the repository has lost is not copied again",
+        _OF_GROWTH,
+    ),
+    Mutant(
+        "backup-packs-stay",
+        _HISTORY,
+        "    while new > 0 and left",
+        "    while new < 0 and left",
+        "without snapshots each backup reads as many packs as there are backups",
+        _OF_GROWTH,
+    ),
+    Mutant(
+        "backup-reads-all-manifests",
+        "spark_eos/backup/repository.py",
+        "self._summaries([one for one in self.ids() if _may_have(one, name)])",
+        "self._summaries(self.ids())",
+        "each backup reads the manifests of all others to compare names",
+        _OF_GROWTH,
+    ),
+    # -- copies by several processes --------------------------------------------------------------------
+    Mutant(
+        "copies-by-two-plans",
+        _COPYING,
+        "    return _planned(target) or plan",
+        "    return plan",
+        "two copies with different ends become one log",
+        _OF_SLEEP,
+    ),
+    Mutant(
+        "copy-plan-that-comes-too-late",
+        _COPYING,
+        "        if _is_there(target, paths.entry(0)):\n            target.delete(PLAN)",
+        "        if False:\n            target.delete(PLAN)",
+        "a copy that slept leaves its plan in a log that is in use",
+        _OF_SLEEP,
+    ),
+    Mutant(
+        "copy-marks-a-log-in-use",
+        _COPYING,
+        "            if _is_there(target, paths.entry(0)):\n                target.delete(MARK)",
+        "            if False:\n                target.delete(MARK)",
+        "a copy that slept goes on in a log that is in use",
+        _OF_SLEEP,
+    ),
+    Mutant(
+        "copy-takes-another-log-for-its-own",
+        _COPYING,
+        "    if made is not None and made != first:",
+        "    if False:",
+        "a log that a program has made in the place is reported as the copy",
+        _OF_SLEEP,
+    ),
+    Mutant(
+        "log-made-in-a-copy",
+        "spark_eos/log/log.py",
+        "        if info.name == paths.COPY or not",
+        "        if not",
+        "a program makes a log of its own in an unfinished copy",
+        _OF_SLEEP,
+    ),
+    Mutant(
+        "copy-with-what-others-left",
+        _COPYING,
+        "    _check_unfinished(target, *(name for name in there if name not in names))",
+        "    _check_unfinished(target)",
+        "an entry that is none of the copy's lies behind its end",
+        _OF_SLEEP,
+    ),
+)
