@@ -1,0 +1,112 @@
+"""What the page costs does not grow with the history: requests of the store, and elements in the browser."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos import Admin, Log, TopicPartition
+from spark_eos.log import paths
+from spark_eos.protocol.actions import Entry
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.snapshots import encode_snapshot
+from spark_eos.protocol.rules.apply import apply_entry
+from spark_eos.storage import MemoryStore
+from spark_eos.ui.areas.history import entries, entry_at
+from spark_eos.ui.areas.overview import overview
+from spark_eos.ui.areas.strip import strip
+from spark_eos.ui.follower import Follower
+from spark_eos.ui.question import Question
+from tests.ui.browsing import go, in_chromium, opened, served
+
+SHORT, LONG = 3_000, 20_000
+WIDE = 10_000
+"""Partitions. Of a shorter log than 1,000 entries the history applies all from the first one on."""
+
+
+def written(length):
+    """The store of a log with so many entries, none of them retired, and one snapshot near the end."""
+    store = MemoryStore()
+    log = Log.create(store)
+    Admin(log).create_topic("wide", WIDE)
+    Admin(log).alter_group_offsets("readers", {TopicPartition("wide", 0): 0})
+    state = log.follow()
+    request = decode_entry(store.read(paths.entry(state.seq)), state.seq, "entry").requests[0]
+    while state.seq < length:
+        seq = state.seq + 1
+        request = request._replace(
+            request_id=seq.to_bytes(16, "big"),
+            timestamp_ms=max(request.timestamp_ms, state.timestamp_ms) + 100,
+        )
+        entry = Entry(seq, (request,), state.lineage, state.rules)
+        store.create(paths.entry(seq, state.entries_per_folder), encode_entry(entry))
+        state, _ = apply_entry(state, entry)
+        if seq == length - length % 200:
+            store.create(paths.snapshot(seq), encode_snapshot(state))
+    return store
+
+
+@pytest.fixture(scope="module")
+def stores():
+    return written(SHORT), written(LONG)
+
+
+def costs(store):
+    """Requests of the store for each thing that a person does."""
+    follower = Follower(store)
+    length = follower.state.seq
+    found = {"open": sum(follower.store.requests.values())}
+
+    def cost(name, area, **fields):
+        before = sum(follower.store.requests.values())
+        answer = area(follower, Question(fields))
+        found[name] = sum(follower.store.requests.values()) - before
+        return answer
+
+    cost("overview", overview)
+    assert cost("newest", entries)["rows"][0]["seq"] == length
+    cost("strip", strip)
+    assert len(cost("older", entries, until=length - 50)["rows"]) == 50
+    first = cost("first", entries, until=49)
+    assert [row["seq"] for row in first["rows"]] == [*range(49, -1, -1)]
+    assert all("problem" not in row for row in first["rows"])
+    assert len(cost("middle", entries, until=length // 2)["rows"]) == 50
+    assert cost("same again", entries, until=length // 2)["until"] == length // 2
+    cost("time", entry_at, time=str(first["rows"][0]["time"]))
+    before = sum(follower.store.requests.values())
+    follower.poll()
+    found["poll"] = sum(follower.store.requests.values()) - before
+    return found
+
+
+def test_requests_do_not_grow_with_the_history(stores):
+    short, long = map(costs, stores)
+    assert short["same again"] == long["same again"] == 0
+    assert long.pop("time") - short.pop("time") <= 25  # It halves: 7 times as many entries are 3 halves more.
+    assert long == short
+
+
+@in_chromium
+def test_elements_do_not_grow_with_the_history(stores, browser):
+    counted = []
+    for store in stores:
+        with served([Follower(store)]) as server, opened(browser, server.url) as page:
+            found = {}
+            for view in ("overview", "topics", "topic/wide", "groups", "history", "storage"):
+                go(page, f"#/{view}")
+                page.locator("main table, main ol.line, main dl.tiles").first.wait_for(state="attached")
+                page.wait_for_timeout(300)
+                found[view] = page.evaluate("document.querySelectorAll('*').length")
+            for place in (40, store_length(store) - 3):
+                page.goto(f"{server.url}#/history")
+                page.get_by_label("Entry or time").fill(str(place))
+                page.keyboard.press("Enter")
+                page.get_by_role("listitem").filter(has_text=f"Entry {place:,} ").wait_for()
+                found[f"entry {len(found)}"] = page.evaluate("document.querySelectorAll('*').length")
+            counted.append(found)
+    short, long = counted
+    assert max(long.values()) < 4000
+    assert {view: number for view, number in long.items() if number > short[view] + 150} == {}
+
+
+def store_length(store):
+    return Log.open(store).state.seq
