@@ -62,7 +62,16 @@ def test_the_commands():
         ),
         *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
         *("verify", "copy", "backup", "restore", "backups list", "backups delete", "backups vacuum"),
-        *("backups verify", "dump", "history", "diff", "metrics", "ui"),
+        *(
+            "backups verify",
+            "encryption keys",
+            "encryption rotate",
+            "dump",
+            "history",
+            "diff",
+            "metrics",
+            "ui",
+        ),
     ]
     assert all(isinstance(command, Command) for command in COMMANDS.values())
 
