@@ -66,4 +66,20 @@ MUTANTS = (
         "a file that was put back from a backup cannot be read until the process ends",
         _AREA,
     ),
+    Mutant(
+        "old-key-counts-as-new",
+        "spark_eos/maintenance/keys/rotation.py",
+        "return self._keys[name] == self._log.store.encryption_key_id",
+        "return self._keys[name] is not None",
+        "rotation leaves files of the old key, which is destroyed",
+        ("tests/maintenance/test_keys.py",),
+    ),
+    Mutant(
+        "needed-key-given-up",
+        "spark_eos/maintenance/keys/in_use.py",
+        "(info.name not in needed)",
+        "1",
+        "a key that the log needs is said to be of no use after vacuum",
+        ("tests/maintenance/test_keys.py",),
+    ),
 )

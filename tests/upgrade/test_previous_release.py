@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from spark_eos import Producer
 from spark_eos.maintenance.verify.verify import Finding, verify
 
 HERE = Path(__file__).parent
@@ -149,3 +151,25 @@ def test_the_first_commit_of_this_version_stops_the_previous_one_and_a_restart_g
     assert new.ask("read") == ["a", "b", "c", "e"]
     found_wrong: list[Finding] = []
     assert verify(str(log), found_wrong.append).is_sound, found_wrong
+
+
+def test_the_previous_version_refuses_an_encrypted_log_and_commits_no_plain_record(
+    start: Start, log: Path
+) -> None:
+    old = start("old", "clerk")
+    old.ask("create")
+    old.ask("send", "before")
+    old.ask("begin", "never-committed")
+    keys = log.parent / "keys.json"
+    keys.write_text(json.dumps({"one": base64.b64encode(b"1" * 32).decode()}))
+    settings = {"encryption.keys": f"file:{keys}", "encryption.key.id": "one"}
+    with Producer(str(log), settings) as producer:
+        producer.send("events", b"secret-marker").result()
+    before = sorted((log / "_log").rglob("*.avro"))
+    for refused in (["commit"], ["send", "plain"], ["read"], ["poll"], ["maintain"]):
+        old.refused(*refused)
+    late = start("old", "late")
+    for refused in (["read"], ["send", "plain"]):
+        late.refused(*refused)
+    assert sorted((log / "_log").rglob("*.avro")) == before
+    assert not any(b"secret-marker" in path.read_bytes() for path in log.rglob("*") if path.is_file())
