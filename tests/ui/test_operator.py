@@ -141,7 +141,7 @@ def test_an_afternoon(hands, trouble):
     hands.to("quick")
     hands.press("Space")
     hands.use("Verify now")
-    hands.sees("1 things are wrong.")
+    hands.sees("Wrong: 1.")
     hands.sees(trouble.damaged.name)
     hands.sees("put the file back from a copy; readers of these offsets fail until then")
     hands.sees("eoslog vacuum LOG")

@@ -234,7 +234,7 @@ export function health(root, context) {
       : h("p", {class: "good"}, "The log can be read."),
     store.clock_problem ? h("p", {class: "warn"}, sentence(store.clock_problem)) : null);
     put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},
-      running ? job.progress : job.error || (result ? (result.sound ? (job.quick ? "All references are whole. The data was not read: a damaged file is found without “quick”." : "The log is sound.") : `${result.found.wrong} things are wrong.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
+      running ? job.progress : job.error || (result ? (result.sound ? (job.quick ? "All references are whole. The data was not read: a damaged file is found without “quick”." : "The log is sound.") : `Wrong: ${result.found.wrong}.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
     result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],
       ["Bytes", size(result.bytes)], ["Files without reference", number(result.unreferenced_files)]]) : null,
     result?.unreferenced_files ? h("p", {}, `No entry refers to ${number(result.unreferenced_files)} files of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
