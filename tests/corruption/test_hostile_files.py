@@ -38,7 +38,48 @@ def clear(decode, data, *more):
 
 def logs():
     """The golden logs of the newest versions."""
-    return [read_folder(GOLDEN / version) for version in ("v5", "v7", "v8", "v9")]
+    return [read_folder(GOLDEN / version) for version in ("v5", "v7", "v8", "v9", "v11")]
+
+
+@linux
+def test_encrypted_files() -> None:
+    """Headers and chunks that lie about their lengths. Behind the first bytes, which say that a file is encrypted."""
+    run_in_little_memory(
+        PROLOGUE
+        + """
+from spark_eos.errors import EosLogError
+from spark_eos.storage import MemoryStore
+from spark_eos.storage.encryption import EncryptedStore
+class Keys:
+    def key(self, key_id):
+        return b"1" * 32 if key_id == "one" else None
+name, inner = "data/t/a.arrow", MemoryStore()
+store = EncryptedStore(inner, Keys(), "one")
+store.create(name, bytes(200_000))
+stored = inner.read(name).to_pybytes()
+store.read(name), store.size(name), store.read(name, 70_000, 10)
+little(100 << 20)
+refused = 0
+for _ in range(EXAMPLES * 6):
+    body = bytearray(stored)
+    at = chance.randrange(6, 120 if chance.random() < 0.7 else len(body))
+    if chance.random() < 0.5:
+        body[at] ^= chance.randrange(1, 256)
+    else:
+        body[at:at + 1] = chance.choice(HUGE)
+    inner.overwrite(name, bytes(body[: chance.choice([len(body), len(body), at + 1])]))
+    store = EncryptedStore(inner, Keys(), "one")
+    for read in (lambda: store.read(name), lambda: store.size(name), lambda: store.read(name, 70_000, 10)):
+        try:
+            read()
+        except EosLogError as error:
+            refused += 1
+            assert name in str(error), error
+            assert "MemoryError" not in str(error), error
+assert refused > EXAMPLES * 6
+""",
+        seed=11,
+    )
 
 
 @linux
