@@ -38,6 +38,7 @@ WORKLOADS = (
     "writers",
     "monitored",
     "looking",
+    "long_page",
     "bytes",
     "cpu",
     "growth",

@@ -23,6 +23,7 @@ from benchmarks.results import Figure, Ratio, Result
 from benchmarks.rows import table
 from benchmarks.workloads import (
     backups,
+    long_page,
     looking,
     monitored,
     publish_beside,
@@ -367,6 +368,14 @@ def test_backups_of_a_log_that_grows(bench, monkeypatch):
     assert len(increments) == 2
     assert all(one.read > 0 and one.written > 0 for one in increments)
     assert {figure.unit for figure in found.figures} == {"requests", "kB", "ms"}
+
+
+def test_the_page_of_a_long_log(bench, monkeypatch):
+    monkeypatch.setattr("benchmarks.long_log.WIDE", 20)
+    found = Result("long_page", run=RUN)
+    costs = long_page.looked_at(bench, found, 1500)
+    assert costs["newest entries"][0] > costs["overview again"][0] == 0
+    assert {figure.unit for figure in found.figures} == {"requests", "ms", "MB"}
 
 
 def test_a_writer_that_is_monitored(bench):

@@ -112,7 +112,7 @@ def copy_log(
     given = url if isinstance(url, Store) else open_store(url, settings)
     wanted = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
     source, target = as_stored(given), as_stored(wanted)
-    tell = progress or _silent
+    tell = progress or (lambda *_: None)
     check_apart(source, target)
     fixed = _fix(source)
     if wanted is not target and fixed.state.encrypted_at < 0:
@@ -398,7 +398,3 @@ def _copy(source: Store, target: Store, name: str, size: int | None) -> None:
     with target.upload(name) as out:
         for offset in range(0, known, _PART):
             out.write(source.read(name, offset, _PART))
-
-
-def _silent(_what: str, _done: int, _of: int) -> None:
-    """Drop it."""

@@ -22,6 +22,7 @@ import pytest
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.errors import ProducerFencedError, StoreFullError
+from spark_eos.log.expiration import ExpirationTask
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.testing.cloud_servers import temporary
 from tests.monitoring.metrics_world import micro_batch
@@ -136,13 +137,15 @@ def test_help_says_where_to_begin(terminal):
 # -- A hanging transaction --------------------------------------------------------------------------
 
 
-def test_a_hanging_transaction(terminal, stack, log_url):
+def test_a_hanging_transaction(terminal, stack, log_url, monkeypatch):
     log = Log.create(log_url)
     Admin(log).create_topic("orders", 2)
     send(log, 5)
     Admin(log).alter_group_offsets("billing", {TopicPartition("orders", 0): 2})
-    opened(stack, log, "till 7", **{"transaction.timeout.ms": 1})
-    send(log, 3)
+    with monkeypatch.context() as patch:  # A writer that has time for it would end the transaction.
+        patch.setattr(ExpirationTask, "expire_overdue", lambda *_, **__: ())
+        opened(stack, log, "till 7", **{"transaction.timeout.ms": 1})
+        send(log, 3)
 
     assert "HELD-BACK" in terminal.run(f"eoslog lag {log_url}")
     (late,) = json.loads(terminal.run(f"eoslog top {log_url} --json --count 1"))["transactions"]

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos import Admin, Log, TopicPartition
-from spark_eos.log import paths
-from spark_eos.protocol.actions import Entry
-from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
-from spark_eos.protocol.encoding.snapshots import encode_snapshot
-from spark_eos.protocol.rules.apply import apply_entry
-from spark_eos.storage import MemoryStore
+from benchmarks.long_log import written
+from spark_eos import Log
 from spark_eos.ui.areas.history import entries, entry_at
 from spark_eos.ui.areas.overview import overview
 from spark_eos.ui.areas.strip import strip
@@ -19,30 +14,7 @@ from spark_eos.ui.question import Question
 from tests.ui.browsing import go, in_chromium, opened, served
 
 SHORT, LONG = 3_000, 20_000
-WIDE = 10_000
-"""Partitions. Of a shorter log than 1,000 entries the history applies all from the first one on."""
-
-
-def written(length):
-    """The store of a log with so many entries, none of them retired, and one snapshot near the end."""
-    store = MemoryStore()
-    log = Log.create(store)
-    Admin(log).create_topic("wide", WIDE)
-    Admin(log).alter_group_offsets("readers", {TopicPartition("wide", 0): 0})
-    state = log.follow()
-    request = decode_entry(store.read(paths.entry(state.seq)), state.seq, "entry").requests[0]
-    while state.seq < length:
-        seq = state.seq + 1
-        request = request._replace(
-            request_id=seq.to_bytes(16, "big"),
-            timestamp_ms=max(request.timestamp_ms, state.timestamp_ms) + 100,
-        )
-        entry = Entry(seq, (request,), state.lineage, state.rules)
-        store.create(paths.entry(seq, state.entries_per_folder), encode_entry(entry))
-        state, _ = apply_entry(state, entry)
-        if seq == length - length % 200:
-            store.create(paths.snapshot(seq), encode_snapshot(state))
-    return store
+"""Of a shorter log than 1,000 entries the history applies all from the first one on."""
 
 
 @pytest.fixture(scope="module")

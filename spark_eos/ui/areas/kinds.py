@@ -13,6 +13,7 @@ _OF_MODULE = {
     "app_versions": "batch jobs",
     "producers": "producers",
     "appends": "producers",
+    "two_phase": "producers",
     "publishing": "publications",
     "segments": "maintenance",
     "staging_floor": "maintenance",
@@ -23,6 +24,7 @@ _OF_MODULE = {
     "topics": "administration",
     "log": "administration",
     "log_time": "administration",
+    "encryption": "administration",
 }
 """By the module of an action. Of several kinds in a request the first one here counts: a query appends, too."""
 
