@@ -21,7 +21,7 @@ IDS = {
     "consume_transform_produce": "flights-to-departures",
     "aggregate": "departures-to-hours",
 }
-ATTEMPTS = 6
+ATTEMPTS = 12
 WHERE = {"folder": [*IDS], "minio": ["consume_transform_produce"], "azurite": ["consume_transform_produce"]}
 """Where the log is, and which of the jobs run there: in buckets the one that does most, on flights of a producer's."""
 if not os.environ.get("SPARK_EOS_LONG"):
@@ -36,7 +36,7 @@ class Pipeline:
         self.names = names
         self.folder = folder
         self.flights = flights
-        slice_ = "700" if names == WHERE["folder"] else "1700"
+        slice_ = "700"  # Small: each batch is one chance to be between its two commits.
         self._own = {
             "ingest": ["--input", str(flights.folder)],
             "consume_transform_produce": ["--airlines", str(flights.airlines), "--max-offsets", slice_],
