@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 from contextlib import ExitStack, closing
@@ -10,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos.tables import Tables
 from spark_eos.testing.processes import SPARK_HOME, Process, free_port, running, spark_submit
-from tests.sealing import seal
 
-DRIVERS = Path(__file__).with_name("drivers")
-DRIVER = DRIVERS / "copy_topic.py"
+DRIVER = Path(__file__).with_name("drivers") / "copy_topic.py"
 ROWS = 8000
 BATCHES = 8
 
@@ -99,28 +95,3 @@ def test_job_on_a_cluster_that_loses_a_worker(cluster, bench, tmp_path):
     assert min(launched) >= 1, f"both workers had an executor before one was lost: {launched}"
     assert cluster.master.running
     assert cluster.workers[1].running
-
-
-def test_a_whole_topic_and_what_follows_a_version_of_its_table(cluster, bench, tmp_path):
-    """Workers that are processes of their own read the sealed files and the rest; a stream begins at the version."""
-    bench.topic("flights", 2)
-    bench.produce("flights", range(100))
-    tables = Tables(bench.url)
-    tables.create("p", ["flights"])
-    version = tables.publish("p").versions["flights"]  # This seals what is there.
-    bench.produce("flights", range(100, 140))
-    bench.produce("flights", range(140, 150))
-    sealed = seal(bench.log, "flights", 70, partition=1)
-    tables.publish("p")
-    bench.produce("flights", range(150, 160))
-    (table,) = tables.list_tables()
-    command = cluster.submit(
-        DRIVERS / "backfill.py", bench.url, table.location, version, tmp_path / "checkpoint"
-    )
-    with running(command, tmp_path / "job.out") as job:
-        output = job.succeed(200)
-    told = json.loads(next(line for line in output.splitlines() if line.startswith("TOLD "))[5:])
-    assert told["values"] == list(range(160))
-    assert any(name.endswith(sealed[0]) for name in told["files"])
-    assert bench.values("later") == list(range(100, 160))
-    assert any("Asked to launch executor" in worker.text for worker in cluster.workers)
