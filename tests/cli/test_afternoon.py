@@ -1,4 +1,4 @@
-"""An operator's afternoon: logs in trouble that nobody explains. What commands print leads to the cause and the cure.
+"""An operator's afternoon: logs in trouble. What the commands print leads to the cause and to the cure.
 
 Each test begins with a command, and goes on with nothing but what was printed: commands are run as they stand, pages
 are those that were named, and the commands on them are run with the names that were shown.
@@ -250,7 +250,7 @@ def small_disk(tmp_path):
     folder.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(folder)]
     if subprocess.run(mounted, capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount a file system")
+        pytest.skip("no file system can be mounted on this machine")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 

@@ -57,7 +57,7 @@ class Looked(WrappedStore):
     def _call(self, operation, name, effect):
         if operation not in READS:
             self.tries.append(f"{operation} {name}")
-            raise StorePermissionError(f"{operation} of {name}: whoever looks does not write")
+            raise StorePermissionError(f"{operation} of {name}: a command that looks does not write")
         return effect()
 
     def upload(self, name, *, write_behind=False):

@@ -113,7 +113,7 @@ def test_tasks_are_killed_at_every_step(tmp_path, run, steps):
     ],
 )
 def test_the_coordinator_is_killed_at_every_step(tmp_path, step, visible):
-    """Whatever it leaves, the next one finishes: from its notes, or anew under the same version."""
+    """The next coordinator finishes what a killed one left: from its notes, or again under the same version."""
     url = str(tmp_path / "log")
     created(url)
     forked(url, tmp_path, f"coordinator={step}", code=-signal.SIGKILL)

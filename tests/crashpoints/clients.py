@@ -265,7 +265,7 @@ def check_both(app):
 
 
 def leave_prepared(app):
-    """A prepared transaction whose process is dead, and whose id nobody has used for hours."""
+    """A prepared transaction whose process is dead, and whose id was not used for hours."""
     old_things(app)
     settings = {"transactional.id": "p", "transaction.two.phase.commit.enable": True}
     producer = Producer(app.log, settings)

@@ -92,7 +92,7 @@ MUTANTS = (
         f"{_AT}/request.py",
         "        *_version(token),\n",
         "",
-        "a coordinator that begins anew commits the same work again",
+        "a coordinator that is started again commits the same work twice",
         _seen_by("version"),
     ),
     Mutant(

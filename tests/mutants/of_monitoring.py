@@ -69,7 +69,7 @@ MUTANTS = (
         "spark_eos/cli/topics/offsets.py",
         "state = log.follow()",
         "state = (log.follow(), log.end_overdue())[1]",
-        "whoever looks at offsets aborts transactions",
+        "get-offsets aborts transactions",
         _OF_LOOKING,
     ),
     # -- lag ----------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ MUTANTS = (
         _TWO_PHASE,
         " and not prepared.committed:",
         " and False:",
-        "a program is told that its transaction is complete though it was aborted",
+        "complete_transaction succeeds though the transaction was aborted",
         _CLIENTS,
     ),
     Mutant(

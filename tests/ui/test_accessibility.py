@@ -134,7 +134,7 @@ def test_what_breaks_a_rule_is_found(browser, url):
     with opened(browser, url) as page:
         page.evaluate(
             "document.styleSheets[0].insertRule('.tile dt { color: #999 !important }')"
-        )  # Tiles are made anew with each poll.
+        )  # Each poll makes the tiles again.
         page.evaluate("document.querySelector('#log').previousSibling.remove()")
         assert {one[0] for one in violations(page)} >= {"color-contrast", "select-name"}
 

@@ -1,4 +1,4 @@
-"""Producers by transactional id, and who has fenced the earlier ones."""
+"""Producers by transactional id, and which process fenced the earlier ones."""
 
 from __future__ import annotations
 

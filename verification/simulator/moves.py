@@ -166,7 +166,7 @@ class _Cast:
                 log = None
                 if place == "old" and isinstance(error, NotALogError) and "was closed" in str(error):
                     self.found.met += 1
-                    # A process that is told nothing looks at the old place again.
+                    # A process that gets no answer looks at the old place again.
                     place = self.chance.choice(["old", "new"])
             process.wait(self.chance.choice(pauses))
 
