@@ -14,22 +14,18 @@ import signal
 import sqlite3
 import sys
 import tempfile
-import types
 from contextlib import suppress
+
+import psycopg
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import NotALogError
 from spark_eos.protocol.encoding.schema import newest
 from spark_eos.protocol.encoding.snapshot_schema import schemas
-from tests.recipes import libpq
 
 
 def loaded(code):
-    """The program; psycopg is the real one, or what stands for it here."""
-    if "psycopg" not in sys.modules:
-        module = types.ModuleType("psycopg")
-        module.connect = libpq.connect
-        sys.modules["psycopg"] = module
+    """The program."""
     names = {"__name__": "recipe"}
     exec(compile(code, "recipe", "exec"), names)
     return names
@@ -84,12 +80,12 @@ def run(code, arguments, kill_at=0):
 
 def look(plan):
     """What the tables have, and what a ``read_committed`` reader sees in the topic."""
-    database = (sqlite3 if plan["kind"] == "sqlite" else libpq).connect(plan["where"])
+    database = (sqlite3 if plan["kind"] == "sqlite" else psycopg).connect(plan["where"])
     found = {}
     for table in plan["tables"]:
         try:
             found[table] = sorted(row[0] for row in database.execute(f"SELECT item FROM {table}").fetchall())
-        except (sqlite3.Error, libpq.Error):
+        except (sqlite3.Error, psycopg.Error):
             database.rollback()
             found[table] = []
     database.close()
@@ -149,7 +145,7 @@ def main():
 
 
 def change(plan, command):
-    database = (sqlite3 if plan["kind"] == "sqlite" else libpq).connect(plan["where"])
+    database = (sqlite3 if plan["kind"] == "sqlite" else psycopg).connect(plan["where"])
     database.execute(command)
     database.commit()
     database.close()

@@ -10,8 +10,6 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.recipes.libpq import library
-
 
 def programs():
     """The folder of initdb and pg_ctl; None where PostgreSQL is not installed."""
@@ -24,8 +22,6 @@ def missing():
     """Why there is no PostgreSQL to test with; "": there is."""
     if programs() is None:
         return "PostgreSQL is not installed: apt-get install postgresql"
-    if library() is None:
-        return "libpq is not installed: apt-get install libpq5"
     if os.getuid() == 0 and not any(one.pw_name == "postgres" for one in pwd.getpwall()):
         return "PostgreSQL does not run as root, and there is no user postgres"
     return ""

@@ -11,11 +11,12 @@ import threading
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from spark_eos import Admin, Consumer, TopicPartition
 from spark_eos.errors import ProducerFencedError
-from tests.recipes import libpq, postgres
+from tests.recipes import postgres
 from tests.recipes.killing import loaded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,9 +59,24 @@ def world(request, tmp_path):
     return "postgres", where.replace("dbname=postgres", f"dbname={name}"), str(tmp_path / "log")
 
 
+@pytest.fixture(autouse=True)
+def _closed(monkeypatch):
+    """Connections that a program leaves to the end of its process end with the test."""
+    made, connected = [], psycopg.connect
+
+    def remembered(where):
+        made.append(connected(where))
+        return made[-1]
+
+    monkeypatch.setattr(psycopg, "connect", remembered)
+    yield
+    for one in made:
+        one.close()
+
+
 def connect(world):
     kind, where, _ = world
-    return sqlite3.connect(where, check_same_thread=False) if kind == "sqlite" else libpq.connect(where)
+    return sqlite3.connect(where, check_same_thread=False) if kind == "sqlite" else psycopg.connect(where)
 
 
 def killed_at_every_line(recipe, world, *, tables, topic, sells=True, before=()):
