@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.jars import fetch
 
-__all__ = ["SPECS", "TLC", "Checked", "check"]
+__all__ = ["SPECS", "TLC", "Checked", "check", "run"]
 
 SPECS = Path(__file__).parents[2] / "specs"
 
@@ -48,29 +50,42 @@ def check(name: str, *, text: str | None = None, constants: dict[str, int] | Non
     RuntimeError
         TLC has neither found a violated invariant nor come to an end.
     """
-    (jar,) = fetch("tlc", TLC, alone=True)
     settings = (SPECS / f"{name}.cfg").read_text(encoding="utf-8")
     for constant, value in (constants or {}).items():
         settings, found = re.subn(rf"\b{constant} = \d+", f"{constant} = {value}", settings)
         if found != 1:
             raise ValueError(f"{name}.cfg has no number {constant}")
+    text = text if text is not None else (SPECS / f"{name}.tla").read_text(encoding="utf-8")
+    output = run(name, text, settings)
+    violated, states = _VIOLATED.search(output), _STATES.search(output)
+    if violated is None and (states is None or "No error has been found" not in output):
+        raise RuntimeError(f"TLC could not check {name}:\n{output[-3000:]}")
+    return Checked(
+        violated and violated.group(1), int(states.group(1)) if states is not None else 0, output
+    )
+
+
+def run(name: str, text: str, settings: str, others: Iterable[Path] = ()) -> str:
+    """What TLC says of a module with this ``text``, its ``.cfg``, and ``others`` that it extends.
+
+    Raises
+    ------
+    benchmarks.jars.Missing
+        There is no Maven, or it cannot fetch TLC.
+    """
+    (jar,) = fetch("tlc", TLC, alone=True)
     with tempfile.TemporaryDirectory() as folder:
+        for other in others:
+            shutil.copy(other, folder)
         module = Path(folder) / f"{name}.tla"
-        module.write_text(
-            text if text is not None else (SPECS / module.name).read_text(encoding="utf-8"), encoding="utf-8"
-        )
+        module.write_text(text, encoding="utf-8")
         module.with_suffix(".cfg").write_text(settings, encoding="utf-8")
         command = ["java", "-XX:+UseParallelGC", "-cp", str(jar), "tlc2.TLC", "-workers", "1"]
-        run = subprocess.run(  # noqa: S603
+        done = subprocess.run(  # noqa: S603
             [*command, "-metadir", f"{folder}/states", name],
             cwd=folder,
             capture_output=True,
             text=True,
             check=False,
         )
-    violated, states = _VIOLATED.search(run.stdout), _STATES.search(run.stdout)
-    if violated is None and (states is None or "No error has been found" not in run.stdout):
-        raise RuntimeError(f"TLC could not check {name}:\n{run.stdout[-3000:]}{run.stderr[-1000:]}")
-    return Checked(
-        violated and violated.group(1), int(states.group(1)) if states is not None else 0, run.stdout
-    )
+    return done.stdout + done.stderr

@@ -1,0 +1,145 @@
+"""Small simulated worlds for `specs/Commit.tla`: a few writers of one log, with all the simulator's trouble."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
+from spark_eos.log.clock import Retry
+from spark_eos.log.log import Log
+from spark_eos.maintenance.name_deletion import RetiredNames
+from spark_eos.protocol.actions import Action, AlterTopic, CreateTopic
+from spark_eos.protocol.state import State
+from verification.no_threads import NO_THREADS
+from verification.simulator.clock import SimulatedClock
+from verification.simulator.world import FaultProfile, Process, World
+from verification.specification.recording import Event, Recorder
+from verification.specification.stores import RecordedObjectStore, RecordedStore
+
+__all__ = ["REQUESTS", "WRITERS", "Run", "record"]
+
+WRITERS = 4
+"""At most, in one world."""
+
+REQUESTS = 4
+"""Of one writer, at most."""
+
+_FORGET_S = 8.0
+"""After how long names of retired entries are deleted."""
+
+
+class Run(NamedTuple):
+    """What was recorded of the world of one seed."""
+
+    seed: int
+    events: list[Event]
+    faults: dict[str, int]
+
+
+def record(seed: int) -> Run:
+    """Run the world of a seed."""
+    world = World(seed, _faults(random.Random(f"faults {seed}")))
+    world.calm = True
+    chance = world.random
+    store = (RecordedObjectStore if chance.random() < 0.5 else RecordedStore)(world)
+    store.recorder, store.watched = recorder, watched = Recorder(), {}
+    forget = chance.random() < 0.5
+    base = replace(
+        NO_THREADS,
+        away_s=_FORGET_S / 4 if forget else NO_THREADS.away_s,
+        names_kept_s=_FORGET_S if forget else NO_THREADS.names_kept_s,
+    )
+    environment = recorder.environment(base)
+
+    def opened(process: Process) -> Log:
+        clock, retry = SimulatedClock(process), Retry(deadline_s=chance.choice([0, 2, 10]))
+        while True:
+            known = len(recorder.watches)
+            try:
+                log = Log(store, clock, retry, environment=environment)
+                watch = recorder.watches[known]
+                watched[process] = watch
+                watch.dead = lambda: process.dead
+                log.follow()
+            except EosLogError:
+                del recorder.watches[known:]
+                process.wait(1.0)
+            else:
+                return log
+
+    def setup(process: Process) -> None:
+        Log.create(store, SimulatedClock(process), snapshot_interval=chance.choice([2, 3, 1000]), environment=base)
+        world.calm = False
+        for number in range(chance.randint(2, WRITERS)):
+            world.start(f"writer-{number}", writer, chance.choice([0.0, 0.0, 0.01, 20.0]))
+        if chance.random() < 0.6:
+            world.start("maintainer", maintainer, 0.1)
+
+    def writer(process: Process) -> None:
+        log = opened(process)
+        for number in range(chance.randint(1, REQUESTS)):
+            _commit(log, _proposal(chance, f"{process.name}-{number}"), process)
+            process.wait(chance.choice([0.0, 0.0, 0.001, 5.0]))
+
+    def maintainer(process: Process) -> None:
+        log = Log(store, SimulatedClock(process), environment=base)
+        for _ in range(8):
+            try:
+                log.maintenance.snapshot()
+                log.maintenance.retire(log.follow(), 10)
+                if forget:
+                    RetiredNames(log, after_s=_FORGET_S).run()
+            except EosLogError:
+                pass
+            process.wait(chance.choice([0.1, 2.0, 10.0]))
+
+    world.start("setup", setup)
+    world.run(1e5)
+    for watch in recorder.watches:
+        if watch.dead():
+            watch.crashed()
+    return Run(seed, recorder.trace(), world.faults)
+
+
+def _faults(chance: random.Random) -> FaultProfile:
+    """More trouble than in long runs: these are short."""
+    kind = chance.random()
+    if kind < 0.1:
+        return FaultProfile()
+    rate = chance.choice([0.02, 0.05, 0.1])
+    return FaultProfile(
+        *(rate * chance.random() * 2 for _ in range(5)),
+        conflict=chance.choice([0, 0.1, 0.3]),
+        kill=chance.choice([0, 0.005, 0.01]),
+        freeze=chance.choice([0, 0.01, 0.05]),
+    )
+
+
+def _proposal(chance: random.Random, name: str) -> Callable[[State], Sequence[Action]]:
+    topic = chance.choice([name, name, "same", "any"])
+    if topic == "any":  # Whether it was done, no state tells; but to do it twice does no harm.
+        return lambda state: (
+            (AlterTopic("same", state.topics["same"].topic_id, config=(("retention.ms", "1000"),)),)
+            if "same" in state.topics
+            else (CreateTopic(name, f"id-of-{name}", 1),)
+        )
+    return lambda _: (CreateTopic(topic, f"id-of-{topic}-by-{name}", 1),)
+
+
+def _commit(log: Log, propose: Callable[[State], Sequence[Action]], process: Process) -> None:
+    request_id = None
+    for _ in range(process.world.random.choice([1, 2, 5])):
+        try:
+            log.commit(propose, request_id=request_id)
+        except CommitOutcomeUnknownError as error:
+            request_id = error.request_id
+            process.wait(process.world.random.choice([0.1, 5.0]))
+        except EosLogError:
+            logging.getLogger(__name__).debug("refused", exc_info=True)
+            return
+        else:
+            return
