@@ -120,7 +120,7 @@ Alone(p) ==   \* Committer._create
 
 (* CommitGroup.collect: a leader that remembers all entries from the submission's slot on, in none of which it is. *)
 Collectable(p, q) == /\ q # p /\ box[q] # Nothing /\ box[q].slot > proc[p].base
-                     /\ \A n \in box[q].slot .. proc[p].read : box[q].req \notin Ids(chain[n])
+                     /\ \A n \in Max(box[q].slot, proc[p].base + 1) .. proc[p].read : box[q].req \notin Ids(chain[n])
 LeadWith(p, some) ==   \* Committer._lead; whoever holds the lock of the lead, the create alone decides
   /\ MayDraft(p) /\ (\A q \in some : Collectable(p, q)) /\ Sends(p, Entry(p, some))
   /\ UNCHANGED <<chain, floor, gone, wire, box, answer, faults>>
@@ -141,7 +141,7 @@ SubmitInto(p, works, there) ==   \* Committer._submit; the box may hold what it 
           ELSE IF works /\ one[1] = p /\ doubt[one].submitted THEN TakenBack(doubt[one]) ELSE doubt[one]]
      /\ UNCHANGED <<chain, floor, gone, wire, answer>>
 Submit(p) == \/ SubmitInto(p, TRUE, Offer(p)) /\ UNCHANGED faults
-             \/ /\ faults < MaxFaults /\ faults' = faults + 1
+             \/ /\ MayDraft(p) /\ faults < MaxFaults /\ faults' = faults + 1
                 /\ \E works \in BOOLEAN, there \in {Offer(p), box[p]} : SubmitInto(p, works, there)
 
 StopWaiting(p) ==   \* the lead is free, or its holder sleeps; or an entry came, and the request is not in it
@@ -161,7 +161,8 @@ Withdraw(p) ==   \* CommitGroup.withdraw; it may fail, with effect or without
 Refuse(p) ==   \* Answers.rejected
   LET d == doubt[proc[p].cur]
   IN /\ proc[p].pc = "ready" /\ ~d.found /\ proc[p].read = End
-     /\ d.open => ~d.submitted /\ d.slot # Next_ /\ d.slot <= proc[p].read
+     /\ d.open => ~d.submitted
+     /\ d.open => d.slot # Next_ /\ d.slot <= proc[p].read
      /\ Ends(p, IF d.lost /\ proc[p].cur \in proc[p].view THEN "yes" ELSE "no")
      /\ doubt' = [doubt EXCEPT ![proc[p].cur] = Certain]
      /\ UNCHANGED <<chain, floor, gone, wire, box, faults>>

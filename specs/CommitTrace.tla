@@ -26,6 +26,8 @@ Logged(e) ==
        [] e.k = "Fill" -> e.s = proc[p].read + 1 /\ Fill(p)
        [] e.k = "Lead" -> e.s = proc[p].read + 1 /\ LeadWith(p, e.o)
        [] e.k = "Submit" -> e.s = proc[p].read + 1 /\ SubmitInto(p, e.b, IF e.a THEN Offer(p) ELSE box[p]) /\ UNCHANGED faults
+       [] e.k = "StopWaiting" -> StopWaiting(p)
+       [] e.k = "Settle" -> Settle(p)
        [] e.k = "Withdraw" -> Withdraw(p) /\ doubt' = (IF e.b THEN Back(p) ELSE doubt)
                               /\ box'[p] = (IF e.a THEN Nothing ELSE box[p])
        [] e.k = "Create" -> Create(p) /\ Bytes(p, e)
@@ -38,10 +40,11 @@ Logged(e) ==
        [] e.k = "Covered" -> Heard(p) /\ proc'[p].pc = "ready" /\ proc'[p].base = e.s
        [] e.k = "Taken" -> Taken(p) /\ e.s = proc[p].draft.slot /\ UNCHANGED chain
        [] e.k = "SlotTaken" -> SlotTaken(p) /\ e.s = proc[p].draft.slot
-       [] e.k = "yes" -> Said(p, r, "yes") \/ Settle(p) \/ (Refuse(p) /\ answer'[r] = "yes")
+       [] e.k = "yes" -> Said(p, r, "yes") \/ (Refuse(p) /\ answer'[r] = "yes")
        [] e.k = "refused" -> Refuse(p) /\ answer'[r] = "no"
        [] e.k = "failed" -> GiveUp(p) /\ answer'[r] = "no"
-       [] e.k = "unknown" -> GiveUp(p) /\ answer'[r] = "unknown"
+       [] e.k = "unknown" -> Said(p, r, "unknown")
+       [] e.k = "GiveUp" -> GiveUp(p) /\ answer'[proc[p].cur] = "unknown"
        [] e.k = "Crash" -> Crash(p)
        [] e.k = "Retire" -> IF e.s <= floor THEN Same ELSE Retire /\ floor' = e.s
        [] e.k = "Delete" -> IF e.s <= gone THEN Same ELSE Delete /\ gone' = e.s

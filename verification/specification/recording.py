@@ -148,6 +148,7 @@ class Watch(InDoubtRequests):
         self._lead: Event | None = None
         self._submitting: Event | None = None
         self._is_submitting = False
+        self._waits = False
         self._was_sent_by_submit = False
 
     def add(
@@ -170,15 +171,20 @@ class Watch(InDoubtRequests):
 
     def answered(self, answer: str, request_id: bytes) -> None:
         """The answer to the call. A verdict was given where the process has last looked for news."""
-        last = self._free_read()
-        self._sync()
-        self._in_commit = False
+        last, events = self._free_read(), self.recorder.events
+        before = len(events)
+        self._sync(gives_up=answer == "unknown")
+        self._in_commit = self._waits = False
         self._lead = None
         named = self.recorder.named([request_id])
-        if last is not None and last is self._last():
-            last.kind, last.requests = answer, named
-        else:
+        if last is None:
             self.add(answer, 0, named)
+            return
+        last.kind, last.requests = answer, named
+        # What it has done by itself since, it has done before that look.
+        own, events[before:] = events[before:], []
+        at = next(at for at, event in enumerate(events) if event is last)
+        events[at:at] = own
 
     def crashed(self) -> None:
         """It does nothing any more."""
@@ -193,7 +199,7 @@ class Watch(InDoubtRequests):
         last = self._last()
         return last if last is not None and last.kind == "free" else None
 
-    def _sync(self, *, reads: bool = False) -> None:
+    def _sync(self, *, reads: bool = False, gives_up: bool = False) -> None:
         """Tell what the process has done by itself since."""
         seq = self.tail.state.seq
         if self._heard and seq >= self._heard:
@@ -203,11 +209,14 @@ class Watch(InDoubtRequests):
             self.add("Jump", seq)
             self.at = seq
         if self._met and not reads:
-            if seq >= self._met:
+            if seq >= self._met and not gives_up:
                 if not self._told_taken:
                     self.add("Taken", self._met)
                 self.add("SlotTaken", self._met)
             self._met = 0
+        if self._waits and not (reads or gives_up):
+            self.add("StopWaiting")
+            self._waits = False
 
     # -- In-doubt requests ----------------------------------------------------------------------------------
 
@@ -228,6 +237,13 @@ class Watch(InDoubtRequests):
         super().record_submission(requests, slot)
         self._is_submitting = False
         self._submitting = self.add("Submit", slot, (), (False, True))
+        self._waits = True
+
+    def record_giving_up(self, request_id: bytes) -> None:
+        super().record_giving_up(request_id)
+        self._sync(gives_up=True)
+        self._waits, self._heard = False, 0
+        self.add("GiveUp")
 
     def record_read(self, state: State) -> None:
         is_news = any(one.slot == _NEXT_FREE for one in self._open.values())
@@ -255,9 +271,15 @@ class Watch(InDoubtRequests):
         self.at, self._heard = seq, 0
 
     def resolve(self, request_id: bytes) -> None:
+        found = self.found(request_id)
         super().resolve(request_id)
         if self._heard:
             self._sync(reads=True)
+        elif found is not None and self._met:
+            self._sync()
+        elif found is not None:
+            self.add("Settle")
+            self._waits = False
 
     # -- The group channel ----------------------------------------------------------------------------------
 
@@ -265,7 +287,7 @@ class Watch(InDoubtRequests):
         """It has written into its box; whether that is there, and whether it is told so."""
         assert self._submitting is not None
         self._submitting.flags = (is_there, works)
-        self._was_sent_by_submit = not works
+        self._was_sent_by_submit, self._waits = not works, works
 
     def withdraws(self, *, is_gone: bool, works: bool) -> None:
         """It has emptied its box; whether that is so, and whether it is told so."""

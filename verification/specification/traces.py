@@ -67,9 +67,8 @@ def _explained(number: int, trace: Sequence[Event]) -> Rejected:
 
 
 def _run(traces: Sequence[Sequence[Event]], *, told: bool = False) -> str:
-    output = run(
-        "Recorded", module(traces), _SETTINGS.format(told=" At" if told else ""), [SPECS / "Commit.tla", SPECS / "CommitTrace.tla"]
-    )
+    files = {file: (SPECS / file).read_text(encoding="utf-8") for file in ("Commit.tla", "CommitTrace.tla")}
+    output = run("Recorded", module(traces), _SETTINGS.format(told=" At" if told else ""), files)
     if "Model checking completed" not in output and "is violated" not in output:
         raise RuntimeError(f"TLC could not check the traces:\n{output[-3000:]}")
     return output

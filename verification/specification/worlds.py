@@ -47,7 +47,7 @@ def record(seed: int) -> Run:
     chance = world.random
     store = (RecordedObjectStore if chance.random() < 0.5 else RecordedStore)(world)
     store.recorder, store.watched = recorder, watched = Recorder(), {}
-    forget = chance.random() < 0.5
+    forget, crowded = chance.random() < 0.5, chance.random() < 0.6
     base = replace(
         NO_THREADS,
         away_s=_FORGET_S / 4 if forget else NO_THREADS.away_s,
@@ -57,37 +57,34 @@ def record(seed: int) -> Run:
 
     def opened(process: Process) -> Log:
         clock, retry = SimulatedClock(process), Retry(deadline_s=chance.choice([0, 2, 10]))
+        log = Log(store, clock, retry, environment=environment)
+        watched[process] = watch = recorder.watches[-1]
+        watch.dead = lambda: process.dead
         while True:
-            known = len(recorder.watches)
             try:
-                log = Log(store, clock, retry, environment=environment)
-                watch = recorder.watches[known]
-                watched[process] = watch
-                watch.dead = lambda: process.dead
                 log.follow()
             except EosLogError:
-                del recorder.watches[known:]
                 process.wait(1.0)
             else:
                 return log
 
     def setup(process: Process) -> None:
-        Log.create(store, SimulatedClock(process), snapshot_interval=chance.choice([2, 3, 1000]), environment=base)
+        Log.create(store, SimulatedClock(process), snapshot_interval=chance.choice([2, 2, 3, 1000]), environment=base)
         world.calm = False
-        for number in range(chance.randint(2, WRITERS)):
-            world.start(f"writer-{number}", writer, chance.choice([0.0, 0.0, 0.01, 20.0]))
+        for number in range(WRITERS if crowded else chance.randint(2, WRITERS)):
+            world.start(f"writer-{number}", writer, 0.0 if crowded else chance.choice([0.0, 0.01, 20.0]))
         if chance.random() < 0.6:
             world.start("maintainer", maintainer, 0.1)
 
     def writer(process: Process) -> None:
         log = opened(process)
-        for number in range(chance.randint(1, REQUESTS)):
+        for number in range(REQUESTS if crowded else chance.randint(1, REQUESTS)):
             _commit(log, _proposal(chance, f"{process.name}-{number}"), process)
-            process.wait(chance.choice([0.0, 0.0, 0.001, 5.0]))
+            process.wait(chance.choice([0.0, 0.001] if crowded else [0.0, 5.0]))
 
     def maintainer(process: Process) -> None:
         log = Log(store, SimulatedClock(process), environment=base)
-        for _ in range(8):
+        for _ in range(20):
             try:
                 log.maintenance.snapshot()
                 log.maintenance.retire(log.follow(), 10)
@@ -95,7 +92,7 @@ def record(seed: int) -> Run:
                     RetiredNames(log, after_s=_FORGET_S).run()
             except EosLogError:
                 pass
-            process.wait(chance.choice([0.1, 2.0, 10.0]))
+            process.wait(chance.choice([0.1, 2.0, 5.0]))
 
     world.start("setup", setup)
     world.run(1e5)
@@ -115,7 +112,7 @@ def _faults(chance: random.Random) -> FaultProfile:
         *(rate * chance.random() * 2 for _ in range(5)),
         conflict=chance.choice([0, 0.1, 0.3]),
         kill=chance.choice([0, 0.005, 0.01]),
-        freeze=chance.choice([0, 0.01, 0.05]),
+        freeze=chance.choice([0, 0.02, 0.1]),
     )
 
 
