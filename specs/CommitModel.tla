@@ -3,13 +3,14 @@
 EXTENDS Commit
 
 CONSTANTS Followers, Leaders,  \* who may submit, and who may take along what was submitted
+          OfLeaders,           \* how many requests a leader has; the others have one
           Calls,               \* answers after which a call is made (again)
           Kinds                \* of models: "alone" without group commit, "group" without faults, "old" entries that
                                \* are retired, or "all" of it
 VARIABLE kind
 ModelSpec == Init /\ kind \in Kinds /\ [][Next /\ kind' = kind]_<<vars, kind>>
 
-EachOf == [p \in Procs |-> IF p \in Leaders THEN 2 ELSE 1]
+EachOf == [p \in Procs |-> IF p \in Leaders THEN OfLeaders ELSE 1]
 Bounded == End <= MaxEnd
 Small == (kind \in {"alone", "group"} => floor' = 0) /\ (kind = "group" => faults' = 0) /\ \A p \in Procs :
   LET now == proc[p]

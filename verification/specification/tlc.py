@@ -58,8 +58,8 @@ def check(name: str, *, text: str | None = None, constants: dict[str, int] | Non
         settings, found = re.subn(rf"\b{constant} = \d+", f"{constant} = {value}", settings)
         if found != 1:
             raise ValueError(f"{name}.cfg has no number {constant}")
-    text = text if text is not None else (SPECS / f"{name}.tla").read_text(encoding="utf-8")
-    output = run(name, text, settings)
+    files = {file.name: file.read_text(encoding="utf-8") for file in SPECS.glob("*.tla")}
+    output = run(name, text if text is not None else files[f"{name}.tla"], settings, files)
     violated, states = _VIOLATED.search(output), _STATES.search(output)
     if violated is None and (states is None or "No error has been found" not in output):
         raise RuntimeError(f"TLC could not check {name}:\n{output[-3000:]}")

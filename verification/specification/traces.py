@@ -9,11 +9,10 @@ from typing import NamedTuple
 from verification.specification.recording import Event
 from verification.specification.tlc import SPECS, run
 
-__all__ = ["Rejected", "module", "rejected"]
+__all__ = ["Rejected", "behaviours", "module", "rejected"]
 
 _ENDED = re.compile(r'<<"ended", (\d+)>>')
 _AT = re.compile(r'<<"at", (\d+), (\d+)>>')
-_VIOLATED = re.compile(r"Invariant (\w+) is violated")
 
 _SETTINGS = """SPECIFICATION TraceSpec
 CONSTANTS Procs <- Processes
@@ -23,7 +22,7 @@ CONSTANTS Procs <- Processes
           MaxFaults = 1000000
           Exact = FALSE
           Remembered = 64
-INVARIANTS Once Acked Refused Agree NoGap Ended{told}
+INVARIANTS Ended{told}
 CHECK_DEADLOCK FALSE
 """
 
@@ -33,13 +32,10 @@ class Rejected(NamedTuple):
 
     trace: int
     steps: tuple[Event, ...]
-    violated: str | None = None
-    """The invariant that does not hold after the last step; None: the step itself is not allowed."""
 
     def __str__(self) -> str:
-        why = f"breaks {self.violated}" if self.violated else "is not allowed"
         *before, last = map(str, self.steps[-12:])
-        return "\n".join([f"trace {self.trace}:", *before, f"{last} <- {why}"])
+        return "\n".join([f"trace {self.trace}:", *before, f"{last} <- is not allowed"])
 
 
 def rejected(traces: Sequence[Sequence[Event]], *, most: int = 3) -> list[Rejected]:
@@ -50,15 +46,19 @@ def rejected(traces: Sequence[Sequence[Event]], *, most: int = 3) -> list[Reject
     benchmarks.jars.Missing
         There is no Maven, or it cannot fetch TLC.
     """
-    output = _run(traces)
-    if (broken := _VIOLATED.search(output)) is not None:
-        violated = broken.group(1)
-        number = int(re.findall(r"/\\ t = (\d+)", output)[-1])
-        step = int(re.findall(r"/\\ i = (\d+)", output)[-1])
-        return [Rejected(number, tuple(traces[number - 1][: step - 1]), violated)]
-    ended = {int(number) for number in _ENDED.findall(output)}
+    ended = _ended(traces)
     missing = [number for number in range(1, len(traces) + 1) if number not in ended][:most]
     return [_explained(number, traces[number - 1]) for number in missing]
+
+
+def behaviours(traces: Sequence[Sequence[Event]]) -> list[bool]:
+    """Of each trace whether it is a behaviour of the specification."""
+    ended = _ended(traces)
+    return [number in ended for number in range(1, len(traces) + 1)]
+
+
+def _ended(traces: Sequence[Sequence[Event]]) -> set[int]:
+    return {int(number) for number in _ENDED.findall(_run(traces))}
 
 
 def _explained(number: int, trace: Sequence[Event]) -> Rejected:
@@ -69,7 +69,7 @@ def _explained(number: int, trace: Sequence[Event]) -> Rejected:
 def _run(traces: Sequence[Sequence[Event]], *, told: bool = False) -> str:
     files = {file: (SPECS / file).read_text(encoding="utf-8") for file in ("Commit.tla", "CommitTrace.tla")}
     output = run("Recorded", module(traces), _SETTINGS.format(told=" At" if told else ""), files)
-    if "Model checking completed" not in output and "is violated" not in output:
+    if "Model checking completed" not in output:
         raise RuntimeError(f"TLC could not check the traces:\n{output[-3000:]}")
     return output
 

@@ -28,6 +28,9 @@ WRITERS = 4
 REQUESTS = 4
 """Of one writer, at most."""
 
+_OPERATIONS = 3000
+"""Calls of the store after which a world ends, at the latest."""
+
 _FORGET_S = 8.0
 """After how long names of retired entries are deleted."""
 
@@ -95,7 +98,9 @@ def record(seed: int) -> Run:
             process.wait(chance.choice([0.1, 2.0, 5.0]))
 
     world.start("setup", setup)
-    world.run(1e5)
+    # Code with a planted mistake may come to no end.
+    while world.operations < _OPERATIONS and world.run(100.0):
+        pass
     for watch in recorder.watches:
         if watch.dead():
             watch.crashed()
