@@ -65,7 +65,7 @@ Lost(d) == [d EXCEPT !.lost = d.lost \/ ~d.found]
 JumpsTo(p, s) == [proc EXCEPT ![p].read = s, ![p].base = s, ![p].view = In(SubSeq(chain, 1, s))]
 
 Jump(p) ==   \* Tail._install_snapshot: entries on the way are retired, or the process was away for long
-  \E s \in Max(floor, proc[p].read + 1) .. End :
+  \E s \in proc[p].read + 1 .. End :
     /\ proc[p].pc \in {"idle", "ready", "waiting", "sending", "taken"}
     /\ proc' = JumpsTo(p, s)
     /\ doubt' = Doubt(p, Lost)
@@ -213,7 +213,7 @@ Land(m) ==   \* late, or refused
 Heard(p) ==   \* Committer._create: "created"
   LET me == proc[p]
   IN /\ me.pc = "created"
-     /\ \/ \E s \in Max(floor, me.draft.slot) .. End :   \* Tail.is_covered_by_snapshot: others may have gone past
+     /\ \/ \E s \in me.draft.slot .. End :   \* Tail.is_covered_by_snapshot: others may have gone past
              /\ proc' = [JumpsTo(p, s) EXCEPT ![p].pc = "ready", ![p].draft = NoDraft]
              /\ doubt' = Doubt(p, Lost) /\ UNCHANGED answer
         \/ /\ me.draft.slot > gone

@@ -16,7 +16,8 @@ Small == (kind \in {"alone", "group"} => floor' = 0) /\ (kind = "group" => fault
   LET now == proc[p]
       then == proc'[p]
       open == now.cur # <<>> /\ doubt[now.cur].open
-  IN /\ (then.base > now.read /\ now.pc # "created") => now.read < floor
+  IN /\ (then.base > now.read /\ now.pc # "created") => (now.read < floor /\ then.base >= floor)
+     /\ (then.base > now.read /\ now.pc = "created") => (then.base >= floor \/ then.pc = "idle")
      /\ then.read # now.read => now.pc \in {"ready", "waiting", "taken", "created"}
      /\ then.pc = "waiting" => p \in Followers /\ kind \in {"group", "all"}
      /\ (then.draft.reqs # now.draft.reqs) => (then.draft.reqs.new \subseteq then.draft.own \/ p \in Leaders)

@@ -139,8 +139,12 @@ class Watch(InDoubtRequests):
         self._requests = 0
         self._in_commit = False
         self._is_dead = False
+        self._withdrawn: Event | None = None
+        """Its last step, if it was that."""
         self._heard = 0
         """A slot that the store says this process has filled, until the process acts on it."""
+        self._reply: Event | None = None
+        """The place of that step among the others'."""
         self._met = 0
         """A slot that the store says is taken, until the process acts on it."""
         self._told_taken = False
@@ -155,6 +159,7 @@ class Watch(InDoubtRequests):
         self, kind: str, slot: int = 0, requests: tuple[Name, ...] = (), flags: tuple[bool, bool] = (False, False)
     ) -> Event:
         """The next step of this process."""
+        self._withdrawn = None
         return self.recorder.add(Event(kind, self.number, slot, requests, flags))
 
     # -- Calls ----------------------------------------------------------------------------------------------
@@ -177,8 +182,13 @@ class Watch(InDoubtRequests):
         self._in_commit = self._waits = False
         self._lead = None
         named = self.recorder.named([request_id])
+        withdrawn = self._withdrawn
         if last is None:
-            self.add(answer, 0, named)
+            event = self.add(answer, 0, named)
+            if answer == "failed" and withdrawn is not None:  # It leaves the group when that is decided.
+                events.pop()
+                at = next(at for at, one in enumerate(events) if one is withdrawn)
+                events.insert(at, event)
             return
         last.kind, last.requests = answer, named
         # What it has done by itself since, it has done before that look.
@@ -203,7 +213,8 @@ class Watch(InDoubtRequests):
         """Tell what the process has done by itself since."""
         seq = self.tail.state.seq
         if self._heard and seq >= self._heard:
-            self.add("Heard", self._heard)
+            assert self._reply is not None
+            self._reply.kind = "Heard"
             self.at, self._heard = max(self.at, self._heard), 0
         if seq > self.at:
             self.add("Jump", seq)
@@ -292,7 +303,7 @@ class Watch(InDoubtRequests):
     def withdraws(self, *, is_gone: bool, works: bool) -> None:
         """It has emptied its box; whether that is so, and whether it is told so."""
         self._sync()
-        self.add("Withdraw", 0, (), (is_gone, works))
+        self._withdrawn = self.add("Withdraw", 0, (), (is_gone, works))
 
     def leads(self) -> None:
         """It reads the boxes of the others."""
@@ -317,7 +328,7 @@ class Watch(InDoubtRequests):
         self.creating = None
         landed = create.landed[-1] if create.landed else None
         if reply == "created":
-            self._heard = create.slot
+            self._heard, self._reply = create.slot, self.add("free", create.slot)
         elif reply == "taken":
             self._met = create.slot
             self._told_taken = landed is not None or is_filled

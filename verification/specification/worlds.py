@@ -22,10 +22,10 @@ from verification.specification.stores import RecordedObjectStore, RecordedStore
 
 __all__ = ["REQUESTS", "WRITERS", "Run", "record"]
 
-WRITERS = 4
+WRITERS = 3
 """At most, in one world."""
 
-REQUESTS = 4
+REQUESTS = 3
 """Of one writer, at most."""
 
 _OPERATIONS = 3000
@@ -50,7 +50,8 @@ def record(seed: int) -> Run:
     chance = world.random
     store = (RecordedObjectStore if chance.random() < 0.5 else RecordedStore)(world)
     store.recorder, store.watched = recorder, watched = Recorder(), {}
-    forget, crowded = chance.random() < 0.5, chance.random() < 0.6
+    sleepy = world.fault_profile == FaultProfile(freeze=0.04)
+    forget, crowded = sleepy or chance.random() < 0.5, chance.random() < 0.6
     base = replace(
         NO_THREADS,
         away_s=_FORGET_S / 4 if forget else NO_THREADS.away_s,
@@ -72,7 +73,7 @@ def record(seed: int) -> Run:
                 return log
 
     def setup(process: Process) -> None:
-        Log.create(store, SimulatedClock(process), snapshot_interval=chance.choice([2, 2, 3, 1000]), environment=base)
+        Log.create(store, SimulatedClock(process), snapshot_interval=2 if sleepy else chance.choice([2, 3, 1000]), environment=base)
         world.calm = False
         for number in range(WRITERS if crowded else chance.randint(2, WRITERS)):
             world.start(f"writer-{number}", writer, 0.0 if crowded else chance.choice([0.0, 0.01, 20.0]))
@@ -81,16 +82,17 @@ def record(seed: int) -> Run:
 
     def writer(process: Process) -> None:
         log = opened(process)
-        for number in range(REQUESTS if crowded else chance.randint(1, REQUESTS)):
+        for number in range(REQUESTS if crowded else chance.randint(1, 2)):
             _commit(log, _proposal(chance, f"{process.name}-{number}"), process)
-            process.wait(chance.choice([0.0, 0.001] if crowded else [0.0, 5.0]))
+            process.wait(chance.choice([2.0] if sleepy else [0.0, 0.001] if crowded else [0.0, 5.0]))
 
     def maintainer(process: Process) -> None:
         log = Log(store, SimulatedClock(process), environment=base)
         for _ in range(20):
             try:
+                state = log.follow()
                 log.maintenance.snapshot()
-                log.maintenance.retire(log.follow(), 10)
+                log.maintenance.retire(state, 10)
                 if forget:
                     RetiredNames(log, after_s=_FORGET_S).run()
             except EosLogError:
@@ -112,6 +114,8 @@ def _faults(chance: random.Random) -> FaultProfile:
     kind = chance.random()
     if kind < 0.1:
         return FaultProfile()
+    if kind < 0.3:  # Processes that sleep while others go on, and the names of what they knew are deleted.
+        return FaultProfile(freeze=0.04)
     rate = chance.choice([0.02, 0.05, 0.1])
     return FaultProfile(
         *(rate * chance.random() * 2 for _ in range(5)),
