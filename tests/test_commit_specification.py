@@ -76,17 +76,24 @@ def plant(name, monkeypatch):
     assert source.count(mutant.old) == 1
     real = importlib.import_module(mutant.file.removesuffix(".py").replace("/", "."))
     twin = types.ModuleType(real.__name__)
-    exec(compile(source.replace(mutant.old, mutant.new), mutant.file, "exec"), vars(twin))  # noqa: S102
-    for owner in [one for one in vars(twin).values() if inspect.isclass(one) and one.__module__ == real.__name__]:
+    exec(compile(source.replace(mutant.old, mutant.new), mutant.file, "exec"), vars(twin))
+    for owner in [
+        one for one in vars(twin).values() if inspect.isclass(one) and one.__module__ == real.__name__
+    ]:
         for attribute, function in vars(owner).items():
-            if inspect.isfunction(function) and differs(function, vars(getattr(real, owner.__name__))[attribute]):
+            if inspect.isfunction(function) and differs(
+                function, vars(getattr(real, owner.__name__))[attribute]
+            ):
                 monkeypatch.setattr(getattr(real, owner.__name__), attribute, function)
 
 
 def differs(one, other):
     """Whether two functions are of other code: a method that calls ``super`` works in its own class alone."""
     codes = [function.__code__ for function in (one, other)]
-    first, second = ([code.co_code, code.co_names, [*(c for c in code.co_consts if not inspect.iscode(c))]] for code in codes)
+    first, second = (
+        [code.co_code, code.co_names, [*(c for c in code.co_consts if not inspect.iscode(c))]]
+        for code in codes
+    )
     return first != second
 
 

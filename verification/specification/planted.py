@@ -16,7 +16,7 @@ __all__ = ["PLANTED", "Mistake", "seen"]
 
 
 class Mistake(NamedTuple):
-    """A rule, as text of the specification, and what stands in its place; the model in which it is seen, and as what."""
+    """A rule, as text of the specification, what stands in its place, the model that sees it, and as what."""
 
     rule: str
     planted: str
@@ -27,7 +27,9 @@ class Mistake(NamedTuple):
 PLANTED = {
     "a taken name is given again": Mistake(r"slot > End \/ slot <= gone", "TRUE", "alone", "Acked"),
     "no reply is a no": Mistake("[doubt[r] EXCEPT !.unanswered = TRUE]", "doubt[r]", "alone", "Refused"),
-    "a repeated try forgets the earlier one": Mistake(r"d.submitted \/ d.slot = slot", "FALSE", "alone", "Refused"),
+    "a repeated try forgets the earlier one": Mistake(
+        r"d.submitted \/ d.slot = slot", "FALSE", "alone", "Refused"
+    ),
     "a taken slot is ours": Mistake(r"me.draft.own # {} /\ d.found", "me.draft.own # {}", "alone", "Acked"),
     "the own entry is not recognised": Mistake(r"me.draft.own # {} /\ d.found", "FALSE", "alone", "Refused"),
     "refused while it may land": Mistake("d.slot <= proc[p].read", "TRUE", "alone", "Refused"),
@@ -72,20 +74,26 @@ def seen(names: Sequence[str] = tuple(PLANTED)) -> dict[str, str | None]:
     text = text.replace("\nVARIABLES\n", "\nVARIABLE mistake\nVARIABLES\n")
     begins = ", ".join(f'<<{number}, "{PLANTED[name].kind}">>' for number, name in enumerate(names, 1))
     model = (SPECS / "CommitModel.tla").read_text(encoding="utf-8")
-    model = model.replace(r"kind \in Kinds", rf"(\E one \in {{{begins}}} : mistake = one[1] /\ kind = one[2])")
-    model = model.replace("kind' = kind]_<<vars, kind>>", "kind' = kind /\\ mistake' = mistake]_<<vars, kind, mistake>>")
+    model = model.replace(
+        r"kind \in Kinds", rf"(\E one \in {{{begins}}} : mistake = one[1] /\ kind = one[2])"
+    )
+    model = model.replace(
+        "kind' = kind]_<<vars, kind>>", "kind' = kind /\\ mistake' = mistake]_<<vars, kind, mistake>>"
+    )
     told = "\n".join(
         f'Sees{one} == {one} \\/ TLCGet(mistake) \\/ (TLCSet(mistake, TRUE) /\\ PrintT(<<"seen", mistake, "{one}">>))'
         for one in _INVARIANTS
     )
     end = "=" * 77
-    model = model.replace(
-        end,
-        f"ASSUME \\A n \\in 1 .. {len(names)} : TLCSet(n, FALSE)\n{told}\nUnseen == Bounded /\\ ~TLCGet(mistake)\n{end}",
-    )
+    first = f"ASSUME \\A n \\in 1 .. {len(names)} : TLCSet(n, FALSE)"
+    model = model.replace(end, f"{first}\n{told}\nUnseen == Bounded /\\ ~TLCGet(mistake)\n{end}")
     settings = (SPECS / "CommitModel.cfg").read_text(encoding="utf-8")
-    settings = settings.replace('Calls = {"none"}', 'Calls = {"none", "unknown"}').replace("OfLeaders = 1", "OfLeaders = 2")
-    settings = re.sub("INVARIANTS .*", f"INVARIANTS {' '.join('Sees' + one for one in _INVARIANTS)}", settings)
+    settings = settings.replace('Calls = {"none"}', 'Calls = {"none", "unknown"}').replace(
+        "OfLeaders = 1", "OfLeaders = 2"
+    )
+    settings = re.sub(
+        "INVARIANTS .*", f"INVARIANTS {' '.join('Sees' + one for one in _INVARIANTS)}", settings
+    )
     settings = re.sub("PROPERTY .*\n", "", settings).replace("CONSTRAINT Bounded", "CONSTRAINT Unseen", 1)
     output = run("CommitModel", model, settings, {"Commit.tla": text})
     if "Model checking completed" not in output:

@@ -156,7 +156,11 @@ class Watch(InDoubtRequests):
         self._was_sent_by_submit = False
 
     def add(
-        self, kind: str, slot: int = 0, requests: tuple[Name, ...] = (), flags: tuple[bool, bool] = (False, False)
+        self,
+        kind: str,
+        slot: int = 0,
+        requests: tuple[Name, ...] = (),
+        flags: tuple[bool, bool] = (False, False),
     ) -> Event:
         """The next step of this process."""
         self._withdrawn = None
@@ -318,7 +322,11 @@ class Watch(InDoubtRequests):
         if self._met and not self._told_taken:
             self._met = 0  # The same again: the slot was not shown.
         if self._lead is not None:
-            others = [self.recorder.names[one][0] for one in ids if one in self.recorder.names and one not in self._own]
+            others = [
+                self.recorder.names[one][0]
+                for one in ids
+                if one in self.recorder.names and one not in self._own
+            ]
             self._lead.others, self._lead = tuple(others), None
         self.creating = Create(self, slot, self.recorder.named(ids), [])
         return self.creating

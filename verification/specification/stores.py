@@ -6,7 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from spark_eos.errors import ObjectExistsError, ObjectNotFoundError, OutcomeUnknownError, StoreUnavailableError
+from spark_eos.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
 from spark_eos.log import paths
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage.group_channel import GroupChannel
@@ -63,7 +68,9 @@ class RecordedStore(SimulatedStore):
             effect = self._watched(operation, slot, effect, watch)
         return super()._call(operation, name, effect)
 
-    def _watched(self, operation: str, slot: int, effect: Callable[[], T], watch: Watch | None) -> Callable[[], T]:
+    def _watched(
+        self, operation: str, slot: int, effect: Callable[[], T], watch: Watch | None
+    ) -> Callable[[], T]:
         create: Create | None = watch.creating if watch is not None and operation == "create" else None
 
         def watched() -> T:

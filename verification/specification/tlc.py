@@ -34,7 +34,13 @@ class Checked(NamedTuple):
     output: str
 
 
-def check(name: str, *, text: str | None = None, constants: dict[str, int] | None = None) -> Checked:
+def check(
+    name: str,
+    *,
+    text: str | None = None,
+    settings: str | None = None,
+    constants: dict[str, int] | None = None,
+) -> Checked:
     """Check the specification ``name`` of `SPECS`.
 
     Parameters
@@ -43,6 +49,8 @@ def check(name: str, *, text: str | None = None, constants: dict[str, int] | Non
         The name of the module, without ``.tla``.
     text
         Another text of the module: with a planted mistake.
+    settings
+        Another text of its ``.cfg``.
     constants
         Other values of constants than its ``.cfg`` has.
 
@@ -53,7 +61,8 @@ def check(name: str, *, text: str | None = None, constants: dict[str, int] | Non
     RuntimeError
         TLC has neither found a violated invariant nor come to an end.
     """
-    settings = (SPECS / f"{name}.cfg").read_text(encoding="utf-8")
+    if settings is None:
+        settings = (SPECS / f"{name}.cfg").read_text(encoding="utf-8")
     for constant, value in (constants or {}).items():
         settings, found = re.subn(rf"\b{constant} = \d+", f"{constant} = {value}", settings)
         if found != 1:
@@ -63,13 +72,11 @@ def check(name: str, *, text: str | None = None, constants: dict[str, int] | Non
     violated, states = _VIOLATED.search(output), _STATES.search(output)
     if violated is None and (states is None or "No error has been found" not in output):
         raise RuntimeError(f"TLC could not check {name}:\n{output[-3000:]}")
-    return Checked(
-        violated and violated.group(1), int(states.group(1)) if states is not None else 0, output
-    )
+    return Checked(violated and violated.group(1), int(states.group(1)) if states is not None else 0, output)
 
 
 def run(name: str, text: str, settings: str, others: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What TLC says of a module with this ``text``, its ``.cfg``, and ``others`` that it extends, by their files' names.
+    """What TLC says of a module with this ``text`` and its ``.cfg``; ``others``, by their files, may be extended.
 
     Raises
     ------
