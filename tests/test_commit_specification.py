@@ -30,13 +30,10 @@ CODE = (
     "taken-slot-is-ours",
     "own-entry-not-recognised",
     "next-slot-while-in-doubt",
-    "taken-along-again",
-    "no-while-it-is-handed-over",
-    "lost-is-not-in",
 )
 """Mutants of the commit path, each of which gives traces that are no behaviours."""
 
-OF_A_MUTANT = 30
+OF_A_MUTANT = 12
 """Worlds for each of them."""
 
 
