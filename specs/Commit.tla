@@ -1,5 +1,5 @@
 ------------------------------- MODULE Commit -------------------------------
-(* The log and its commit protocol: docs/design/0001-log-and-protocol.md, 0006-group-commit.md.
+(* The log and its commit protocol: docs/design/0001-protocol.md, 0006-group-commit.md.
    Read it beside spark_eos/log/commit: each action names the method that it stands for.
    Slots are 1, 2, ...; an entry holds the requests that are new in it, and those that the rules recognise as done
    before. Apart from that the rules are any: they may refuse any request on any state. A process may stop at any step for as long as it likes, and go on; so there is no clock. *)
