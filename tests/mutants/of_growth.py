@@ -309,6 +309,22 @@ MUTANTS = (
         _OF_SNAPSHOTS,
     ),
     Mutant(
+        "retirement-not-looked-at",
+        _MAINTENANCE,
+        "            self._check()\n        except DivergedLogError as error:\n            raise",
+        "            pass\n        except DivergedLogError as error:\n            raise",
+        "which entry of another history a process has overwritten is told to no operator",
+        ("tests/log/test_divergence.py",),
+    ),
+    Mutant(
+        "many-retired-after-one-look",
+        _MAINTENANCE,
+        "        self._make_sure()\n        seq = self._retirer.step(",
+        "        seq = self._retirer.step(",
+        "a process overwrites a hundred entries of a log that was put back from a copy meanwhile",
+        ("tests/log/test_divergence.py",),
+    ),
+    Mutant(
         "first-entry-retired",
         _MAINTENANCE,
         "        low, high = 1, limit + 1",

@@ -131,7 +131,10 @@ class DivergenceDetector:
     def _compare(self, state: State, name: str) -> None:
         data = self._store.read(name)
         if not data.size and state.seq:
-            return  # It is retired: others have gone on, and what comes after it tells.
+            if self._is_covered(state.seq):
+                return  # It is retired: others have gone on, and what comes after it tells.
+            # A process that slept has retired it in a history that has not come so far.
+            self._refuse(state, f"entry {state.seq} is empty, and no snapshot stands for it")
         entry = decode_entry(data, state.seq, f"{self._store.url}/{name}")
         if not _leads_to(entry, state):
             self._refuse(state, f"entry {state.seq} is another one now")

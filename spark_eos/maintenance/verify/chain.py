@@ -211,7 +211,8 @@ class Chain:
             if empty and seq > 1 and self._slot(seq - 1) is _Slot.FULL:
                 self._notes.wrong(
                     name,
-                    "is empty, though the entry before it is not: entries are retired from the oldest on",
+                    "is empty, though the entry before it is not: entries are retired from the oldest on. A process "
+                    "that slept while the log was put back from a copy may have retired it, or the file is damaged",
                     f"nothing is lost, {paths.snapshot(at)} stands for it; put it back from a copy of the log",
                 )
             elif not empty and not (problem == "is missing" and seq == 1):
