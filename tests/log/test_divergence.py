@@ -229,6 +229,23 @@ def test_maintenance_that_was_sure_a_moment_ago_leaves_another_history_alone(tmp
     assert {one: one.read_bytes() for one in url.rglob("*.avro")} == before
 
 
+def test_entries_that_a_copy_has_brought_back_are_retired_again(tmp_path):
+    """The log is put back with the same newest entry: the process goes on, and retires from the oldest on."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log = Log.create(url, snapshot_interval=4)
+    log.does_maintenance = False
+    for at in range(20):
+        log.commit(create(f"a{at}"))
+    log.maintenance.snapshot()
+    copied(url, copy)
+    assert log.maintenance.retire(log.state, 5) == 5
+    put_back(url, copy)
+    assert log.maintenance.retire(log.state, 3) == 3
+    found: list[Finding] = []
+    verify(url, found.append)
+    assert found == []
+
+
 def test_an_empty_entry_proves_no_history(tmp_path):
     """A process that slept has retired it behind the end of the log that was put back."""
     url, copy = tmp_path / "log", tmp_path / "copy"

@@ -342,6 +342,15 @@ def test_an_entry_that_is_empty_before_its_time(store):
     assert "from the oldest on" in text
 
 
+@pytest.mark.usefixtures("whole")
+def test_entries_that_are_back_before_retired_ones(store):
+    for seq in (20, 21, 22):
+        store.retire(paths.entry(seq, 7))
+    verdict, name, text = only(store)
+    assert (verdict, name) == (Verdict.NOTE, paths.entry(19, 7))
+    assert "a power cut or a copy" in text
+
+
 @pytest.mark.usefixtures("retired")
 def test_an_empty_entry_that_no_snapshot_stands_for(store):
     store.retire(paths.entry(42, 7))

@@ -317,6 +317,14 @@ MUTANTS = (
         ("tests/log/test_divergence.py",),
     ),
     Mutant(
+        "retired-from-where-it-stood",
+        _MAINTENANCE,
+        "        if self._next is None or not self._goes_on(state):\n",
+        "        if self._next is None:\n",
+        "entries that a copy has brought back stay, and eoslog verify finds the order of retirement broken",
+        ("tests/log/test_divergence.py",),
+    ),
+    Mutant(
         "many-retired-after-one-look",
         _MAINTENANCE,
         "        self._make_sure()\n        seq = self._retirer.step(",

@@ -64,13 +64,28 @@ class Retirer:
         limit = _limit(state, snapshot)
         if limit <= 0:
             return None
-        if self._next is None:
+        if self._next is None or not self._goes_on(state):
             self._next = self._find(state, limit)
         if self._next > limit:
             return None
         self._store.retire(paths.entry(self._next, state.entries_per_folder))
         self._next += 1
         return self._next - 1
+
+    def _goes_on(self, state: State) -> bool:
+        """Whether the entry that was retired last still is: a copy of the log may have been put back.
+
+        That costs nothing in a folder. Elsewhere the entries that are back stay, and do no harm.
+        """
+        if not self._store.requests_are_free or self._next is None or self._next <= 1:
+            return True
+        return self._is_retired(self._next - 1, state)
+
+    def _is_retired(self, seq: int, state: State) -> bool:
+        try:
+            return self._store.size(paths.entry(seq, state.entries_per_folder)) == 0
+        except ObjectNotFoundError:
+            return True  # Names of retired entries may be deleted.
 
     def left(self, state: State, snapshot: int) -> int:
         """How many entries `step` would retire by and by."""
@@ -91,11 +106,7 @@ class Retirer:
         low, high = 1, limit + 1
         while low < high:
             middle = (low + high) // 2
-            try:
-                retired = self._store.size(paths.entry(middle, state.entries_per_folder)) == 0
-            except ObjectNotFoundError:
-                retired = True  # Names of retired entries may be deleted.
-            if retired:
+            if self._is_retired(middle, state):
                 low = middle + 1
             else:
                 high = middle
