@@ -229,6 +229,22 @@ def test_maintenance_that_was_sure_a_moment_ago_leaves_another_history_alone(tmp
     assert {one: one.read_bytes() for one in url.rglob("*.avro")} == before
 
 
+def test_a_reader_takes_no_entry_behind_another_history(tmp_path):
+    """A process that was frozen at its create has left it there: it goes on from entries that are gone."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log, reader = Log.create(url), Log.open(url)
+    log.commit(create("a"))
+    copied(url, copy)
+    log.commit(create("b"))
+    assert reader.follow().seq == 2
+    log.commit(create("c"))
+    left = (url / paths.entry(3)).read_bytes()
+    put_back(url, copy)
+    (url / paths.entry(3)).write_bytes(left)
+    with pytest.raises(DivergedLogError, match="entry 2 is not there any more"):
+        reader.follow()
+
+
 def test_entries_that_a_copy_has_brought_back_are_retired_again(tmp_path):
     """The log is put back with the same newest entry: the process goes on, and retires from the oldest on."""
     url, copy = tmp_path / "log", tmp_path / "copy"

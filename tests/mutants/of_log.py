@@ -87,6 +87,14 @@ MUTANTS = (
         ("tests/log/test_divergence.py",),
     ),
     Mutant(
+        "reader-takes-what-was-left",
+        "spark_eos/log/commit/divergence.py",
+        "        if self._known[0] == state.seq:",
+        "        if False:",
+        "a reader goes on from a history that is gone, as an entry of it lies behind the end of the one that is there",
+        ("tests/log/test_divergence.py",),
+    ),
+    Mutant(
         "empty-entry-proves-a-history",
         "spark_eos/log/commit/divergence.py",
         "            if self._is_covered(state.seq):",

@@ -125,6 +125,7 @@ class Tail:
                     self._newest_s = asked.monotonic_s
                     return self._state
                 if data:
+                    self._divergence.before_applying(self._state, self._was_away)
                     self._apply(data)
                     if left > 0:
                         self._divergence.has_read(self._state, self._identity)
@@ -149,7 +150,7 @@ class Tail:
         ``at_once``: also where that is a request, and there was one less than a minute ago.
         """
         with self._lock:
-            self._divergence.check(self._state, away=lambda: self._is_long_ago(self._seen), at_once=at_once)
+            self._divergence.check(self._state, away=self._was_away, at_once=at_once)
 
     def check_created(self, before: State, seq: int) -> None:
         """The same for the one after which this process has just created entry ``seq``."""
@@ -208,6 +209,9 @@ class Tail:
         with self._lock:
             self._install_snapshot(snapshot if snapshot.seq > self._state.seq else self._state)
         return True
+
+    def _was_away(self) -> bool:
+        return self._is_long_ago(self._seen)
 
     def _is_long_ago(self, seen: ClockReading) -> bool:
         return any(
