@@ -59,8 +59,11 @@ class Retirer:
         self._store = store
         self._next: int | None = None
 
-    def step(self, state: State, snapshot: int) -> int | None:
-        """Retire one entry, given the newest snapshot that is stored; which one, or None if there is none."""
+    def step(self, state: State, snapshot: int, look: Callable[[], None]) -> int | None:
+        """Retire one entry, given the newest snapshot that is stored; which one, or None if there is none.
+
+        ``look`` is called right before, and raises if the store holds another history.
+        """
         limit = _limit(state, snapshot)
         if limit <= 0:
             return None
@@ -68,6 +71,7 @@ class Retirer:
             self._next = self._find(state, limit)
         if self._next > limit:
             return None
+        look()
         self._store.retire(paths.entry(self._next, state.entries_per_folder))
         self._next += 1
         return self._next - 1
@@ -229,8 +233,7 @@ class BackgroundMaintenance:
         Files may be exchanged between the look and the retirement. So no more than one entry of another history is
         ever overwritten, and it is named.
         """
-        self._make_sure()
-        seq = self._retirer.step(state, snapshot)
+        seq = self._retirer.step(state, snapshot, self._make_sure)
         if seq is None:
             return False
         try:
