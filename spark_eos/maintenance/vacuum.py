@@ -186,13 +186,17 @@ class Vacuum:
         candidates = self._left_over(self._below(floor, promised, kept), self._take_out_data)
         state = self._log.state
         if raise_floor and any(not _is_below(name, state.staging_floor) for name in candidates):
-            if self._room.has(lambda: self._log.commit(lambda newest: _raised(newest, floor), writer=_WRITER)):
+            if self._room.has(
+                lambda: self._log.commit(lambda newest: _raised(newest, floor), writer=_WRITER)
+            ):
                 # Only now it is certain that none of them was committed since they were looked for.
                 state = self._take_out_data(candidates)
                 assert state.staging_floor >= floor
             else:
                 # Of those that can be committed no more, that was certain before.
-                candidates = {name: size for name, size in candidates.items() if _is_below(name, state.staging_floor)}
+                candidates = {
+                    name: size for name, size in candidates.items() if _is_below(name, state.staging_floor)
+                }
         delays = Delays(state)
         found = []
         for name, size in candidates.items():

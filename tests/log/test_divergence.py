@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
-from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError, ObjectNotFoundError, OutcomeUnknownError
+from spark_eos.errors import (
+    CorruptRecordError,
+    DivergedLogError,
+    EosLogError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+)
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.divergence import EVERY_S

@@ -241,7 +241,9 @@ def _mend(store: _Folder, found: Restored) -> None:
     overwrites one at most. An entry that the newer snapshots of this history stand for may be retired by now.
     """
     by = [process for process, _ in store.overtaken.values()]
-    found.problems += [f"{one.name} retired several entries of another history" for one in {*by} if by.count(one) > 1]
+    found.problems += [
+        f"{one.name} retired several entries of another history" for one in {*by} if by.count(one) > 1
+    ]
     while wrong := {one.name for one in _wrong(store)} & store.overtaken.keys():
         for name in wrong:
             _, held = store.overtaken.pop(name)
@@ -264,6 +266,8 @@ def _opened(process: Process, store: _Folder, found: Restored) -> Log:
         except DivergedLogError:
             # Of a process that was frozen between its look and its create. Its entry was never acknowledged.
             stray = min(one.name for one in _wrong(store) if "is of another history" in one.text)
-            for name in [name for name in store.files if paths.entry(0) < name < paths.SNAPSHOTS and name >= stray]:
+            for name in [
+                name for name in store.files if paths.entry(0) < name < paths.SNAPSHOTS and name >= stray
+            ]:
                 store.inner.delete(name)
                 found.strays += 1

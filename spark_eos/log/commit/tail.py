@@ -110,14 +110,15 @@ class Tail:
         the log is not the one that was read so far.
         """
         with self._lock:
-            if self._state.seq < 0:
+            opening = self._state.seq < 0
+            if opening:
                 self._seen = self.clock_reading()
                 self._state = newest_snapshot(self._store) or self._state
             left = _FEW
             while True:
                 asked = self.clock_reading()
                 data = self._read(self._state.seq + 1, identify=left > 0)
-                if self._skipped_ahead(asked) or (data and self._has_become_a_log()):
+                if self._skipped_ahead(asked) or (data is None and opening and self._has_become_a_log()):
                     continue
                 self._seen = asked
                 if data is None:
@@ -224,10 +225,11 @@ class Tail:
 
         Without this look a process that opens a log while a copy of it is finished could take entry 0 for its end.
         """
-        if self._state.seq >= 0:
+        snapshot = newest_snapshot(self._store) if self._state.seq == 0 else None
+        if snapshot is None or not snapshot.seq:
             return False
-        self._state = newest_snapshot(self._store) or self._state
-        return self._state.seq >= 0
+        self._install_snapshot(snapshot)
+        return True
 
     def _skipped_ahead(self, asked: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""

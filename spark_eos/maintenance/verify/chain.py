@@ -30,7 +30,9 @@ _LOOK_BEYOND = 64
 
 _FROM_A_COPY = "put it back from a copy of the log; what it held is not written anywhere else"
 
-_BROUGHT_BACK = "though younger ones are: harmless, a power cut or a copy of the log may have brought them back"
+_BROUGHT_BACK = (
+    "though younger ones are: harmless, a power cut or a copy of the log may have brought them back"
+)
 
 
 class _Slot(IntEnum):
