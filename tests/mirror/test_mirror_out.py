@@ -114,3 +114,45 @@ def test_every_kind_of_record(broker, url, topic):
     assert mirror(broker, url, topic) == 0
     assert mirror(broker, url, topic) == 0
     assert check(broker, url, topic) == 26
+
+
+# -- Back to the topics that the records came from -------------------------------------------------------------------
+
+
+def mirror_in(broker, url, topic, *more):
+    command = ["mirror", "in", url, "--name", "m", "--bootstrap-server", broker.address, "--interval", "0.1"]
+    return main([*command, "--refresh", "0.3", "--partitions", topic, "--once", *more])
+
+
+def test_back_to_where_records_came_from(broker, url, topic, capsys):
+    """Records of both sides, mixed: Kafka gets those of the log that it has not, each once."""
+    create(broker, topic, 2)
+    produce(broker, topic, numbered(0, 20, 2))
+    assert mirror_in(broker, url, f"{topic}:0-1", "--append") == 0
+    send(url, topic, numbered(100, 10, 2), "x")
+    produce(broker, topic, numbered(20, 20, 2))
+    assert mirror_in(broker, url, f"{topic}:0-1", "--append") == 0
+    send(url, topic, numbered(110, 10, 2), "x")
+    send(url, topic, numbered(200, 10, 2), "x", abort=True)
+    before = Log.open(url).state.queries
+    assert mirror(broker, url, topic) == 1, "that would send Kafka's own records back"
+    assert "--reverse" in refused(capsys, "INVALID_REQUEST")
+    assert mirror(broker, url, topic, "--append") == 1
+    assert "would go round between the log and Kafka" in refused(capsys, "INVALID_REQUEST")
+    assert Log.open(url).state.queries == before, "nothing is written"
+    produce(broker, topic, numbered(40, 2, 2))
+    assert mirror(broker, url, topic, "--reverse", "m") == 1
+    assert "eoslog mirror in --once" in refused(capsys, "INVALID_REQUEST")
+    assert mirror_in(broker, url, f"{topic}:0-1", "--append") == 0, "it is not ended by what was refused"
+    assert mirror(broker, url, topic, "--reverse", "m") == 0
+    assert mirror_in(broker, url, f"{topic}:0-1", "--append") == 1
+    assert "mirror out" in refused(capsys, "PRODUCER_FENCED")
+    send(url, topic, numbered(120, 10, 2), "x")
+    assert mirror(broker, url, topic, "--reverse", "m") == 0
+    there = in_kafka(broker.address, topic)[0]
+    for at in (0, 1):
+        wanted = [*range(42), *range(100, 130)]
+        assert [row[2] for row in there[at]] == [b"v%d" % number for number in wanted if number % 2 == at]
+    command = ["mirror", "in", url, "--name", "n", "--bootstrap-server", broker.address, "--topic", topic, "--once"]
+    assert main([*command, "--append"]) == 1, "another mirror would bring what was sent back"
+    assert "would go round" in refused(capsys, "INVALID_REQUEST")

@@ -18,7 +18,7 @@ from spark_eos.errors import (
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.log import Log
 from spark_eos.mirror.kafka_source import SourceTopic
-from spark_eos.mirror.notes import Pair, note_of
+from spark_eos.mirror.notes import Pair, check_no_loop, note_of
 from spark_eos.mirror.out.covered import Covered
 from spark_eos.mirror.out.cut import Cut, Unit, chosen, most, torn
 from spark_eos.mirror.out.feed import Feed
@@ -29,7 +29,7 @@ from spark_eos.mirror.out.position import Head, Sent, map_topic, transactional_i
 from spark_eos.mirror.out.producer import AbortedError, KafkaTransaction, TransactionalProducer
 from spark_eos.mirror.out.reversal import Reversal
 from spark_eos.mirror.out.sending import map_rows, rows_of, runs_between
-from spark_eos.mirror.out.topics import OutTopic, OutTopics, check_renamed
+from spark_eos.mirror.out.topics import OutTopic, OutTopics
 from spark_eos.mirror.out.translation import translate
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import TopicPartition
@@ -116,21 +116,15 @@ class MirrorOut:
     # -- Beginning ---------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        head, known = self._opening.open(self._producer)
         state = self._log.follow()
-        kafka_names = self._reversal.targets(state)
-        names = sorted(kafka_names) if self._options.reverses else self._wanted(state)
-        if head is None:
-            is_new = note_of(state, self._options.name) is None
-            if is_new:
-                for name in kafka_names:
-                    self._reversal.check_kafka(state, name)
-                self._reversal.check_drained(state, refuses=True)
-            state = self._opening.note(
-                ()
-            )  # From now on a lost position is missed, and the mirror in has ended.
-            if is_new:
-                self._reversal.check_drained(state, refuses=False)
+        names = [*self._reversal.targets(state)] if self._options.reverses else self._wanted(state)
+        is_new = note_of(state, self._options.name) is None
+        if is_new:
+            self._check_new(state, names)
+        head, known = self._opening.open(self._producer)
+        state = self._opening.note(())  # From now on a lost position is missed, and the mirror in has ended.
+        if is_new:
+            self._reversal.check_drained(state, refuses=False)
         self._covered = self._reversal.covered(state)
         for name in {*known} - {*names}:
             self._tell(f"topic {name} was mirrored under this --name, and is not any more")
@@ -140,15 +134,30 @@ class MirrorOut:
         self._note()
         if head is None or any(name not in known for name in names):
             self._begin(head, sent)
-        self._feed = Feed(
-            self._log, -1 if head is None else head.seq, sent, self._covered.count, self._options.wants
-        )
+        seq = -1 if head is None else head.seq
+        self._feed = Feed(self._log, seq, sent, self._covered.count, self._options.wants)
         unknown = self._feed.add_unknown()
         if unknown:
             self._tell(
                 f"{unknown} records were written before entry {self._feed.state.seq}, the first one that the log still "
                 "has all of: which of them belong to one transaction is not known any more"
             )
+
+    def _check_new(self, state: State, names: list[str]) -> None:
+        """Raise what can be known before anything is written on either side."""
+        pairs = []
+        for name in names:
+            self._reversal.check_kafka(state, name)
+            topic = state.topics[name]
+            found = self._kafka_topics.check(topic, self._kafka_name(name), None, may_have=self._may_have)
+            if found is not None:
+                pairs.append((topic.topic_id, found.topic_id))
+        check_no_loop(state, out=pairs, ended=self._options.reverses)
+        self._reversal.check_drained(state, refuses=True)
+
+    @property
+    def _may_have(self) -> bool:
+        return self._options.may_append or self._options.reverses is not None
 
     def _wanted(self, state: State) -> list[str]:
         for name in self._options.topics:
@@ -171,11 +180,8 @@ class MirrorOut:
             raise UnknownTopicOrPartitionError(
                 f"topics {others[0]!r} and {name!r} would both become {kafka!r}"
             )
-        if known is not None:
-            check_renamed(kafka, known)
-        may_have = self._options.may_append or self._options.reverses is not None
         self._reversal.check_kafka(state, name)
-        prepared = self._kafka_topics.prepare(topic, kafka, known, may_have=may_have)
+        prepared = self._kafka_topics.prepare(topic, kafka, known, may_have=self._may_have)
         self._topics[topic.topic_id] = prepared
         found = {}
         for number in range(topic.partitions):

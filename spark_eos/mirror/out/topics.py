@@ -16,7 +16,7 @@ from spark_eos.mirror.out.kafka_target import KafkaTarget
 from spark_eos.mirror.out.options import OutOptions
 from spark_eos.mirror.out.position import Sent, map_topic
 from spark_eos.mirror.targets import COPIED
-from spark_eos.protocol.state import State, Topic
+from spark_eos.protocol.state import Topic
 
 __all__ = ["OutTopic", "OutTopics", "check_same"]
 
@@ -41,11 +41,8 @@ class OutTopics:
         self._options = options
         self._tell = tell
 
-    def prepare(self, topic: Topic, kafka: str, sent: Sent | None, *, may_have: bool) -> OutTopic:
-        """Make Kafka's topic what the log's is. ``may_have``: it may have other records.
-
-        ``sent`` is how far the topic was sent before, if it was. Raises if one of the two is another topic now.
-        """
+    def check(self, topic: Topic, kafka: str, sent: Sent | None, *, may_have: bool) -> SourceTopic | None:
+        """Raise if the topic cannot be sent there. Returns Kafka's topic, if there is one."""
         if topic.schemas:
             raise InvalidRequestError(
                 f"topic {topic.name!r} has columns of its own, and records of Kafka have key, value and headers: leave "
@@ -53,9 +50,22 @@ class OutTopics:
             )
         found = self._target.found(kafka)
         if sent is not None:
+            if sent.kafka != kafka:
+                raise ConfigError(
+                    f"topic {sent.topic!r} is mirrored to {sent.kafka!r} under this --name, and not to {kafka!r}: "
+                    "leave --rename as it was, or mirror under another --name"
+                )
             check_same(sent, topic, found, self._target.address)
         elif found is not None and not may_have:
             self._check_is_empty(found)
+        return found
+
+    def prepare(self, topic: Topic, kafka: str, sent: Sent | None, *, may_have: bool) -> OutTopic:
+        """Make Kafka's topic what the log's is. ``may_have``: it may have other records.
+
+        ``sent`` is how far the topic was sent before, if it was. Raises as `check`.
+        """
+        found = self.check(topic, kafka, sent, may_have=may_have)
         if found is None:
             config = _copied(topic) if self._options.copies_settings else {}
             self._target.create(kafka, topic.partitions, config, self._options.replication)
@@ -134,15 +144,6 @@ def check_same(sent: Sent, topic: Topic, found: SourceTopic | None, address: str
         raise UnknownTopicOrPartitionError(
             f"topic {sent.kafka!r} of Kafka at {address} {what} since it was mirrored (topic id {sent.kafka_id}): what "
             "was sent is gone with it. Nothing was written. To send all of it again, mirror under another --name"
-        )
-
-
-def check_renamed(kafka: str, sent: Sent) -> None:
-    """Raise if the topic goes to another one of Kafka now."""
-    if sent.kafka != kafka:
-        raise ConfigError(
-            f"topic {sent.topic!r} is mirrored to {sent.kafka!r} under this --name, and not to {kafka!r}: leave "
-            "--rename as it was, or mirror under another --name"
         )
 
 
