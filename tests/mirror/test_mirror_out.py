@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +118,194 @@ def test_every_kind_of_record(broker, url, topic):
     assert check(broker, url, topic) == 26
 
 
+def cuts(broker, name, topic, *, partitions):
+    """Up to where each transaction of Kafka was: all positions that were written, with the log's offsets."""
+    found = []
+    for _, key, value, *_ in in_kafka(broker.address, position_topic(name))[0][0]:
+        if key == f"topic/{topic}".encode():
+            found.append(json.loads(value)["next"])
+    assert all(len(one) == partitions for one in found)
+    return found
+
+
+def check_whole(url, broker, topic, *, partitions=2):
+    """No transaction of the log is in two of Kafka: their names are the first part of each value."""
+    places = {}
+    for number, rows in in_log(url, topic).items():
+        for offset, _, value, *_ in rows:
+            places.setdefault(value.partition(b".")[0], []).append((number, offset))
+    for cut in cuts(broker, topic, topic, partitions=partitions):
+        for name, rows in places.items():
+            assert len({offset < cut[number] for number, offset in rows}) == 1, (name, cut)
+
+
+def test_transactions_stay_whole_while_others_are_open(broker, url, topic):
+    """Producers write at once: the last stable offsets hold back parts, and one-shot entries lie between."""
+    Admin(url).create_topic(topic, partitions=2)
+    names = [f"p{number}" for number in range(3)]
+    producers = [Producer(url, {"transactional.id": name}) for name in names]
+    alone = Producer(url, {"linger.ms": 200})
+    generator = random.Random(7)
+    for producer in producers:
+        producer.init_transactions()
+    opened = [0, 0, 0]
+    with running(broker, url, topic, "--interval", "0", "--batch-records", "1") as process:
+        for step in range(60):
+            number = generator.randrange(4)
+            if number == 3:
+                for at in (0, 1):
+                    alone.send(topic, b"alone%d." % step, partition=at)
+                alone.flush()
+                continue
+            if not opened[number]:
+                producers[number].begin_transaction()
+                opened[number] = 1000 + step
+            elif generator.random() < 0.5:
+                (
+                    producers[number].abort_transaction
+                    if step % 5 == 0
+                    else producers[number].commit_transaction
+                )()
+                opened[number] = 0
+                continue
+            producers[number].send(
+                topic, b"%d-%d." % (number, opened[number]), partition=generator.randrange(2)
+            )
+            producers[number].flush()
+        for producer, name in zip(producers, opened, strict=True):
+            if name:
+                producer.commit_transaction()
+            producer.close()
+        alone.close()
+        wait(lambda: rows_in_kafka(broker, topic) == rows_in_log(url, topic) or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+    assert check(broker, url, topic) > 20
+    check_whole(url, broker, topic)
+    assert len(cuts(broker, topic, topic, partitions=2)) > 3
+
+
+def rows_in_log(url, topic):
+    return sum(map(len, in_log(url, topic).values()))
+
+
+def rows_in_kafka(broker, topic):
+    try:
+        return sum(map(len, in_kafka(broker.address, topic)[0].values()))
+    except (kafka.KafkaException, KeyError):
+        return -1
+
+
+def test_one_that_is_too_large_is_torn_and_said(broker, url, topic, capsys):
+    Admin(url).create_topic(topic, partitions=2)
+    send(url, topic, numbered(0, 100, 2), "x")
+    assert mirror(broker, url, topic, "--transaction-records", "30", "--json") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"transactions": 4, "records": 100, "torn": 1}
+    assert "it is torn over several transactions of Kafka" in said.err
+    assert check(broker, url, topic) == 100
+
+
+# -- Deaths --------------------------------------------------------------------------------------------------------
+
+
+def test_killed_at_every_step(broker, tmp_path):
+    program = Path(__file__).with_name("killed_out.py")
+    done = subprocess.run(
+        [sys.executable, program, tmp_path, broker.address],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steps = int(done.stdout.splitlines()[-1])
+    assert steps >= 15, "topics, notes, fence, positions, records, commits"
+    for number in range(steps):
+        assert check(broker, f"{tmp_path}/{number}", f"dead.{number}") == 8, number
+        check_whole(f"{tmp_path}/{number}", broker, f"dead.{number}")
+
+
+def test_killed_at_any_moment(broker, url, topic):
+    Admin(url).create_topic(topic, partitions=2)
+    for number in range(3):
+        send(url, topic, numbered(number * 1000, 1000, 2), "x")
+        with running(broker, url, topic, "--batch-records", "1", "--transaction-records", "50") as process:
+            wait(
+                lambda number=number: (
+                    rows_in_kafka(broker, topic) > number * 500 or process.poll() is not None
+                )
+            )
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert mirror(broker, url, topic) == 0
+    assert check(broker, url, topic) == 3000
+
+
+def test_one_that_slept_writes_nothing_more(broker, url, topic):
+    Admin(url).create_topic(topic)
+    send(url, topic, numbered(0, 10))
+    with running(broker, url, topic) as sleeper:
+        wait(lambda: rows_in_kafka(broker, topic) == 10)
+        sleeper.send_signal(signal.SIGSTOP)
+        send(url, topic, numbered(10, 10))
+        assert mirror(broker, url, topic) == 0
+        send(url, topic, numbered(20, 10))
+        sleeper.send_signal(signal.SIGCONT)
+        _, said = sleeper.communicate(timeout=60)
+        assert sleeper.returncode == 1
+        assert "[PRODUCER_FENCED]" in said
+        assert "another process mirrors" in said
+    assert mirror(broker, url, topic) == 0
+    assert check(broker, url, topic) == 30
+
+
+def test_one_that_slept_before_its_commit_commits_nothing(broker, url, topic):
+    """All records of its transaction are in Kafka. The successor's fence aborts them, and sends them itself."""
+    Admin(url).create_topic(topic)
+    send(url, topic, numbered(0, 10))
+    program = Path(__file__).with_name("killed_out.py")
+    command = [sys.executable, program, "--freeze", *arguments(broker, url, topic)]
+    sleeper = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
+    try:
+        wait(lambda: is_stopped(sleeper.pid) or sleeper.poll() is not None)
+        assert rows_in_kafka(broker, topic) == 0
+        assert mirror(broker, url, topic) == 0
+        assert check(broker, url, topic) == 10
+        sleeper.send_signal(signal.SIGCONT)
+        _, said = sleeper.communicate(timeout=60)
+        assert sleeper.returncode == 1
+        assert "[PRODUCER_FENCED]" in said
+    finally:
+        sleeper.kill()
+        sleeper.communicate()
+    assert check(broker, url, topic) == 10
+
+
+def is_stopped(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def test_the_broker_is_killed_and_comes_back(broker, url, topic):
+    Admin(url).create_topic(topic, partitions=2)
+    send(url, topic, numbered(0, 100, 2))
+    with running(broker, url, topic, "--interval", "0", "--batch-records", "1") as process:
+        wait(lambda: rows_in_kafka(broker, topic) == 100)
+        for number in range(1, 3):
+            for one in range(10):
+                send(url, topic, numbered(number * 100 + one * 10, 10, 2), "x")
+            broker.kill()
+            broker.start()
+        wait(lambda: rows_in_kafka(broker, topic) == 300 or process.poll() is not None, 90)
+        assert process.poll() is None, process.stderr.read()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+    assert check(broker, url, topic) == 300
+
+
 # -- Back to the topics that the records came from -------------------------------------------------------------------
 
 
@@ -153,6 +343,17 @@ def test_back_to_where_records_came_from(broker, url, topic, capsys):
     for at in (0, 1):
         wanted = [*range(42), *range(100, 130)]
         assert [row[2] for row in there[at]] == [b"v%d" % number for number in wanted if number % 2 == at]
-    command = ["mirror", "in", url, "--name", "n", "--bootstrap-server", broker.address, "--topic", topic, "--once"]
+    command = [
+        "mirror",
+        "in",
+        url,
+        "--name",
+        "n",
+        "--bootstrap-server",
+        broker.address,
+        "--topic",
+        topic,
+        "--once",
+    ]
     assert main([*command, "--append"]) == 1, "another mirror would bring what was sent back"
     assert "would go round" in refused(capsys, "INVALID_REQUEST")

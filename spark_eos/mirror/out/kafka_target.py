@@ -110,7 +110,9 @@ class KafkaTarget(KafkaSource):
             try:
                 found[at.partition] = int(future.result(_TIMEOUT_S * 2).offset)
             except self._kafka.KafkaException as error:
-                if error.args[0].name() == "_NOENT":  # A client that was there before the topic knows no leaders.
+                if (
+                    error.args[0].name() == "_NOENT"
+                ):  # A client that was there before the topic knows no leaders.
                     self._admin = self._new_admin()
                     raise KafkaTimeoutError(f"{name}-{at.partition} of Kafka has no leader yet") from error
                 raise self._translated(error) from error
@@ -120,8 +122,12 @@ class KafkaTarget(KafkaSource):
 
     # -- Records of the mirror ---------------------------------------------------------------------------
 
-    def committed(self, name: str, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:
-        """Key and value of all committed records of a partition. Waits for transactions that are open there."""
+    def committed(self, name: str, *, waits: bool) -> list[tuple[bytes | None, bytes | None]]:
+        """Key and value of all committed records of a topic's partition 0.
+
+        ``waits``: also of transactions that are open there now, when they have ended.
+        """
+        partition = 0
         end = self._again(lambda: self.ends(name, partition + 1))[partition]
         low, _ = self.bounds(name, partition)
         found: list[tuple[bytes | None, bytes | None]] = []
@@ -137,7 +143,7 @@ class KafkaTarget(KafkaSource):
                         found.append((message.key(), message.value()))
                         deadline = time.monotonic() + _PATIENCE_S
                     elif error.name() == "_PARTITION_EOF":
-                        if message.offset() >= end:
+                        if message.offset() >= end or not waits:
                             return found
                     elif not self.is_away(error):
                         raise self._translated(self._kafka.KafkaException(error))

@@ -161,7 +161,13 @@ class KafkaTransaction:
             while True:
                 try:
                     produce(
-                        topic, value, key, partition, on_delivery=delivered, timestamp=timestamp, headers=headers
+                        topic,
+                        value,
+                        key,
+                        partition,
+                        on_delivery=delivered,
+                        timestamp=timestamp,
+                        headers=headers,
                     )
                     break
                 except BufferError:
