@@ -423,9 +423,7 @@ def test_a_position_that_is_lost_is_missed(broker, url, topic, capsys, how):
 
 
 def alter(broker, name, setting, value):
-    entry = admin_module.ConfigEntry(
-        setting, value, incremental_operation=admin_module.AlterConfigOpType.SET
-    )
+    entry = admin_module.ConfigEntry(setting, value, incremental_operation=admin_module.AlterConfigOpType.SET)
     resource = admin_module.ConfigResource(
         admin_module.ConfigResource.Type.TOPIC, name, incremental_configs=[entry]
     )

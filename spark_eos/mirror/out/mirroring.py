@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.log import Log
-from spark_eos.mirror.kafka_source import SourceTopic
 from spark_eos.mirror.notes import Pair, check_no_loop, note_of
 from spark_eos.mirror.out.covered import Covered
 from spark_eos.mirror.out.cut import Cut, Unit, chosen, most, torn
@@ -30,14 +29,13 @@ from spark_eos.mirror.out.producer import AbortedError, KafkaTransaction, Transa
 from spark_eos.mirror.out.reversal import Reversal
 from spark_eos.mirror.out.sending import map_rows, rows_of, runs_between
 from spark_eos.mirror.out.topics import OutTopic, OutTopics
-from spark_eos.mirror.out.translation import translate
+from spark_eos.mirror.out.translation import Translation
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["MirrorOut", "MirroredOut"]
 
 _AGAIN_S = 1.0
-_GONE_S = 5.0
 
 
 class MirroredOut(NamedTuple):
@@ -107,6 +105,8 @@ class MirrorOut:
                 raise error
         self._tell(f"{error}; it is tried again")
         self._log.clock.sleep(_AGAIN_S)
+        if isinstance(error, AbortedError):
+            self._check_kafka([*self._topics.values()])
 
     def _rest(self) -> None:
         end = self._log.clock.monotonic() + self._options.interval_s
@@ -263,7 +263,7 @@ class MirrorOut:
             moved = {key[0] for key in cut if cut[key] != self._feed.sent[key]}
             self._write_positions(transaction, head, cut, moved, ends)
             transaction.flush()
-            self._check_kafka(moved)
+            self._check_kafka([self._topics[one] for one in sorted(moved)])
         except BaseException:
             self._producer.abort()
             raise
@@ -324,28 +324,11 @@ class MirrorOut:
                 size = sum(part.records for part in unit.parts.values())
                 self._tell(
                     f"what was written up to entry {unit.seq} and belongs together has {size} records, more than "
-                    f"--transaction-records {self._options.limit_records}: it is torn over several transactions of Kafka"
+                    f"--transaction-records {self._options.limit_records}: it is torn over several transactions of "
+                    "Kafka"
                 )
 
     # -- What changes ------------------------------------------------------------------------------------
-
-    def _check_kafka(self, topic_ids: set[str]) -> None:
-        """Raise if a topic of Kafka is another one now: the transaction is aborted then, and an id never comes back."""
-        wanted = {self._topics[one].kafka: self._topics[one].kafka_id for one in topic_ids}
-        wanted[self._opening.topic] = self._opening.positions_id
-        now = self._target.described_patiently(wanted)
-        deadline = self._log.clock.monotonic() + _GONE_S
-        while not now.keys() >= wanted.keys() and self._log.clock.monotonic() < deadline:
-            self._log.clock.sleep(0.1)
-            now = self._target.described_patiently(wanted)
-        for name, topic_id in wanted.items():
-            found: SourceTopic | None = now.get(name)
-            if found is None or found.topic_id != topic_id:
-                what = "was deleted" if found is None else "was deleted and created again"
-                raise UnknownTopicOrPartitionError(
-                    f"topic {name!r} of Kafka at {self._target.address} {what} under the running mirror (topic id "
-                    f"{topic_id}). Nothing was written. To send all of it again, mirror under another --name"
-                )
 
     def _see_topics(self) -> None:
         """Topics and partitions that the feed has met are made in Kafka before anything of them is sent."""
@@ -397,18 +380,16 @@ class MirrorOut:
             partition = state.partitions.get(key)
             if partition is None or partition.start <= sent:
                 continue
-            topic = self._topics[key[0]].topic
-            if self._covered.count(key, sent, partition.start) < partition.start - sent:
+            start, name = partition.start, f"{self._topics[key[0]].topic}-{key[1]}"
+            if self._covered.count(key, sent, start) < start - sent:
                 if not self._options.accept_loss:
                     raise OffsetOutOfRangeError(
-                        f"the mirror is at offset {sent} of {topic}-{key[1]}, which begins at offset {partition.start}: "
-                        "retention has deleted records that were not sent to Kafka. Nothing was skipped. To go on "
-                        "without them, start the mirror with --accept-loss; raise retention.ms of the topic before"
+                        f"the mirror is at offset {sent} of {name}, which begins at offset {start}: retention has "
+                        "deleted records that were not sent to Kafka. Nothing was skipped. To go on without them, "
+                        "start the mirror with --accept-loss; raise retention.ms of the topic before"
                     )
-                self._tell(
-                    f"{topic}-{key[1]}: records {sent} to {partition.start - 1} are gone from the log and are not sent"
-                )
-            self._feed.sent[key] = partition.start
+                self._tell(f"{name}: records {sent} to {start - 1} are gone from the log and are not sent")
+            self._feed.sent[key] = start
 
     def _refresh(self) -> None:
         """Follow the settings of topics, and the offsets of groups."""
@@ -423,20 +404,19 @@ class MirrorOut:
             return
         self._translate()
 
+    def _check_kafka(self, topics: Sequence[OutTopic]) -> None:
+        wanted = {one.kafka: one.kafka_id for one in topics}
+        wanted[self._opening.topic] = self._opening.positions_id
+        self._kafka_topics.check_ids(wanted, self._log.clock)
+
     def _translate(self) -> None:
         if self._options.groups is None:
             return
         try:
             state = self._log.follow()
-            for line in translate(
-                self._log,
-                state,
-                self._target,
-                self._options,
-                [*self._topics.values()],
-                self._feed.sent,
-                self._ends,
-            ):
+            topics = [*self._topics.values()]
+            groups = Translation(self._log, state, self._target, self._options, topics)
+            for line in groups.commit(self._feed.sent, self._ends):
                 self._tell(line)
         except RetriableError as error:
             self._tell(f"{error}")
