@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Admin, Producer
-from spark_eos.errors import CorruptRecordError, InvalidRequestError, ProducerFencedError, UnsupportedVersionError
+from spark_eos.errors import (
+    CorruptRecordError,
+    InvalidRequestError,
+    ProducerFencedError,
+    UnsupportedVersionError,
+)
 from spark_eos.log.log import Log
 from spark_eos.mirror.notes import Note, Pair, check_no_loop, check_not_taken_over, note_of, notes, write_note
 from spark_eos.mirror.out.cut import Part
@@ -29,7 +34,8 @@ def mirrored(log, mirror, source_id, target):
     """A mirror into the log has begun."""
     topic = log.follow().topics[target]
     first = [
-        Position("cluster", f"kafka.{source_id}", source_id, target, topic.topic_id, number, 0) for number in (0, 1)
+        Position("cluster", f"kafka.{source_id}", source_id, target, topic.topic_id, number, 0)
+        for number in (0, 1)
     ]
     log.commit(lambda state: begin(state, first, mirror, f"run of {mirror}"))
 
@@ -156,10 +162,14 @@ def test_what_was_written_before_the_first_entry_that_is_known(log):
             alone.send("a", b"3", partition=1).result()
         key = (log.follow().topics["a"].topic_id, 0)
         feed = Feed(log, log.state.seq, {key: 0, (key[0], 1): 0}, lambda *_: 0)
-        assert feed.add_unknown() == 5, "offsets up to the last stable one, and to the last record that is closed"
+        assert feed.add_unknown() == 5, (
+            "offsets up to the last stable one, and to the last record that is closed"
+        )
         (unit,) = feed.units
         assert unit.parts == {key: Part(0, 4, 4), (key[0], 1): Part(1, 2, 1)}
-        assert Feed(log, log.state.seq, {key: 2}, lambda *_: 0).add_unknown() == 0, "aborted, and control batches"
+        assert Feed(log, log.state.seq, {key: 2}, lambda *_: 0).add_unknown() == 0, (
+            "aborted, and control batches"
+        )
         producer.commit_transaction()
     assert feed.advance(10**6)
     assert [unit.parts for unit in feed.units[1:]] == [{(key[0], 1): Part(0, 1, 1)}]

@@ -143,7 +143,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-position-outside",
-        "spark_eos/mirror/out/mirroring.py",
+        "spark_eos/mirror/out/sender.py",
         "            self._write_positions(transaction, head, cut, moved, ends)\n",
         "",
         "a Kafka transaction does not have the position",

@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from spark_eos.errors import ConfigError, EosLogError, KafkaTimeoutError, ProducerFencedError
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    ConfigError,
+    EosLogError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+)
 from spark_eos.mirror.kafka_source import GONE, Quiet
 from spark_eos.mirror.out.kafka_target import KafkaTarget
 
@@ -82,8 +88,8 @@ class TransactionalProducer:
     def commit(self, stopped: Callable[[], bool]) -> None:
         """Commit. A lost reply is asked for again, for as long as it takes; the broker answers each time the same.
 
-        Raises `AbortedError`: it can certainly not be committed any more. `KafkaTimeoutError`, once ``stopped``: it is
-        not known; the next process finds out by the position.
+        Raises `AbortedError`: it can certainly not be committed any more. `CommitOutcomeUnknownError`, once
+        ``stopped``: the next process finds out by the position. After any other error as well nothing may be sent.
         """
         while True:
             try:
@@ -93,8 +99,13 @@ class TransactionalProducer:
                 if cause.txn_requires_abort():
                     self.abort()
                     raise AbortedError(f"Kafka has not committed: {cause.str()}") from error
-                if not cause.retriable() or stopped():
+                if cause.fatal() or not (cause.retriable() or self.is_away(cause)):
                     self._raise(error)
+                if stopped():
+                    raise CommitOutcomeUnknownError(
+                        f"Kafka has not said whether the last transaction is committed ({cause.str()}). It is sent "
+                        "once, whichever it is: start the mirror again, which finds out by the position"
+                    ) from error
                 self._tell(
                     f"Kafka: the outcome of a commit is not known yet: {cause.str()}; it is asked for again"
                 )
