@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # ruff: noqa: F811  (the fixture of the broker is imported)
-
 import json
 import random
 import re
@@ -547,7 +546,7 @@ def test_every_record_is_found_from_the_other_side(broker, url, topic, capsys):
     assert capsys.readouterr().out.split() == [str(there[9][0])]
 
 
-def test_a_consumer_moves_over(broker, url, topic, capsys):
+def test_a_consumer_moves_over(broker, url, topic):
     Admin(url).create_topic(topic)
     send(url, topic, numbered(0, 6), "x")
     with Consumer(url, {"group.id": topic, "auto.offset.reset": "earliest", "max.poll.records": 3}) as ours:

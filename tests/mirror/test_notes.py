@@ -62,7 +62,7 @@ def test_a_note_is_kept_and_goes_on(log):
 def test_records_do_not_go_round(log):
     mirrored(log, "in", "K1", "a")
     a, b = (log.follow().topics[name].topic_id for name in ("a", "b"))
-    with pytest.raises(InvalidRequestError, match="of topic a would go round .* mirror in 'in' brings"):
+    with pytest.raises(InvalidRequestError, match=r"of topic a would go round .* mirror in 'in' brings"):
         check_no_loop(log.state, out=[(a, "K1")])
     check_no_loop(log.state, out=[(a, "K2"), (b, "K1")])
     check_no_loop(log.state, out=[(a, "K1")], ended="in")
