@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_eos.config.isolation import Isolation
@@ -10,7 +11,7 @@ from spark_eos.log.data.planner import plan
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
 from spark_eos.mirror.positions import Position, map_topic, positions
-from spark_eos.mirror.runs import KAFKA, LOG, MapRow, Place, located
+from spark_eos.mirror.runs import KAFKA, LOG, MapRow, Place, Run, located
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
@@ -54,6 +55,21 @@ class OffsetMap:
         if offset > max(self._position.log_end, 0):
             return None
         return self._locate(offset, LOG)
+
+    def runs(self) -> Iterator[Run]:
+        """All runs, each with its end."""
+        topic = self._state.topics[self._at.topic]
+        last: Run | None = None
+        for fetch in plan(self._state, self._at, 0, self._rows, Isolation.READ_COMMITTED, self._log.load):
+            values = read(self._log.store, topic, fetch).table.column("value").to_pylist()
+            for number, value in enumerate(values, fetch.offset):
+                row = MapRow.of(value, f"{self._at}, offset {number}")
+                if last is not None and row.end is not None:
+                    yield last._replace(count=row.end[LOG] - last.log)
+                yield from row.runs[:-1]
+                last = row.runs[-1]
+        if last is not None:
+            yield last._replace(count=self._position.log_end - last.log)
 
     def _locate(self, offset: int, side: int) -> Place:
         low, high = 0, self._rows
