@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
+from spark_eos.cli.mirror.moving import app as moving
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
 from spark_eos.cli.output import print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
@@ -17,6 +18,7 @@ from spark_eos.errors import ConfigError
 __all__ = ["app"]
 
 app = typer.Typer(name="mirror", cls=Commands, help="Mirror topics of Kafka into a log, exactly once.")
+app.add_typer(moving)
 
 _Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The mirror's name.")]
 _NUMBERS = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?")

@@ -1,0 +1,212 @@
+"""``eoslog mirror wait``, ``group``, ``checkpoint`` and ``check``: clients move from Kafka to the log, one by one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from spark_eos.cli.maintain import seconds_of
+from spark_eos.cli.options import ConfigFile, Json, Url, commas, open_log, properties_file, store_settings
+from spark_eos.cli.output import print_json, print_table, printable
+from spark_eos.cli.parsing import Command
+from spark_eos.errors import ConfigError
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+_Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The mirror's name.")]
+_Servers = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of the Kafka cluster."
+    ),
+]
+_KafkaConfig = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="File with settings of the Kafka client (librdkafka's names): NAME=VALUE on each line.",
+    ),
+]
+_Timeout = Annotated[
+    float,
+    typer.Option(
+        parser=seconds_of,
+        metavar="SECONDS",
+        help="Wait for the mirror so long (default: 60).",
+        show_default=False,
+    ),
+]
+_AcceptLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-loss",
+        help="Go on though records that producers of the log have written would never be read.",
+    ),
+]
+
+
+@app.command("wait", cls=Command)
+def wait(
+    url: Url,
+    name: _Name,
+    bootstrap_server: _Servers,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC[,TOPIC]", help="Only these topics of Kafka. Repeatable.")
+    ] = None,
+    timeout: _Timeout = 60.0,
+    kafka_config: _KafkaConfig = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Wait until all that Kafka has now is in the log.
+
+    Then a producer that has stopped on Kafka may start on the log: its records stay in their order.
+    """
+    from spark_eos.mirror.moving import checks
+
+    partitions = checks.wait(
+        open_log(url, command_config),
+        _kafka(name, bootstrap_server, kafka_config),
+        name,
+        commas(topic) or (),
+        timeout,
+    )
+    if as_json:
+        print_json({"partitions": partitions})
+    else:
+        print(f"all that Kafka had is in the log: {partitions} partitions")
+
+
+@app.command("group", cls=Command)
+def group(
+    url: Url,
+    name: _Name,
+    bootstrap_server: _Servers,
+    group_id: Annotated[str, typer.Option("--group", metavar="GROUP", help="The group's id.")],
+    accept_loss: _AcceptLoss = False,
+    timeout: _Timeout = 60.0,
+    kafka_config: _KafkaConfig = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Move a consumer group: commit in the log where it stands in Kafka.
+
+    Its consumers in Kafka have to be stopped before, and start on the log after it.
+    """
+    from spark_eos.mirror.moving.group import move_group
+
+    kafka = _kafka(name, bootstrap_server, kafka_config)
+    log = open_log(url, command_config)
+    moved = move_group(log, kafka, name, group_id, timeout_s=timeout, accept_loss=accept_loss)
+    rows = [
+        (group_id, one.topic, one.partition, one.offset, one.wanted.topic, one.known)
+        for one in moved
+        if one.wanted is not None
+    ]
+    header = ("GROUP", "KAFKA-TOPIC", "PARTITION", "KAFKA-OFFSET", "TOPIC", "LOG-OFFSET")
+    if as_json:
+        for row in rows:
+            print_json({label.lower().replace("-", "_"): value for label, value in zip(header, row, strict=True)})
+    else:
+        print_table(header, rows)
+
+
+@app.command("checkpoint", cls=Command)
+def checkpoint(
+    url: Url,
+    name: _Name,
+    location: Annotated[
+        str,
+        typer.Option("--checkpoint", metavar="FOLDER", help="The checkpointLocation of the query on Kafka."),
+    ],
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which source of the query, if it has several: its name or number."),
+    ] = None,
+    unfinished: Annotated[
+        str | None,
+        typer.Option(
+            metavar="redo|skip",
+            help="The last micro-batch was begun and is not done: go on before it, or after it.",
+        ),
+    ] = None,
+    without_state: Annotated[
+        bool, typer.Option("--without-state", help="Go on though the query's state does not move.")
+    ] = False,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="The newest micro-batch, if the checkpoint is not in a folder of this machine."
+        ),
+    ] = None,
+    accept_loss: _AcceptLoss = False,
+    timeout: _Timeout = 60.0,
+    command_config: ConfigFile = None,
+) -> None:
+    """Print where a Spark query on Kafka goes on in the log: its startingOffsets, as JSON."""
+    from spark_eos.mirror.moving.checkpoint import starting_offsets, stands_at
+
+    try:
+        from spark_eos.spark.sink.checkpoint import Checkpoint
+    except ImportError as error:
+        raise ConfigError(f"a checkpoint is read with pyspark, which is not here: {error}") from error
+    if unfinished not in {None, "redo", "skip"}:
+        raise typer.BadParameter(f"{unfinished!r} is not redo or skip", param_hint="'--unfinished'")
+    choice: Any = unfinished or "refuse"
+    log = open_log(url, command_config)
+    read = Checkpoint(location, store_settings(command_config))
+    job = stands_at(read, source=source, batch=batch, unfinished=choice, without_state=without_state)
+    print(json.dumps(starting_offsets(log, name, job, timeout_s=timeout, accept_loss=accept_loss)))
+
+
+@app.command("check", cls=Command)
+def check(
+    url: Url,
+    name: _Name,
+    bootstrap_server: _Servers,
+    before: Annotated[
+        str,
+        typer.Option(
+            metavar="producers|end",
+            help="producers: no group reads Kafka any more. end: and all that Kafka has is in the log.",
+        ),
+    ],
+    ignore_groups: Annotated[
+        str, typer.Option(metavar="REGEX", help="These groups do not move.", show_default=False)
+    ] = "",
+    kafka_config: _KafkaConfig = None,
+    command_config: ConfigFile = None,
+) -> None:
+    """Fail unless the next step of a migration is safe: producers move, or the mirror ends."""
+    from spark_eos.mirror.moving import checks
+
+    if before not in {"producers", "end"}:
+        raise typer.BadParameter(f"{before!r} is not producers or end", param_hint="'--before'")
+    log = open_log(url, command_config)
+    kafka = _kafka(name, bootstrap_server, kafka_config)
+    left = checks.check_groups(log, kafka, name, ignore_groups)
+    if before == "producers":
+        checks.refuse(left, "producers must not move yet: these groups would not see what they write into the log")
+        print("no group reads Kafka: producers may move")
+        return
+    checks.refuse([*left, *checks.check_ended(log, kafka, name)], "the mirror must not end yet")
+    for one in checks.unsealed(log, kafka, name):
+        _tell(f"topic {one} of Kafka takes records: one that a forgotten producer writes stays there")
+    print("all that Kafka has is in the log, and no group reads Kafka: the mirror may end")
+
+
+def _kafka(name: str, bootstrap_server: str, kafka_config: str | None) -> Any:
+    from spark_eos.mirror.kafka_source import GROUP_PREFIX
+    from spark_eos.mirror.moving.kafka_state import KafkaState
+
+    settings = {**properties_file(kafka_config, "--kafka-config"), "bootstrap.servers": bootstrap_server}
+    return KafkaState(settings, f"{GROUP_PREFIX}{name}", refresh_s=30.0, tell=_tell)
+
+
+def _tell(text: str) -> None:
+    print(f"eoslog mirror: {printable(text)}", file=sys.stderr, flush=True)
