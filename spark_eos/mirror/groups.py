@@ -49,7 +49,8 @@ class Translation(NamedTuple):
 def maps_of(log: Log, state: State, mirror: str) -> Maps:
     """The offset maps of a mirror, by Kafka's topic and partition."""
     return {
-        (one.topic, one.partition): (one, OffsetMap(log, state, mirror, one)) for one in current(state, mirror)
+        (one.topic, one.partition): (one, OffsetMap(log, state, mirror, one))
+        for one in current(state, mirror)
     }
 
 
@@ -93,7 +94,7 @@ def translate(log: Log, mirror: str, groups: Mapping[str, _Committed]) -> Iterat
 
 def passed_over(one: Translation) -> str:
     """Why an offset is not translated: the group would not read a record that a producer of the log has written."""
-    assert one.wanted is not None and one.other is not None
+    assert one.wanted is not None, "passed_over is of translations with a record of another producer"
     return (
         f"its offset {one.offset} of {one.name} in Kafka is {one.wanted.offset} in the log, but a producer of the log "
         f"wrote the record {one.other} before that, which the group would never read: producers moved before this group"

@@ -65,7 +65,7 @@ class OffsetMap:
         if offset > self._position.offset:
             return None
         end = 0
-        for number in range(self._row_of(offset, KAFKA), self._rows):
+        for number in range(self._row_of(offset - 1, KAFKA), self._rows):
             for run in self._runs(number):
                 if run.kafka >= offset:
                     return end

@@ -21,9 +21,7 @@ app = typer.Typer()
 _Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The mirror's name.")]
 _Servers = Annotated[
     str,
-    typer.Option(
-        "--bootstrap-server", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of the Kafka cluster."
-    ),
+    typer.Option("--bootstrap-server", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of the Kafka cluster."),
 ]
 _KafkaConfig = Annotated[
     str | None,
@@ -56,7 +54,8 @@ def wait(
     name: _Name,
     bootstrap_server: _Servers,
     topic: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC[,TOPIC]", help="Only these topics of Kafka. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="TOPIC[,TOPIC]", help="Only these topics of Kafka. Repeatable."),
     ] = None,
     timeout: _Timeout = 60.0,
     kafka_config: _KafkaConfig = None,
@@ -111,7 +110,9 @@ def group(
     header = ("GROUP", "KAFKA-TOPIC", "PARTITION", "KAFKA-OFFSET", "TOPIC", "LOG-OFFSET")
     if as_json:
         for row in rows:
-            print_json({label.lower().replace("-", "_"): value for label, value in zip(header, row, strict=True)})
+            print_json(
+                {label.lower().replace("-", "_"): value for label, value in zip(header, row, strict=True)}
+            )
     else:
         print_table(header, rows)
 
@@ -126,7 +127,9 @@ def checkpoint(
     ],
     source: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Which source of the query, if it has several: its name or number."),
+        typer.Option(
+            metavar="NAME", help="Which source of the query, if it has several: its name or number."
+        ),
     ] = None,
     unfinished: Annotated[
         str | None,
@@ -141,7 +144,9 @@ def checkpoint(
     batch: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, help="The newest micro-batch, if the checkpoint is not in a folder of this machine."
+            metavar="N",
+            min=0,
+            help="The newest micro-batch, if the checkpoint is not in a folder of this machine.",
         ),
     ] = None,
     accept_loss: _AcceptLoss = False,
@@ -149,7 +154,7 @@ def checkpoint(
     command_config: ConfigFile = None,
 ) -> None:
     """Print where a Spark query on Kafka goes on in the log: its startingOffsets, as JSON."""
-    from spark_eos.mirror.moving.checkpoint import starting_offsets, stands_at
+    from spark_eos.mirror.moving.checkpoint import stands_at, starting_offsets
 
     try:
         from spark_eos.spark.sink.checkpoint import Checkpoint
@@ -191,7 +196,9 @@ def check(
     kafka = _kafka(name, bootstrap_server, kafka_config)
     left = checks.check_groups(log, kafka, name, ignore_groups)
     if before == "producers":
-        checks.refuse(left, "producers must not move yet: these groups would not see what they write into the log")
+        checks.refuse(
+            left, "producers must not move yet: these groups would not see what they write into the log"
+        )
         print("no group reads Kafka: producers may move")
         return
     checks.refuse([*left, *checks.check_ended(log, kafka, name)], "the mirror must not end yet")

@@ -11,7 +11,7 @@ from spark_eos.log.log import Log
 from spark_eos.mirror.groups import maps_of
 from spark_eos.mirror.offset_map import current
 
-__all__ = ["SparkCheckpoint", "StandingJob", "Unfinished", "starting_offsets", "stands_at"]
+__all__ = ["SparkCheckpoint", "StandingJob", "Unfinished", "stands_at", "starting_offsets"]
 
 Unfinished: TypeAlias = Literal["refuse", "redo", "skip"]
 """What becomes of a micro-batch that Spark has begun and not noted as done: see `stands_at`."""
@@ -68,13 +68,16 @@ def stands_at(
     """
     if checkpoint.stateful() and not without_state:
         raise CheckpointMismatchError(
-            f"the query of {checkpoint!r} has state (an aggregation, a join, dropDuplicates), which is in the checkpoint "
-            "and does not move: with a new one it begins empty, and results would be wrong. Compute everything again "
-            "from the log (startingOffsets=earliest, another output), or accept that with --without-state"
+            f"the query of {checkpoint!r} has state (an aggregation, a join, dropDuplicates), which is in the "
+            "checkpoint and does not move: with a new one it begins empty, and results would be wrong. Compute "
+            "everything again from the log (startingOffsets=earliest, another output), or accept that with "
+            "--without-state"
         )
     last = checkpoint.last_batch() if batch is None else batch
     if batch is not None and checkpoint.offsets(batch + 1) is not None:
-        raise CheckpointMismatchError(f"{checkpoint!r} has micro-batch {batch + 1}: --batch {batch} is not the newest")
+        raise CheckpointMismatchError(
+            f"{checkpoint!r} has micro-batch {batch + 1}: --batch {batch} is not the newest"
+        )
     if last is None:
         raise CheckpointMismatchError(
             f"{checkpoint!r} has no micro-batch: the query has read nothing. Start it on the log with "
@@ -83,10 +86,10 @@ def stands_at(
     if not checkpoint.finished(last):
         if unfinished == "refuse":
             raise CheckpointMismatchError(
-                f"micro-batch {last} of {checkpoint!r} was begun and is not noted as done: its rows may be in the sink, "
-                "or not. Start the job on Kafka once more with trigger(availableNow=True): Spark repeats the batch and "
-                "ends by itself. If the job cannot run any more, look into its sink, and give --unfinished redo if the "
-                "sink has nothing of the batch, or --unfinished skip if it has all of it"
+                f"micro-batch {last} of {checkpoint!r} was begun and is not noted as done: its rows may be in the "
+                "sink, or not. Start the job on Kafka once more with trigger(availableNow=True): Spark repeats the "
+                "batch and ends by itself. If the job cannot run any more, look into its sink, and give --unfinished "
+                "redo if the sink has nothing of the batch, or --unfinished skip if it has all of it"
             )
         last -= unfinished == "redo"
     if last < 0:
