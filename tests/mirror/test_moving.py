@@ -8,7 +8,7 @@ import pytest
 
 from spark_eos import Producer
 from spark_eos.cli.command import main
-from spark_eos.errors import CheckpointMismatchError, ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
+from spark_eos.errors import CheckpointMismatchError, ConfigError, KafkaTimeoutError
 from spark_eos.log.log import Log
 from spark_eos.mirror.groups import maps_of, passed_over, translate, translations
 from spark_eos.mirror.kafka_source import SourceTopic

@@ -66,7 +66,8 @@ def move_group(
     if any(not one.has_moved for one in found):  # `moves` leaves a group with members alone.
         raise GroupNotEmptyError(
             f"group {group!r} has members in the log, and stands there before where it stood in Kafka: a consumer was "
-            "started on the log too early. Nothing was committed. Stop it, and call this again"
+            "started on the log too early. Nothing was committed. Stop it, remove it from the group if it was killed "
+            "(eoslog groups remove-members), and call this again"
         )
     _check_is_empty(kafka, group)
     if kafka.offsets_of(group) != committed:

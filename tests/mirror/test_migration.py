@@ -1,0 +1,237 @@
+"""docs/guide/migrating-from-kafka.md, command by command, with a real broker; everything is killed once on its way."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+
+import pytest
+
+from spark_eos.errors import NotALogError, UnknownTopicOrPartitionError
+from spark_eos.log.log import Log
+from spark_eos.mirror.offset_map import current
+
+from .both_sides import in_kafka, in_log
+from .guide import Guide
+
+kafka = pytest.importorskip("confluent_kafka")
+pytest.importorskip("kafka")
+pytest.importorskip("pyspark")
+
+ANNA, BERT = "python produce.py kafka anna", "python produce.py kafka bert --transactions"
+ANNA_LOG, BERT_LOG = "python produce.py log anna", "python produce.py log bert --transactions"
+BILLING, AUDIT = "python consume.py kafka billing", "python consume.py kafka audit"
+AT = "log --name shop --bootstrap-server {}"
+
+
+@pytest.fixture(scope="module")
+def connectors():
+    from benchmarks import jars
+
+    try:
+        return jars.fetch("connectors", jars.CONNECTORS, alone=True)
+    except jars.Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    from benchmarks import jars
+    from benchmarks.kafka import Broker
+
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    try:
+        started = Broker(tmp_path_factory.mktemp("kafka"))
+    except jars.Missing as missing:
+        pytest.skip(str(missing))
+    yield started
+    started.stop()
+    monkeypatch.undo()
+
+
+@pytest.fixture
+def guide(tmp_path, broker, connectors):
+    made = Guide(tmp_path, broker, connectors, {"localhost:9092": broker.address})
+    yield made
+    made.end()
+
+
+# -- What the programs have done -------------------------------------------------------------------------------------
+
+
+def lines(path):
+    return path.read_text().split() if path.exists() else []
+
+
+def seen(guide, group):
+    """What a group has processed, in its order: item, side, partition."""
+    with sqlite3.connect(guide.folder / f"{group}.db", timeout=30) as database:
+        return list(database.execute("SELECT item, side, partition_ FROM seen ORDER BY rowid"))
+
+
+def written(guide, stage):
+    """What a Spark job has written: its files are those that the sink's own list has."""
+    folder = guide.folder / "job" / str(stage)
+    listed = {}
+    for name in (folder / "_spark_metadata").iterdir():
+        if not name.name.startswith("."):
+            for line in name.read_text().splitlines()[1:]:
+                listed[json.loads(line)["path"].rpartition("/")[2]] = None
+    rows = [line for name in listed for line in (folder / name).read_text().splitlines()]
+    return [json.loads(row)["item"] for row in rows]
+
+
+def more_seen(guide, group, side, count=20):
+    """Wait until a group has processed some more on this side."""
+
+    def on_side():
+        return sum(row[1] == side for row in seen(guide, group))
+
+    wanted = on_side() + count
+    guide.wait(lambda: on_side() >= wanted)
+
+
+def more_acknowledged(guide, name, count=20):
+    wanted = len(lines(guide.folder / f"{name}.acknowledged")) + count
+    guide.wait(lambda: len(lines(guide.folder / f"{name}.acknowledged")) >= wanted)
+
+
+def in_order(items):
+    """Those of each producer are in its order."""
+    last = defaultdict(lambda: -1)
+    for item in items:
+        name, number = item.split("-")
+        assert int(number) > last[name], item
+        last[name] = int(number)
+
+
+def check_delivered(guide, items, where):
+    """All that was acknowledged, once; of what was not (its producer was killed) at most once."""
+    counts = Counter(items)
+    assert [item for item, count in counts.items() if count > 1] == [], f"doubled in {where}"
+    sent, acknowledged = (
+        {line for name in ("anna", "bert") for line in lines(guide.folder / f"{name}.{kind}")}
+        for kind in ("sent", "acknowledged")
+    )
+    others = {item for item in counts if item.startswith("forgotten")}
+    assert acknowledged - counts.keys() == set(), f"lost in {where}"
+    assert counts.keys() - sent - others == set(), f"unknown in {where}"
+    return counts.keys()
+
+
+def check_all(guide, topic, stages):
+    """``topic``: the items by partition, of the side that has everything."""
+    for items in topic.values():
+        in_order(items)
+    everything = check_delivered(guide, [item for items in topic.values() for item in items], "the topic")
+    for group in ("billing", "audit"):
+        rows = seen(guide, group)
+        assert check_delivered(guide, [row[0] for row in rows], group) == everything, group
+        for number in topic:
+            in_order([item for item, _, partition in rows if partition == number])
+    items = [item for stage in stages for item in written(guide, stage)]
+    assert check_delivered(guide, items, "the job") == everything
+
+
+# -- The way there ---------------------------------------------------------------------------------------------------
+
+
+def test_there_and_back(guide, broker):
+    at = AT.format(broker.address)
+    mirror = f"eoslog mirror in {at} --partitions orders:0-1"
+    guide.play("The programs", until="pip")
+    guide.skip("The programs", "pip install")
+    guide.play("The programs", until="spark-submit")
+    job = guide.next("The programs")
+    more_acknowledged(guide, "anna", 100)
+    guide.crash_in_batch(job, "job/1-checkpoint")
+    guide.play("The mirror runs")
+    guide.wait(lambda: rows_in(guide))
+    guide.crash(BILLING)
+    more_seen(guide, "billing", "kafka")
+    guide.crash(mirror)
+
+    # A consumer moves.
+    move = f"eoslog mirror group {at} --group billing"
+    assert "has 1 members in Kafka" in guide.refused(move, "GROUP_NOT_EMPTY")
+    assert "NoOffsetForPartition" in guide.fails("python consume.py log audit")
+    guide.play("A consumer moves", until="kafka audit")
+    more_seen(guide, "billing", "log")
+    guide.crash("python consume.py log billing")
+    check = f"eoslog mirror check {at} --before producers"
+    said = guide.refused(check, "INVALID_REQUEST")
+    assert "group audit has 1 members in Kafka" in said
+    assert "billing" not in said
+    guide.play("A consumer moves")
+    more_seen(guide, "audit", "log")
+
+    # A Spark job moves.
+    before = "eoslog mirror checkpoint log --name shop --checkpoint job/1-checkpoint"
+    assert "was begun and is not noted as done" in guide.refused(before, "CHECKPOINT_MISMATCH")
+    guide.play("The programs")
+    guide.play("A Spark job moves", until="spark-submit")
+    second = guide.next("A Spark job moves")
+    guide.crash_in_batch(second, "job/2-checkpoint")
+
+    # Producers move.
+    guide.play("Producers move", until="kafka anna")
+    guide.crash(ANNA)
+    more_acknowledged(guide, "anna")
+    guide.play("Producers move", until="kafka bert")
+    more_acknowledged(guide, "anna")
+    guide.crash(ANNA_LOG)
+    broker.kill()
+    broker.start()
+    guide.crash(BERT)
+    more_acknowledged(guide, "bert")
+    assert "group" not in guide.run(check)
+    guide.play("Producers move")
+    more_acknowledged(guide, "bert")
+    guide.crash(BERT_LOG)
+    more_acknowledged(guide, "bert")
+
+    # The mirror ends.
+    guide.play("The mirror ends", until="kafka-configs")
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+    producer.produce("orders", b"forgotten-0", partition=0)
+    assert producer.flush(30) == 0
+    guide.play("The mirror ends")
+    answers = []
+    producer.produce(
+        "orders", b"forgotten-1", partition=0, on_delivery=lambda error, _: answers.append(error.name())
+    )
+    assert producer.flush(30) == 0
+    assert answers == ["MSG_SIZE_TOO_LARGE"]
+    more_seen(guide, "billing", "log", 50)
+    for line in (ANNA_LOG, BERT_LOG):
+        guide.stop(line)
+    guide.do(second)
+    guide.wait(lambda: len(seen(guide, "billing")) == len(seen(guide, "audit")) == rows_in(guide))
+    topic = by_partition(in_log(str(guide.folder / "log"), "orders"))
+    check_all(guide, topic, [1, 2])
+    check_mirrored(guide, in_kafka(broker.address, "orders"), topic)
+
+
+def rows_in(guide):
+    """Of the topic in the log; 0 without a log."""
+    try:
+        return sum(map(len, in_log(str(guide.folder / "log"), "orders").values()))
+    except (NotALogError, UnknownTopicOrPartitionError):
+        return 0
+
+
+def by_partition(records):
+    """The items, of what `in_kafka` or `in_log` has found."""
+    return {number: [row[2].decode() for row in rows] for number, rows in records.items()}
+
+
+def check_mirrored(guide, in_broker, topic):
+    """The log has all of Kafka, in its order; what is between is of the log's producers."""
+    records, ends = in_broker
+    for number, items in by_partition(records).items():
+        theirs = {*items}
+        assert [item for item in topic[number] if item in theirs] == items
+    log = Log.open(str(guide.folder / "log"))
+    assert {one.partition: one.offset for one in current(log.state, "shop")} == ends
