@@ -52,7 +52,8 @@ def broker(tmp_path_factory):
 
 
 @pytest.fixture
-def guide(tmp_path, broker, connectors):
+def guide(tmp_path, monkeypatch, broker, connectors):
+    monkeypatch.chdir(tmp_path)
     made = Guide(tmp_path, broker, connectors, {"localhost:9092": broker.address})
     yield made
     made.end()
