@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from spark_eos import Producer
 from spark_eos.errors import NotALogError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
 from spark_eos.mirror.offset_map import current
@@ -16,6 +17,7 @@ from .both_sides import in_kafka, in_log
 from .guide import Guide
 
 kafka = pytest.importorskip("confluent_kafka")
+admin_module = pytest.importorskip("confluent_kafka.admin")
 pytest.importorskip("kafka")
 pytest.importorskip("pyspark")
 
@@ -236,3 +238,74 @@ def check_mirrored(guide, in_broker, topic):
         assert [item for item in topic[number] if item in theirs] == items
     log = Log.open(str(guide.folder / "log"))
     assert {one.partition: one.offset for one in current(log.state, "shop")} == ends
+
+
+# -- Wrong orders ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_refused(guide, broker):
+    """The table of the guide, but for what the way there has shown."""
+    at = AT.format(broker.address)
+    client = {"bootstrap.servers": broker.address}
+    broker.create("refused")
+    run = f"eoslog mirror in {at} --partitions refused:0 --once"
+    wait = f"eoslog mirror wait {at} --topic refused"
+    group = f"eoslog mirror group {at} --group late"
+    Log.create("log")
+    assert "start eoslog mirror in first" in guide.refused(wait, "CONFIG")
+    producer = kafka.Producer({**client, "transactional.id": "refused", "linger.ms": 0})
+    producer.init_transactions()
+
+    def send(*values):
+        producer.begin_transaction()
+        for value in values:
+            producer.produce("refused", value)
+        assert producer.flush(30) == 0
+
+    def commit(offset):
+        at = [kafka.TopicPartition("refused", 0, offset)]
+        kafka.Consumer({**client, "group.id": "late"}).commit(offsets=at, asynchronous=False)
+
+    send(b"0", b"1")
+    producer.commit_transaction()
+    guide.run(run)
+    guide.run(wait)
+    assert "committed no offset in Kafka" in guide.refused(group, "CONFIG")
+    commit(1)
+    guide.run(group)
+    assert Log.open("log").state.offset_of("late", "refused", 0).offset == 1
+
+    # The mirror is behind, for a transaction is open, and for it does not run.
+    send(b"2")
+    guide.run(run)
+    said = guide.refused(f"{wait} --timeout 0", "KAFKA_TIMEOUT")
+    assert "refused-0: a transaction of Kafka is open from offset 3 on" in said
+    producer.commit_transaction()
+    said = guide.refused(f"{wait} --timeout 0", "KAFKA_TIMEOUT")
+    assert "refused-0 is mirrored up to offset 3, and ends at 5 in Kafka" in said
+    commit(5)
+    assert "up to offset 5, which is not mirrored yet" in guide.refused(
+        f"{group} --timeout 0", "KAFKA_TIMEOUT"
+    )
+    end = f"eoslog mirror check {at} --before end"
+    assert "refused-0 is mirrored up to offset 3" in guide.refused(end, "INVALID_REQUEST")
+
+    # A producer moved before the group.
+    with Producer("log") as early:
+        early.send("refused", b"early")
+    guide.run(run)
+    said = guide.refused(group, "OFFSET_OUT_OF_RANGE")
+    assert "a producer of the log wrote the record 2 before that, which the group would never read" in said
+    assert Log.open("log").state.offset_of("late", "refused", 0).offset == 1
+    assert "group late has not moved (refused-0)" in guide.refused(end, "INVALID_REQUEST")
+    guide.run(f"{end} --ignore-groups late")
+    guide.run(f"{group} --accept-loss")
+    assert Log.open("log").state.offset_of("late", "refused", 0).offset == 4
+    said = guide.run(end)
+    assert "topic refused of Kafka takes records" in said
+
+    # The topic is another one.
+    broker.delete("refused")
+    guide.wait(lambda: "refused" not in admin_module.AdminClient(client).list_topics(timeout=10).topics)
+    broker.create("refused")
+    assert "was deleted and created again" in guide.refused(wait, "UNKNOWN_TOPIC_OR_PARTITION")
