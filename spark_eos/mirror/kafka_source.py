@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
-__all__ = ["Assigned", "KafkaSource", "SourceTopic", "Start", "recreated"]
+__all__ = ["Assigned", "KafkaSource", "Quiet", "SourceTopic", "Start", "recreated"]
 
 _Answer = TypeVar("_Answer")
 
@@ -101,14 +101,18 @@ class KafkaSource:
         self._tell = tell
         self._failed: BaseException | None = None
         self._static = False
-        logs = {"error_cb": self._hear, "logger": _Quiet()}
+        self._of_admin = {**_of_all_clients(settings), "error_cb": self._hear, "logger": Quiet()}
         refresh_ms = str(max(int(refresh_s * 1000), 100))
         wanted = {**_DEFAULTS, "group.id": group, "topic.metadata.refresh.interval.ms": refresh_ms}
         try:
-            self._admin = self._admin_module.AdminClient({**_of_all_clients(settings), **logs})
+            self._admin = self._new_admin()
+            logs = {"error_cb": self._hear, "logger": Quiet()}
             self._consumer = self._kafka.Consumer({**wanted, **settings, **OWN, **logs})
         except (self._kafka.KafkaException, ValueError) as error:
             raise ConfigError(f"--kafka-config: the settings are refused: {error}") from error
+
+    def _new_admin(self) -> Any:
+        return self._admin_module.AdminClient(self._of_admin)
 
     def _hear(self, error: Any) -> None:
         self._tell(f"Kafka: {error.str()}")
@@ -329,7 +333,7 @@ class _Done(NamedTuple):
         return self.value
 
 
-class _Quiet:
+class Quiet:
     """librdkafka's own log lines are no output of a command."""
 
     def log(self, *_: object, **__: object) -> None:

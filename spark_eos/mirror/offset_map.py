@@ -57,6 +57,21 @@ class OffsetMap:
             return None
         return self._locate(offset, LOG)
 
+    def runs(self) -> Iterator[Run]:
+        """All runs, each with its end."""
+        topic = self._state.topics[self._at.topic]
+        last: Run | None = None
+        for fetch in plan(self._state, self._at, 0, self._rows, Isolation.READ_COMMITTED, self._log.load):
+            values = read(self._log.store, topic, fetch).table.column("value").to_pylist()
+            for number, value in enumerate(values, fetch.offset):
+                row = MapRow.of(value, f"{self._at}, offset {number}")
+                if last is not None and row.end is not None:
+                    yield last._replace(count=row.end[LOG] - last.log)
+                yield from row.runs[:-1]
+                last = row.runs[-1]
+        if last is not None:
+            yield last._replace(count=self._position.log_end - last.log)
+
     def resume(self, offset: int) -> int | None:
         """Where a reader that has read Kafka's records before ``offset`` goes on in the log; None: not mirrored yet.
 

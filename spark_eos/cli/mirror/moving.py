@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from spark_eos.cli.maintain import seconds_of
+from spark_eos.cli.mirror.commands import Brokers, KafkaConfig, Name, tell
+from spark_eos.cli.mirror.to_kafka import app
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, open_log, properties_file, store_settings
-from spark_eos.cli.output import print_json, print_table, printable
+from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
 
 __all__ = ["app"]
 
-app = typer.Typer()
-
-_Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The mirror's name.")]
-_Servers = Annotated[
-    str,
-    typer.Option("--bootstrap-server", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of the Kafka cluster."),
-]
-_KafkaConfig = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="File with settings of the Kafka client (librdkafka's names): NAME=VALUE on each line.",
-    ),
-]
 _Timeout = Annotated[
     float,
     typer.Option(
@@ -51,14 +38,14 @@ _AcceptLoss = Annotated[
 @app.command("wait", cls=Command)
 def wait(
     url: Url,
-    name: _Name,
-    bootstrap_server: _Servers,
+    name: Name,
+    bootstrap_server: Brokers,
     topic: Annotated[
         list[str] | None,
         typer.Option(metavar="TOPIC[,TOPIC]", help="Only these topics of Kafka. Repeatable."),
     ] = None,
     timeout: _Timeout = 60.0,
-    kafka_config: _KafkaConfig = None,
+    kafka_config: KafkaConfig = None,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
@@ -84,12 +71,12 @@ def wait(
 @app.command("group", cls=Command)
 def group(
     url: Url,
-    name: _Name,
-    bootstrap_server: _Servers,
+    name: Name,
+    bootstrap_server: Brokers,
     group_id: Annotated[str, typer.Option("--group", metavar="GROUP", help="The group's id.")],
     accept_loss: _AcceptLoss = False,
     timeout: _Timeout = 60.0,
-    kafka_config: _KafkaConfig = None,
+    kafka_config: KafkaConfig = None,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
@@ -120,7 +107,7 @@ def group(
 @app.command("checkpoint", cls=Command)
 def checkpoint(
     url: Url,
-    name: _Name,
+    name: Name,
     location: Annotated[
         str,
         typer.Option("--checkpoint", metavar="FOLDER", help="The checkpointLocation of the query on Kafka."),
@@ -172,8 +159,8 @@ def checkpoint(
 @app.command("check", cls=Command)
 def check(
     url: Url,
-    name: _Name,
-    bootstrap_server: _Servers,
+    name: Name,
+    bootstrap_server: Brokers,
     before: Annotated[
         str,
         typer.Option(
@@ -184,7 +171,7 @@ def check(
     ignore_groups: Annotated[
         str, typer.Option(metavar="REGEX", help="These groups do not move.", show_default=False)
     ] = "",
-    kafka_config: _KafkaConfig = None,
+    kafka_config: KafkaConfig = None,
     command_config: ConfigFile = None,
 ) -> None:
     """Fail unless the next step of a migration is safe: producers move, or the mirror ends."""
@@ -203,7 +190,7 @@ def check(
         return
     checks.refuse([*left, *checks.check_ended(log, kafka, name)], "the mirror must not end yet")
     for one in checks.unsealed(log, kafka, name):
-        _tell(f"topic {one} of Kafka takes records: one that a forgotten producer writes stays there")
+        tell(f"topic {one} of Kafka takes records: one that a forgotten producer writes stays there")
     print("all that Kafka has is in the log, and no group reads Kafka: the mirror may end")
 
 
@@ -212,8 +199,4 @@ def _kafka(name: str, bootstrap_server: str, kafka_config: str | None) -> Any:
     from spark_eos.mirror.moving.kafka_state import KafkaState
 
     settings = {**properties_file(kafka_config, "--kafka-config"), "bootstrap.servers": bootstrap_server}
-    return KafkaState(settings, f"{GROUP_PREFIX}{name}", refresh_s=30.0, tell=_tell)
-
-
-def _tell(text: str) -> None:
-    print(f"eoslog mirror: {printable(text)}", file=sys.stderr, flush=True)
+    return KafkaState(settings, f"{GROUP_PREFIX}{name}", refresh_s=30.0, tell=tell)
