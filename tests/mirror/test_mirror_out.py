@@ -153,6 +153,17 @@ def test_back_to_where_records_came_from(broker, url, topic, capsys):
     for at in (0, 1):
         wanted = [*range(42), *range(100, 130)]
         assert [row[2] for row in there[at]] == [b"v%d" % number for number in wanted if number % 2 == at]
-    command = ["mirror", "in", url, "--name", "n", "--bootstrap-server", broker.address, "--topic", topic, "--once"]
+    command = [
+        "mirror",
+        "in",
+        url,
+        "--name",
+        "n",
+        "--bootstrap-server",
+        broker.address,
+        "--topic",
+        topic,
+        "--once",
+    ]
     assert main([*command, "--append"]) == 1, "another mirror would bring what was sent back"
     assert "would go round" in refused(capsys, "INVALID_REQUEST")

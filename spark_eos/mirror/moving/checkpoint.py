@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
@@ -11,10 +11,22 @@ from spark_eos.log.log import Log
 from spark_eos.mirror.groups import maps_of
 from spark_eos.mirror.offset_map import current
 
-__all__ = ["SparkCheckpoint", "StandingJob", "Unfinished", "stands_at", "starting_offsets"]
+__all__ = [
+    "Reads",
+    "SparkCheckpoint",
+    "StandingJob",
+    "Unfinished",
+    "kafka_offsets",
+    "log_offsets",
+    "stands_at",
+    "starting_offsets",
+]
 
 Unfinished: TypeAlias = Literal["refuse", "redo", "skip"]
 """What becomes of a micro-batch that Spark has begun and not noted as done: see `stands_at`."""
+
+Reads: TypeAlias = Callable[[str | None], dict[tuple[str, int], int] | None]
+"""Makes offsets by topic and partition of a source's line in a checkpoint; None of a line of another source."""
 
 _EARLIEST = -2
 _AGAIN_S = 0.2
@@ -47,7 +59,7 @@ class SparkCheckpoint(Protocol):
 
 
 class StandingJob(NamedTuple):
-    """Where a query stands in Kafka, after ``batch_id``: the next offset, by topic and partition."""
+    """Where a query stands, after ``batch_id``: the next offset, by topic and partition."""
 
     batch_id: int
     offsets: dict[tuple[str, int], int]
@@ -55,14 +67,16 @@ class StandingJob(NamedTuple):
 
 def stands_at(
     checkpoint: SparkCheckpoint,
+    reads: Reads | None = None,
     *,
     source: str | None = None,
     batch: int | None = None,
     unfinished: Unfinished = "refuse",
     without_state: bool = False,
 ) -> StandingJob:
-    """Where the query of a checkpoint goes on in Kafka. Raises `CheckpointMismatchError` if that is not sure.
+    """Where the query of a checkpoint goes on. Raises `CheckpointMismatchError` if that is not sure.
 
+    ``reads`` makes offsets of a line of the checkpoint, None of one of another source; the default is `kafka_offsets`.
     ``batch`` is the newest batch, where the checkpoint's files cannot be listed. A batch that was begun and is not done
     may be in the sink or not. ``redo`` goes on before it, ``skip`` after it.
     """
@@ -70,7 +84,7 @@ def stands_at(
         raise CheckpointMismatchError(
             f"the query of {checkpoint!r} has state (an aggregation, a join, dropDuplicates), which is in the "
             "checkpoint and does not move: with a new one it begins empty, and results would be wrong. Compute "
-            "everything again from the log (startingOffsets=earliest, another output), or accept that with "
+            "everything again there (startingOffsets=earliest, another output), or accept that with "
             "--without-state"
         )
     last = checkpoint.last_batch() if batch is None else batch
@@ -80,37 +94,42 @@ def stands_at(
         )
     if last is None:
         raise CheckpointMismatchError(
-            f"{checkpoint!r} has no micro-batch: the query has read nothing. Start it on the log with "
-            "startingOffsets=earliest, or as it was started on Kafka"
+            f"{checkpoint!r} has no micro-batch: the query has read nothing. Start it on the other side "
+            "with the startingOffsets that it had"
         )
     if not checkpoint.finished(last):
         if unfinished == "refuse":
             raise CheckpointMismatchError(
                 f"micro-batch {last} of {checkpoint!r} was begun and is not noted as done: its rows may be in the "
-                "sink, or not. Start the job on Kafka once more with trigger(availableNow=True): Spark repeats the "
+                "sink, or not. Start the job as it was once more, with trigger(availableNow=True): Spark repeats the "
                 "batch and ends by itself. If the job cannot run any more, look into its sink, and give --unfinished "
                 "redo if the sink has nothing of the batch, or --unfinished skip if it has all of it"
             )
         last -= unfinished == "redo"
     if last < 0:
         raise CheckpointMismatchError(
-            f"{checkpoint!r} has no micro-batch that is done: start the query on the log as it was started on Kafka"
+            f"{checkpoint!r} has no micro-batch that is done: start the query there as it was started here"
         )
     ends = checkpoint.require_offsets(last).offsets
-    return StandingJob(last, _offsets(ends, source, f"{checkpoint!r}, micro-batch {last}"))
+    return StandingJob(
+        last, _offsets(ends, reads or kafka_offsets, source, f"{checkpoint!r}, micro-batch {last}")
+    )
 
 
-def _offsets(ends: Mapping[str, str | None], source: str | None, where: str) -> dict[tuple[str, int], int]:
-    found = {name: offsets for name, text in ends.items() if (offsets := kafka_offsets(text)) is not None}
+def _offsets(
+    ends: Mapping[str, str | None], reads: Reads, source: str | None, where: str
+) -> dict[tuple[str, int], int]:
+    found = {name: offsets for name, text in ends.items() if (offsets := reads(text)) is not None}
     if source is None and len(found) > 1:
         raise ConfigError(
-            f"{where} has the Kafka sources {', '.join(found)}: give one with --source, and call this for each"
+            f"{where} has the sources {', '.join(found)}: give one with --source, and call this for each"
         )
     name = next(iter(found), None) if source is None else source
     if name is None or name not in found:
         raise CheckpointMismatchError(
-            f"{where} has no offsets of Spark's Kafka source{'' if source is None else f' under the name {source}'}: "
-            f'they are like {{"orders": {{"0": 23}}}}. Its sources are {", ".join(ends)}'
+            f"{where} has no offsets of a source that can move{'' if source is None else f' under the name {source}'}: "
+            f"its sources are {', '.join(ends)}. From Kafka to the log moves what reads format('kafka'), and with "
+            "--back what reads this log by format('eoslog')"
         )
     return found[name]
 
@@ -131,6 +150,31 @@ def kafka_offsets(text: str | None) -> dict[tuple[str, int], int] | None:
                 return None
             found[name, int(number)] = offset
     return found
+
+
+def log_offsets(log: Log) -> Reads:
+    """The same for lines of the source ``eoslog`` that read this log."""
+    from spark_eos.spark.source.offsets import SourceOffset
+
+    state = log.follow()
+
+    def reads(text: str | None) -> dict[tuple[str, int], int] | None:
+        if text is None or not SourceOffset.is_ours(text):
+            return None
+        found = SourceOffset.from_json_dict(json.loads(text))
+        if found.log_id != log.log_id:
+            raise CheckpointMismatchError(
+                f"the checkpoint belongs to log {found.log_id}, but {log.url} is log {log.log_id}"
+            )
+        for name, topic_id in found.topic_ids.items():
+            topic = state.topics.get(name)
+            if topic is None or topic.topic_id != topic_id:
+                raise CheckpointMismatchError(
+                    f"topic {name!r} was deleted, or deleted and created again, since the checkpoint was written"
+                )
+        return {(at.topic, at.partition): offset for at, offset in found.positions.items()}
+
+    return reads
 
 
 def starting_offsets(

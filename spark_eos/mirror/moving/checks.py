@@ -12,7 +12,7 @@ from spark_eos.mirror.moving.kafka_state import End, KafkaState
 from spark_eos.mirror.offset_map import current
 from spark_eos.mirror.positions import Position
 
-__all__ = ["Behind", "behind", "check_ended", "check_groups", "mirrored", "unsealed", "wait"]
+__all__ = ["SEALED_BYTES", "Behind", "behind", "check_ended", "check_groups", "mirrored", "unsealed", "wait"]
 
 _AGAIN_S = 0.2
 
