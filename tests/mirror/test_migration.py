@@ -9,8 +9,9 @@ from collections import Counter, defaultdict
 import pytest
 
 from spark_eos import Producer
-from spark_eos.errors import NotALogError, UnknownTopicOrPartitionError
+from spark_eos.errors import NotALogError, RecordTooLargeError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
+from spark_eos.mirror.notes import notes
 from spark_eos.mirror.offset_map import current
 
 from .both_sides import in_kafka, in_log
@@ -151,7 +152,7 @@ def test_there_and_back(guide, broker):
     more_acknowledged(guide, "anna", 100)
     guide.crash_in_batch(job, "job/1-checkpoint")
     guide.play("The mirror runs")
-    guide.wait(lambda: rows_in(guide))
+    guide.wait(lambda: rows_in())
     guide.crash(BILLING)
     more_seen(guide, "billing", "kafka")
     guide.crash(mirror)
@@ -211,18 +212,51 @@ def test_there_and_back(guide, broker):
     for line in (ANNA_LOG, BERT_LOG):
         guide.stop(line)
     guide.do(second)
-    guide.wait(lambda: len(seen(guide, "billing")) == len(seen(guide, "audit")) == rows_in(guide))
-    topic = by_partition(in_log(str(guide.folder / "log"), "orders"))
+    read_all(guide)
+    topic = in_the_log()
     check_all(guide, topic, [1, 2])
-    check_mirrored(guide, in_kafka(broker.address, "orders"), topic)
+    check_mirrored(in_kafka(broker.address, "orders"), topic)
+
+    # And back.
+    for line in (ANNA_LOG, BERT_LOG):
+        guide.start(line)
+    guide.play("The way back")
+    out = f"eoslog mirror out log --name back --bootstrap-server {broker.address} --reverse shop"
+    guide.wait(lambda: "back" in [note.mirror for note in notes(Log.open("log").state)])
+    assert "has taken over from it" in guide.refused(f"{mirror} --once", "PRODUCER_FENCED")
+    guide.crash(out)
+    back = f"log --back --name back --bootstrap-server {broker.address}"
+    assert "members in the log" in guide.refused(
+        f"eoslog mirror group {back} --group billing", "GROUP_NOT_EMPTY"
+    )
+    check = f"eoslog mirror check {back} --before producers"
+    assert "group audit has 1 members in the log" in guide.refused(check, "INVALID_REQUEST")
+    guide.play("Consumers return")
+    more_seen(guide, "billing", "kafka")
+    guide.crash("python consume.py kafka audit")
+    guide.play("Spark jobs return", until="spark-submit")
+    third = guide.next("Spark jobs return")
+    guide.play("Spark jobs return")
+    guide.play("Producers return", until="log bert")
+    more_acknowledged(guide, "anna")
+    guide.crash(out)
+    guide.play("Producers return")
+    more_acknowledged(guide, "bert")
+    guide.play("The mirror to Kafka ends")
+    with pytest.raises(RecordTooLargeError), Producer("log") as forgotten:
+        forgotten.send("orders", b"forgotten-2").result()
+    for line in (ANNA, BERT):
+        guide.stop(line)
+    guide.do(third)
+    everything = by_partition(in_kafka(broker.address, "orders")[0])
+    guide.wait(lambda: len(seen(guide, "billing")) == len(seen(guide, "audit")) == count(everything))
+    check_all(guide, everything, [1, 2, 3])
+    check_sent(everything, in_the_log(), topic)
+    assert guide.left == {}, "all of the guide was played"
 
 
-def rows_in(guide):
-    """Of the topic in the log; 0 without a log."""
-    try:
-        return sum(map(len, in_log(str(guide.folder / "log"), "orders").values()))
-    except (NotALogError, UnknownTopicOrPartitionError):
-        return 0
+def in_the_log():
+    return by_partition(in_log("log", "orders"))
 
 
 def by_partition(records):
@@ -230,14 +264,39 @@ def by_partition(records):
     return {number: [row[2].decode() for row in rows] for number, rows in records.items()}
 
 
-def check_mirrored(guide, in_broker, topic):
+def count(items):
+    return sum(map(len, items.values()))
+
+
+def rows_in():
+    """Of the topic in the log; 0 without a log."""
+    try:
+        return count(in_the_log())
+    except (NotALogError, UnknownTopicOrPartitionError):
+        return 0
+
+
+def read_all(guide):
+    """The groups have read all of the log."""
+    guide.wait(lambda: len(seen(guide, "billing")) == len(seen(guide, "audit")) == rows_in())
+
+
+def check_mirrored(in_broker, topic):
     """The log has all of Kafka, in its order; what is between is of the log's producers."""
     records, ends = in_broker
     for number, items in by_partition(records).items():
         theirs = {*items}
         assert [item for item in topic[number] if item in theirs] == items
-    log = Log.open(str(guide.folder / "log"))
-    assert {one.partition: one.offset for one in current(log.state, "shop")} == ends
+    assert {one.partition: one.offset for one in current(Log.open("log").state, "shop")} == ends
+
+
+def check_sent(everything, topic, before):
+    """Kafka has all of the log, in its order but for what came from Kafka, which lies before all others."""
+    for number, items in topic.items():
+        assert {*items} <= {*everything[number]}
+        sent = [item for item in items if item not in {*before[number]}]
+        wanted = {*sent}
+        assert [item for item in everything[number] if item in wanted] == sent
 
 
 # -- Wrong orders ----------------------------------------------------------------------------------------------------

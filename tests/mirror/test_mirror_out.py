@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -14,7 +12,6 @@ import pytest
 from spark_eos import Admin, Producer
 from spark_eos.cli.command import main
 from spark_eos.log.log import Log
-from spark_eos.mirror.out.position import position_topic
 from spark_eos.testing.processes import environment
 
 from .both_sides import in_kafka, in_log

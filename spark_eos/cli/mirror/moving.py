@@ -226,21 +226,18 @@ def check(
         raise typer.BadParameter(f"{before!r} is not producers or end", param_hint="'--before'")
     log = open_log(url, command_config)
     here, there = ("the log", "Kafka") if back else ("Kafka", "the log")
-    if back:
-        target = _target(name, bootstrap_server, kafka_config)
-        left = way_back.groups_left(log, target, name, ignore_groups)
-    else:
-        kafka = _kafka(name, bootstrap_server, kafka_config)
-        left = checks.check_groups(log, kafka, name, ignore_groups)
+    way: Any = way_back if back else checks
+    kafka = (_target if back else _kafka)(name, bootstrap_server, kafka_config)
+    left = way.groups_left(log, kafka, name, ignore_groups)
     if before == "producers":
         checks.refuse(
             left, f"producers must not move yet: these groups would not see what they write in {there}"
         )
         print(f"no group reads {here}: producers may move")
         return
-    left += way_back.unsent(log, target, name) if back else checks.check_ended(log, kafka, name)
+    left += way.records_left(log, kafka, name)
     checks.refuse(left, "the mirror must not end yet")
-    for one in way_back.unsealed(log, target, name) if back else checks.unsealed(log, kafka, name):
+    for one in way.unsealed(log, kafka, name):
         tell(f"topic {one} of {here} takes records: one that a forgotten producer writes stays there")
     print(f"all that {here} has is in {there}, and no group reads {here}: the mirror may end")
 

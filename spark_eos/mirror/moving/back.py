@@ -26,9 +26,9 @@ __all__ = [
     "Back",
     "groups_left",
     "move_group_back",
+    "records_left",
     "start_in_kafka",
     "unsealed",
-    "unsent",
     "wait_until_sent",
 ]
 
@@ -250,7 +250,7 @@ def _unsent(back: Back, ends: Mapping[tuple[str, int], tuple[int, int]]) -> list
     return found
 
 
-def unsent(log: Log, target: KafkaTarget, mirror: str) -> list[str]:
+def records_left(log: Log, target: KafkaTarget, mirror: str) -> list[str]:
     """What of the log is not in Kafka."""
     back = Back(log, target, mirror)
     return _unsent(back, _ends(back.state, [*back.sent]))

@@ -12,7 +12,7 @@ from spark_eos.mirror.moving.kafka_state import End, KafkaState
 from spark_eos.mirror.offset_map import current
 from spark_eos.mirror.positions import Position
 
-__all__ = ["SEALED_BYTES", "Behind", "behind", "check_ended", "check_groups", "mirrored", "unsealed", "wait"]
+__all__ = ["SEALED_BYTES", "Behind", "behind", "groups_left", "mirrored", "records_left", "unsealed", "wait"]
 
 _AGAIN_S = 0.2
 
@@ -87,7 +87,7 @@ def wait(log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str], timeou
     return len(partitions)
 
 
-def check_groups(log: Log, kafka: KafkaState, mirror: str, ignored: str) -> list[str]:
+def groups_left(log: Log, kafka: KafkaState, mirror: str, ignored: str) -> list[str]:
     """What is wrong with groups of Kafka: they read there still, or stand in the log before where they stood."""
     state = log.follow()
     maps = maps_of(log, state, mirror)
@@ -104,7 +104,7 @@ def check_groups(log: Log, kafka: KafkaState, mirror: str, ignored: str) -> list
     return found
 
 
-def check_ended(log: Log, kafka: KafkaState, mirror: str) -> list[str]:
+def records_left(log: Log, kafka: KafkaState, mirror: str) -> list[str]:
     """What is not in the log yet."""
     return [one.text for one in behind(log, kafka, mirror)]
 
