@@ -73,9 +73,10 @@ class Guide:
 
     def do(self, line):
         """One line, which must succeed."""
+        print(f"{time.monotonic():.1f} {line}", flush=True)
         if line.startswith(CTRL_C):
             self.stop(line.removeprefix(CTRL_C))
-        elif line.startswith("python ") or (" mirror in " in f" {line} " and "--once" not in line):
+        elif line.startswith("python ") or (re.search(" mirror (in|out) ", line) and "--once" not in line):
             self.start(line)
         else:
             self.run(line)

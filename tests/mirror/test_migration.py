@@ -87,7 +87,7 @@ def written(guide, stage):
     return [json.loads(row)["item"] for row in rows]
 
 
-def more_seen(guide, group, side, count=20):
+def more_seen(guide, group, side, count=10):
     """Wait until a group has processed some more on this side."""
 
     def on_side():
@@ -97,7 +97,7 @@ def more_seen(guide, group, side, count=20):
     guide.wait(lambda: on_side() >= wanted)
 
 
-def more_acknowledged(guide, name, count=20):
+def more_acknowledged(guide, name, count=10):
     wanted = len(lines(guide.folder / f"{name}.acknowledged")) + count
     guide.wait(lambda: len(lines(guide.folder / f"{name}.acknowledged")) >= wanted)
 
@@ -149,10 +149,10 @@ def test_there_and_back(guide, broker):
     guide.skip("The programs", "pip install")
     guide.play("The programs", until="spark-submit")
     job = guide.next("The programs")
-    more_acknowledged(guide, "anna", 100)
+    more_acknowledged(guide, "anna")
     guide.crash_in_batch(job, "job/1-checkpoint")
     guide.play("The mirror runs")
-    guide.wait(lambda: rows_in())
+    guide.wait(rows_in)
     guide.crash(BILLING)
     more_seen(guide, "billing", "kafka")
     guide.crash(mirror)
@@ -175,9 +175,7 @@ def test_there_and_back(guide, broker):
     before = "eoslog mirror checkpoint log --name shop --checkpoint job/1-checkpoint"
     assert "was begun and is not noted as done" in guide.refused(before, "CHECKPOINT_MISMATCH")
     guide.play("The programs")
-    guide.play("A Spark job moves", until="spark-submit")
-    second = guide.next("A Spark job moves")
-    guide.crash_in_batch(second, "job/2-checkpoint")
+    guide.play("A Spark job moves", until="spark-submit")  # It has moved. What it reads is seen at the end.
 
     # Producers move.
     guide.play("Producers move", until="kafka anna")
@@ -208,10 +206,10 @@ def test_there_and_back(guide, broker):
     )
     assert producer.flush(30) == 0
     assert answers == ["MSG_SIZE_TOO_LARGE"]
-    more_seen(guide, "billing", "log", 50)
+    more_seen(guide, "billing", "log")
     for line in (ANNA_LOG, BERT_LOG):
         guide.stop(line)
-    guide.do(second)
+    guide.play("A Spark job moves")
     read_all(guide)
     topic = in_the_log()
     check_all(guide, topic, [1, 2])
@@ -235,8 +233,6 @@ def test_there_and_back(guide, broker):
     more_seen(guide, "billing", "kafka")
     guide.crash("python consume.py kafka audit")
     guide.play("Spark jobs return", until="spark-submit")
-    third = guide.next("Spark jobs return")
-    guide.play("Spark jobs return")
     guide.play("Producers return", until="log bert")
     more_acknowledged(guide, "anna")
     guide.crash(out)
@@ -247,7 +243,7 @@ def test_there_and_back(guide, broker):
         forgotten.send("orders", b"forgotten-2").result()
     for line in (ANNA, BERT):
         guide.stop(line)
-    guide.do(third)
+    guide.play("Spark jobs return")
     everything = by_partition(in_kafka(broker.address, "orders")[0])
     guide.wait(lambda: len(seen(guide, "billing")) == len(seen(guide, "audit")) == count(everything))
     check_all(guide, everything, [1, 2, 3])

@@ -121,8 +121,12 @@ class KafkaTarget(KafkaSource):
 
     # -- Records of the mirror ---------------------------------------------------------------------------
 
-    def committed(self, name: str, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:
-        """Key and value of all committed records of a partition. Waits for transactions that are open there."""
+    def committed(self, name: str, *, waits: bool) -> list[tuple[bytes | None, bytes | None]]:
+        """Key and value of all committed records of a topic's partition 0.
+
+        ``waits``: also of transactions that are open there now, when they have ended.
+        """
+        partition = 0
         end = self._again(lambda: self.ends(name, partition + 1))[partition]
         low, _ = self.bounds(name, partition)
         found: list[tuple[bytes | None, bytes | None]] = []
@@ -138,7 +142,7 @@ class KafkaTarget(KafkaSource):
                         found.append((message.key(), message.value()))
                         deadline = time.monotonic() + _PATIENCE_S
                     elif error.name() == "_PARTITION_EOF":
-                        if message.offset() >= end:
+                        if message.offset() >= end or not waits:
                             return found
                     elif not self.is_away(error):
                         raise self._translated(self._kafka.KafkaException(error))

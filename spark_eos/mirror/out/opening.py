@@ -46,12 +46,14 @@ class Opening:
         note = note_of(self._log.follow(), self._options.name)
         found = self._found(note)
         self.positions_id = found.topic_id
-        self._read()  # A mirror of another log must not fence the one of this name before it is refused.
+        self._read(
+            waits=False
+        )  # A mirror of another log must not fence the one of this name before it is refused.
         self._check_note(self._log.state)
         producer.start()
         if self._found(note).topic_id != self.positions_id:
             raise self._lost("deleted and created again")
-        return self._read()
+        return self._read(waits=True)
 
     def _found(self, note: Note | None) -> SourceTopic:
         """The topic of positions, which is made if the log knows of none."""
@@ -85,7 +87,7 @@ class Opening:
             "ones once they were deleted"
         )
 
-    def _read(self) -> tuple[Head | None, dict[str, Sent]]:
+    def _read(self, *, waits: bool) -> tuple[Head | None, dict[str, Sent]]:
         policy = self._target.configs([self.topic])[self.topic].get("cleanup.policy")
         if policy != "compact":
             raise ConfigError(
@@ -93,7 +95,7 @@ class Opening:
                 "it to compact"
             )
         where = f"topic {self.topic!r} of Kafka at {self._target.address}"
-        head, topics = parsed(self._target.committed(self.topic), where)
+        head, topics = parsed(self._target.committed(self.topic, waits=waits), where)
         if head is None:
             if topics or self._target.bounds(self.topic, 0)[0]:
                 raise self._lost("emptied")

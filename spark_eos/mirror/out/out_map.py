@@ -116,7 +116,7 @@ def read_positions(target: KafkaTarget, log: Log, mirror: str) -> dict[str, Sent
     head: Head | None = None
     topics: dict[str, Sent] = {}
     if target.found(name) is not None:
-        head, topics = parsed(target.committed(name), where)
+        head, topics = parsed(target.committed(name, waits=False), where)
     if head is None or head.log_id != log.log_id:
         raise ConfigError(f"Kafka at {target.address} has no mirror {mirror!r} of {log.url}: look at --name")
     return topics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from spark_eos.errors import ConfigError, EosLogError, KafkaTimeoutError, ProducerFencedError
@@ -133,8 +134,9 @@ class TransactionalProducer:
 
     def close(self) -> None:
         """Forget what was not sent."""
-        self._producer.purge()
-        self._producer.close()
+        with suppress(self._kafka.KafkaException):  # It was fenced, which has been said.
+            self._producer.purge()
+            self._producer.close()
 
 
 class KafkaTransaction:
