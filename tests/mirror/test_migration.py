@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from spark_eos import Producer
+from spark_eos import Admin, Producer
 from spark_eos.errors import NotALogError, RecordTooLargeError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
 from spark_eos.mirror.notes import notes
@@ -364,3 +364,24 @@ def test_what_is_refused(guide, broker):
     guide.wait(lambda: "refused" not in admin_module.AdminClient(client).list_topics(timeout=10).topics)
     broker.create("refused")
     assert "was deleted and created again" in guide.refused(wait, "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def test_keys_of_librdkafka_keep_their_partition(guide, broker, monkeypatch):
+    """The function of the guide sends each key where confluent-kafka sends it."""
+    monkeypatch.syspath_prepend(guide.folder)
+    broker.create("hashed", 3)
+    there = {}
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+    for number in range(30):
+        key = b"k%d" % number
+        producer.produce(
+            "hashed", b"", key, on_delivery=lambda _, sent: there.update({sent.key(): sent.partition()})
+        )
+    assert producer.flush(30) == 0
+    with Admin("log") as admin:
+        admin.create_topic("hashed", 3)
+    with Producer("log", {"partitioner.class": "partitioning:crc32"}) as ours:
+        here = {key: ours.send("hashed", b"", key=key) for key in there}
+        ours.flush()
+        assert {key: sent.result().partition for key, sent in here.items()} == there
+    assert len({*there.values()}) == 3
