@@ -163,6 +163,10 @@ class Guide:
         )
         return done.returncode, done.stdout, done.stderr
 
+    def succeeds(self, line):
+        """Whether a command of eoslog does now."""
+        return self._eoslog(shlex.split(line)[1:])[0] == 0
+
     def refused(self, line, error):
         """It ends with an error of this code."""
         said = self.run(line, 1)

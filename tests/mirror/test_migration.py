@@ -227,6 +227,8 @@ def test_there_and_back(guide, broker):
     assert "members in the log" in guide.refused(
         f"eoslog mirror group {back} --group billing", "GROUP_NOT_EMPTY"
     )
+    sent = f"eoslog mirror sent log --name back --bootstrap-server {broker.address}"
+    guide.wait(lambda: guide.succeeds(sent))
     check = f"eoslog mirror check {back} --before producers"
     assert "group audit has 1 members in the log" in guide.refused(check, "INVALID_REQUEST")
     guide.play("Consumers return")

@@ -133,6 +133,7 @@ def move_group_back(
                 return f"{at[0]}-{at[1]} up to offset {offset}"
         return None
 
+    _check_is_empty(log.follow(), target, group)
     back = _waited(log, target, mirror, late, timeout_s, f"group {group!r} has read")
     committed = _of_group(back, group)
     if not committed:
