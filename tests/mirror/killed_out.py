@@ -1,7 +1,7 @@
 """Mirrors to Kafka that are killed by SIGKILL before each of their steps, each time in a process of its own.
 
-``python killed_out.py FOLDER ADDRESS``: for each number of a step there is a log in ``FOLDER``, and topics of Kafka with
-that number, for a death before that step; then the same command runs there to its end. Prints how many steps there are.
+``python killed_out.py FOLDER ADDRESS``: for each number of a step there is a log in ``FOLDER``, and topics with that
+number, for a death before that step; then the same command runs there to its end. Prints how many steps there are.
 
 ``python killed_out.py --freeze ARGUMENTS…``: the command, which is stopped by SIGSTOP before its second commit.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# ruff: noqa: F811  (the fixture of the broker is imported)
 import json
 import random
 import re
@@ -16,10 +17,15 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.mirror.out.kafka_target import KafkaTarget
+from spark_eos.mirror.out.mirroring import MirrorOut
+from spark_eos.mirror.out.options import OutOptions
 from spark_eos.mirror.out.out_map import OutMap, read_positions, sent_offsets
 from spark_eos.mirror.out.position import position_topic
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import Fault, FaultyStore
 from spark_eos.testing.processes import environment
 
 from .both_sides import in_kafka, in_log
@@ -423,9 +429,7 @@ def test_a_position_that_is_lost_is_missed(broker, url, topic, capsys, how):
 
 
 def alter(broker, name, setting, value):
-    entry = admin_module.ConfigEntry(
-        setting, value, incremental_operation=admin_module.AlterConfigOpType.SET
-    )
+    entry = admin_module.ConfigEntry(setting, value, incremental_operation=admin_module.AlterConfigOpType.SET)
     resource = admin_module.ConfigResource(
         admin_module.ConfigResource.Type.TOPIC, name, incremental_configs=[entry]
     )
@@ -542,7 +546,7 @@ def test_every_record_is_found_from_the_other_side(broker, url, topic, capsys):
     assert capsys.readouterr().out.split() == [str(there[9][0])]
 
 
-def test_a_consumer_moves_over(broker, url, topic, capsys):
+def test_a_consumer_moves_over(broker, url, topic):
     Admin(url).create_topic(topic)
     send(url, topic, numbered(0, 6), "x")
     with Consumer(url, {"group.id": topic, "auto.offset.reset": "earliest", "max.poll.records": 3}) as ours:
@@ -565,3 +569,20 @@ def test_a_consumer_moves_over(broker, url, topic, capsys):
     (at,) = consumer.committed([kafka.TopicPartition(topic, 0)], timeout=10)
     consumer.close()
     assert at.offset == before.offset, "it is not sent back"
+
+
+def test_the_store_does_not_answer_for_a_moment(broker, topic):
+    """In the middle of a transaction: it is aborted, and the same is sent again."""
+    store = FaultyStore(MemoryStore())
+    log = Log.create(store, retry=Retry(deadline_s=0.0))
+    Admin(log).create_topic(topic)
+    with Producer(log) as producer:
+        for at in range(3):
+            producer.send(topic, b"%d" % at).result()
+    said = []
+    target = KafkaTarget({"bootstrap.servers": broker.address}, topic, refresh_s=1.0, tell=said.append)
+    store.inject(Fault.FAIL_BEFORE, "read", "data/*", skip=1)
+    done = MirrorOut(log, target, OutOptions(topic, (topic,)), said.append).run(lambda: False, once=True)
+    assert (done.transactions, done.records) == (1, 3)
+    assert any("it is tried again" in line for line in said), said
+    assert [row[2] for row in in_kafka(broker.address, topic)[0][0]] == [b"0", b"1", b"2"]

@@ -198,4 +198,5 @@ def _partitions_of(text: str) -> tuple[str, list[int]]:
 
 
 def tell(text: str) -> None:
+    """Print what is worth knowing."""
     print(f"eoslog mirror: {printable(text)}", file=sys.stderr, flush=True)

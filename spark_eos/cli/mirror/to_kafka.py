@@ -160,7 +160,7 @@ def sent(
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """List how far a mirror to Kafka is and its lag, or look an offset up: of the log (--log), or of Kafka (--kafka)."""
+    """List how far a mirror to Kafka is, or look an offset up: of the log in Kafka (--log), or of Kafka (--kafka)."""
     from spark_eos.cli.options import open_log
     from spark_eos.mirror.out.kafka_target import KafkaTarget
     from spark_eos.mirror.out.out_map import OutMap, read_positions, sent_offsets

@@ -138,13 +138,13 @@ def unknown(state: State, sent: Cut, covered: Covered, load: Load = in_memory) -
         partition = state.partitions.get(key)
         if partition is None or offset >= partition.end:
             continue
-        offset = max(offset, partition.start)
+        low = max(offset, partition.start)
         stable = partition.last_stable_offset
-        found = (row for row in partition.index.scan(offset, load) if _is_closed(state, partition, row))
+        found = (row for row in partition.index.scan(low, load) if _is_closed(state, partition, row))
         first = next(found, None)
         if first is None:
             continue
-        begin, end = max(first.base_offset, offset), max(stable, first.next_offset)
+        begin, end = max(first.base_offset, low), max(stable, first.next_offset)
         for row in partition.index.scan(
             end, load
         ):  # After the first open transaction, which is never long ago.

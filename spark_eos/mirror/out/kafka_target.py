@@ -17,7 +17,7 @@ _NEXT_S = 30.0
 
 
 class KafkaTarget(KafkaSource):
-    """A consumer and an admin client, as for a mirror into the log, which creates topics and commits offsets as well."""
+    """A consumer and an admin client, as for a mirror into the log; it creates topics and commits offsets as well."""
 
     def __init__(
         self, settings: Mapping[str, str], mirror: str, *, refresh_s: float, tell: Callable[[str], None]
@@ -109,9 +109,8 @@ class KafkaTarget(KafkaSource):
             try:
                 found[at.partition] = int(future.result(_TIMEOUT_S * 2).offset)
             except self._kafka.KafkaException as error:
-                if (
-                    error.args[0].name() == "_NOENT"
-                ):  # A client that was there before the topic knows no leaders.
+                # A client that was there before the topic, or the partition, does not know its leader.
+                if error.args[0].name() in {"_NOENT", "_UNKNOWN_PARTITION"}:
                     self._admin = self._new_admin()
                     raise KafkaTimeoutError(f"{name}-{at.partition} of Kafka has no leader yet") from error
                 raise self._translated(error) from error

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
-from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
+    CommitOutcomeUnknownError,
     KafkaTimeoutError,
     ObjectNotFoundError,
     OffsetOutOfRangeError,
     RetriableError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.log import Log
-from spark_eos.mirror.kafka_source import SourceTopic
 from spark_eos.mirror.notes import Pair, check_no_loop, note_of
 from spark_eos.mirror.out.covered import Covered
 from spark_eos.mirror.out.cut import Cut, Unit, chosen, most, torn
@@ -25,19 +21,17 @@ from spark_eos.mirror.out.feed import Feed
 from spark_eos.mirror.out.kafka_target import KafkaTarget
 from spark_eos.mirror.out.opening import Opening
 from spark_eos.mirror.out.options import OutOptions
-from spark_eos.mirror.out.position import Head, Sent, map_topic, transactional_id
-from spark_eos.mirror.out.producer import AbortedError, KafkaTransaction, TransactionalProducer
+from spark_eos.mirror.out.position import Head, Sent, transactional_id
+from spark_eos.mirror.out.producer import AbortedError, TransactionalProducer
 from spark_eos.mirror.out.reversal import Reversal
-from spark_eos.mirror.out.sending import map_rows, rows_of, runs_between
-from spark_eos.mirror.out.topics import OutTopic, OutTopics
-from spark_eos.mirror.out.translation import translate
+from spark_eos.mirror.out.sender import Sender
+from spark_eos.mirror.out.topics import OutTopics
+from spark_eos.mirror.out.translation import Translation
 from spark_eos.protocol.state import PartitionKey, State
-from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["MirrorOut", "MirroredOut"]
 
 _AGAIN_S = 1.0
-_GONE_S = 5.0
 
 
 class MirroredOut(NamedTuple):
@@ -63,9 +57,15 @@ class MirrorOut:
         self._producer = TransactionalProducer(target, transactional_id(options.name), tell)
         self._opening = Opening(log, target, options)
         self._kafka_topics = OutTopics(target, options, tell)
+        self._sender = Sender(
+            log,
+            options.name,
+            self._producer,
+            self._opening,
+            self._kafka_topics,
+            lambda: self._stopped(),  # noqa: PLW0108  (it is set later)
+        )
         self._reversal = Reversal(log, target, options, tell)
-        self._topics: dict[str, OutTopic] = {}
-        self._ends: dict[PartitionKey, int] = {}
         self._covered = Covered()
         self._torn: set[int] = set()
         self._refreshed = log.clock.monotonic()
@@ -82,6 +82,8 @@ class MirrorOut:
                 try:
                     at_end = self._feed.advance(options.batch_records)
                     moved = self._step()
+                except CommitOutcomeUnknownError:
+                    raise
                 except (AbortedError, RetriableError, ObjectNotFoundError) as error:
                     self._wait(error)
                     continue
@@ -107,6 +109,8 @@ class MirrorOut:
                 raise error
         self._tell(f"{error}; it is tried again")
         self._log.clock.sleep(_AGAIN_S)
+        if isinstance(error, AbortedError):
+            self._sender.check_kafka({*self._sender.topics})
 
     def _rest(self) -> None:
         end = self._log.clock.monotonic() + self._options.interval_s
@@ -175,14 +179,16 @@ class MirrorOut:
     ) -> dict[PartitionKey, int]:
         """Prepare a topic. Returns up to where its partitions are sent."""
         topic, kafka = state.topics[name], self._kafka_name(name)
-        others = [one.topic for one in self._topics.values() if one.kafka == kafka and one.topic != name]
+        others = [
+            one.topic for one in self._sender.topics.values() if one.kafka == kafka and one.topic != name
+        ]
         if others:
             raise UnknownTopicOrPartitionError(
                 f"topics {others[0]!r} and {name!r} would both become {kafka!r}"
             )
         self._reversal.check_kafka(state, name)
         prepared = self._kafka_topics.prepare(topic, kafka, known, may_have=self._may_have)
-        self._topics[topic.topic_id] = prepared
+        self._sender.topics[topic.topic_id] = prepared
         found = {}
         for number in range(topic.partitions):
             key = (topic.topic_id, number)
@@ -193,24 +199,21 @@ class MirrorOut:
                     self._tell(f"{name}-{number} begins at offset {start} of the log")
             else:
                 found[key] = known.next[number] if number < len(known.next) else 0
-                self._ends[key] = known.ends[number] if number < len(known.ends) else -1
+                self._sender.ends[key] = known.ends[number] if number < len(known.ends) else -1
         return found
 
     def _note(self) -> None:
-        pairs = {Pair(one.topic_id, one.kafka_id, one.topic, one.kafka) for one in self._topics.values()}
+        pairs = {
+            Pair(one.topic_id, one.kafka_id, one.topic, one.kafka) for one in self._sender.topics.values()
+        }
         self._opening.note(tuple(sorted(pairs)))
 
     def _begin(self, head: Head | None, sent: Cut) -> None:
         """Write down where all topics begin: records that go before they are sent are missed from now on."""
-        first = head or Head(self._log.log_id, -1)
         while not self._stopped():
             try:
-                transaction = self._producer.begin()
-                self._write_positions(transaction, first, sent, {*self._topics})
-                transaction.flush()
-                self._producer.commit(self._stopped)
+                self._sender.begin(head or Head(self._log.log_id, -1), sent)
             except AbortedError as error:
-                self._producer.abort()
                 self._wait(error)
             else:
                 return
@@ -226,95 +229,16 @@ class MirrorOut:
         cut = chosen(feed.sent, end, feed.units, options.batch_records, options.limit_records)
         if cut == feed.sent:
             return False
-        fetches = self._fetches(cut)
+        fetches = self._sender.fetches(feed.sent, cut, self._covered)
         if fetches:
-            self._send(cut, fetches)
+            head = Head(self._log.log_id, feed.seq_after(cut))
+            count = self._sender.send(head, feed.sent, cut, fetches)
+            self._done = self._done._replace(
+                transactions=self._done.transactions + 1, records=self._done.records + count
+            )
             self._count_torn(feed.units, cut)
         feed.move(cut)
         return True
-
-    def _fetches(self, cut: Cut) -> list[tuple[PartitionKey, Fetch]]:
-        found = []
-        state = self._log.state
-        for key in sorted(cut):
-            at = TopicPartition(self._topics[key[0]].topic, key[1])
-            for first, end in self._covered.rest(key, self._feed.sent[key], cut[key]):
-                fetches = plan(state, at, first, end, Isolation.READ_COMMITTED, self._log.load)
-                found += [(key, fetch) for fetch in fetches]
-        return found
-
-    def _send(self, cut: Cut, fetches: list[tuple[PartitionKey, Fetch]]) -> None:
-        """Records, map and position are one transaction of Kafka."""
-        transaction = self._producer.begin()
-        try:
-            offsets: dict[PartitionKey, list[np.ndarray[tuple[int], np.dtype[np.int64]]]] = {}
-            state = self._log.state
-            for key, fetch in fetches:
-                topic = self._topics[key[0]]
-                records = self._log.read(state.topics[topic.topic], fetch)
-                offsets.setdefault(key, []).append(records.offsets)
-                transaction.send(topic.kafka, key[1], rows_of(records, f"{topic.topic}-{key[1]}"))
-            transaction.flush()
-            ends = dict(self._ends)
-            count = 0
-            for key, parts in offsets.items():
-                count += self._write_map(transaction, key, np.concatenate(parts), ends)
-            head = Head(self._log.log_id, self._feed.seq_after(cut))
-            moved = {key[0] for key in cut if cut[key] != self._feed.sent[key]}
-            self._write_positions(transaction, head, cut, moved, ends)
-            transaction.flush()
-            self._check_kafka(moved)
-        except BaseException:
-            self._producer.abort()
-            raise
-        self._producer.commit(self._stopped)
-        self._ends = ends
-        self._done = self._done._replace(
-            transactions=self._done.transactions + 1, records=self._done.records + count
-        )
-
-    def _write_map(
-        self,
-        transaction: KafkaTransaction,
-        key: PartitionKey,
-        log: np.ndarray[tuple[int], np.dtype[np.int64]],
-        ends: dict[PartitionKey, int],
-    ) -> int:
-        topic = self._topics[key[0]]
-        kafka = np.array(transaction.offsets.get((topic.kafka, key[1]), ()), np.int64)
-        if len(kafka) != len(log):
-            raise AbortedError(f"{len(kafka)} of {len(log)} records of {topic.kafka}-{key[1]} have an offset")
-        runs = runs_between(kafka, log)
-        before = ends.get(key, -1)
-        end = None if before < 0 else (before, self._feed.sent[key])
-        for row in map_rows(end, runs):
-            transaction.note(map_topic(self._options.name, topic.kafka), key[1], None, row.data)
-        if runs:
-            ends[key] = runs[-1].end[0]
-        return len(log)
-
-    def _write_positions(
-        self,
-        transaction: KafkaTransaction,
-        head: Head,
-        cut: Cut,
-        topics: set[str],
-        ends: dict[PartitionKey, int] | None = None,
-    ) -> None:
-        transaction.note(self._opening.topic, 0, *head.record)
-        known = self._ends if ends is None else ends
-        for topic_id in sorted(topics):
-            topic = self._topics[topic_id]
-            keys = sorted(key for key in cut if key[0] == topic_id)
-            sent = Sent(
-                topic.topic,
-                topic_id,
-                topic.kafka,
-                topic.kafka_id,
-                tuple(cut[key] for key in keys),
-                tuple(known.get(key, -1) for key in keys),
-            )
-            transaction.note(self._opening.topic, 0, *sent.record)
 
     def _count_torn(self, units: list[Unit], cut: Cut) -> None:
         for unit in torn(units, cut):
@@ -324,33 +248,16 @@ class MirrorOut:
                 size = sum(part.records for part in unit.parts.values())
                 self._tell(
                     f"what was written up to entry {unit.seq} and belongs together has {size} records, more than "
-                    f"--transaction-records {self._options.limit_records}: it is torn over several transactions of Kafka"
+                    f"--transaction-records {self._options.limit_records}: it is torn over several transactions of "
+                    "Kafka"
                 )
 
     # -- What changes ------------------------------------------------------------------------------------
 
-    def _check_kafka(self, topic_ids: set[str]) -> None:
-        """Raise if a topic of Kafka is another one now: the transaction is aborted then, and an id never comes back."""
-        wanted = {self._topics[one].kafka: self._topics[one].kafka_id for one in topic_ids}
-        wanted[self._opening.topic] = self._opening.positions_id
-        now = self._target.described_patiently(wanted)
-        deadline = self._log.clock.monotonic() + _GONE_S
-        while not now.keys() >= wanted.keys() and self._log.clock.monotonic() < deadline:
-            self._log.clock.sleep(0.1)
-            now = self._target.described_patiently(wanted)
-        for name, topic_id in wanted.items():
-            found: SourceTopic | None = now.get(name)
-            if found is None or found.topic_id != topic_id:
-                what = "was deleted" if found is None else "was deleted and created again"
-                raise UnknownTopicOrPartitionError(
-                    f"topic {name!r} of Kafka at {self._target.address} {what} under the running mirror (topic id "
-                    f"{topic_id}). Nothing was written. To send all of it again, mirror under another --name"
-                )
-
     def _see_topics(self) -> None:
         """Topics and partitions that the feed has met are made in Kafka before anything of them is sent."""
         state = self._log.state
-        for known in [*self._topics.values()]:
+        for known in [*self._sender.topics.values()]:
             topic = state.topics.get(known.topic)
             if topic is None or topic.topic_id != known.topic_id:
                 what = "was deleted" if topic is None else "was deleted and created again"
@@ -365,30 +272,18 @@ class MirrorOut:
         names = {topic.topic_id: topic.name for topic in state.topics.values()}
         fresh = []
         for topic_id, count in numbers.items():
-            if topic_id not in self._topics and topic_id not in names:  # Created and deleted since.
+            if topic_id not in self._sender.topics and topic_id not in names:  # Created and deleted since.
                 for key in [key for key in self._feed.sent if key[0] == topic_id]:
                     del self._feed.sent[key]
-            elif topic_id not in self._topics or self._topics[topic_id].partitions < count:
+            elif topic_id not in self._sender.topics or self._sender.topics[topic_id].partitions < count:
                 fresh.append(names[topic_id])
         for name in fresh:
             topic_id = state.topics[name].topic_id
-            self._take(state, name, self._sent_of(topic_id))
+            is_known = topic_id in self._sender.topics
+            sent = self._sender.sent(topic_id, self._feed.sent, self._sender.ends) if is_known else None
+            self._take(state, name, sent)
         if fresh:
             self._note()
-
-    def _sent_of(self, topic_id: str) -> Sent | None:
-        topic = self._topics.get(topic_id)
-        if topic is None:
-            return None
-        keys = sorted(key for key in self._feed.sent if key[0] == topic_id)
-        return Sent(
-            topic.topic,
-            topic_id,
-            topic.kafka,
-            topic.kafka_id,
-            tuple(self._feed.sent[key] for key in keys),
-            tuple(self._ends.get(key, -1) for key in keys),
-        )
 
     def _check_starts(self) -> None:
         """Records that went from the log before they were sent are never skipped in silence."""
@@ -397,18 +292,16 @@ class MirrorOut:
             partition = state.partitions.get(key)
             if partition is None or partition.start <= sent:
                 continue
-            topic = self._topics[key[0]].topic
-            if self._covered.count(key, sent, partition.start) < partition.start - sent:
+            start, name = partition.start, f"{self._sender.topics[key[0]].topic}-{key[1]}"
+            if self._covered.count(key, sent, start) < start - sent:
                 if not self._options.accept_loss:
                     raise OffsetOutOfRangeError(
-                        f"the mirror is at offset {sent} of {topic}-{key[1]}, which begins at offset {partition.start}: "
-                        "retention has deleted records that were not sent to Kafka. Nothing was skipped. To go on "
-                        "without them, start the mirror with --accept-loss; raise retention.ms of the topic before"
+                        f"the mirror is at offset {sent} of {name}, which begins at offset {start}: retention has "
+                        "deleted records that were not sent to Kafka. Nothing was skipped. To go on without them, "
+                        "start the mirror with --accept-loss; raise retention.ms of the topic before"
                     )
-                self._tell(
-                    f"{topic}-{key[1]}: records {sent} to {partition.start - 1} are gone from the log and are not sent"
-                )
-            self._feed.sent[key] = partition.start
+                self._tell(f"{name}: records {sent} to {start - 1} are gone from the log and are not sent")
+            self._feed.sent[key] = start
 
     def _refresh(self) -> None:
         """Follow the settings of topics, and the offsets of groups."""
@@ -416,7 +309,7 @@ class MirrorOut:
         topics = self._log.state.topics
         try:
             self._kafka_topics.configure(
-                {one.kafka: topics[one.topic] for one in self._topics.values() if one.topic in topics}
+                {one.kafka: topics[one.topic] for one in self._sender.topics.values() if one.topic in topics}
             )
         except KafkaTimeoutError as error:
             self._tell(f"{error}")
@@ -428,15 +321,9 @@ class MirrorOut:
             return
         try:
             state = self._log.follow()
-            for line in translate(
-                self._log,
-                state,
-                self._target,
-                self._options,
-                [*self._topics.values()],
-                self._feed.sent,
-                self._ends,
-            ):
+            topics = [*self._sender.topics.values()]
+            groups = Translation(self._log, state, self._target, self._options, topics)
+            for line in groups.commit(self._feed.sent, self._sender.ends):
                 self._tell(line)
         except RetriableError as error:
             self._tell(f"{error}")

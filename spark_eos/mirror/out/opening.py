@@ -82,9 +82,9 @@ class Opening:
     def _lost(self, what: str) -> OffsetOutOfRangeError:
         return OffsetOutOfRangeError(
             f"topic {self.topic!r} of Kafka at {self._target.address}, which says how far mirror out "
-            f"{self._options.name!r} is, was {what}: what was sent is not known any more, and to begin again would send "
-            "it twice. Nothing was written. Mirror under another --name to other topics (--rename), or to the same "
-            "ones once they were deleted"
+            f"{self._options.name!r} is, was {what}: what was sent is not known any more, and to begin again would "
+            "send it twice. Nothing was written. Mirror under another --name to other topics (--rename), or to the "
+            "same ones once they were deleted"
         )
 
     def _read(self, *, waits: bool) -> tuple[Head | None, dict[str, Sent]]:
@@ -129,17 +129,16 @@ class Opening:
                 raise ConfigError(
                     f"mirror out {note.mirror!r} was begun {said}: start it so, or choose another --name"
                 )
-            if note.mirror != self._options.name and note.reverses is not None:
-                if note.reverses == self._options.reverses:
-                    raise InvalidRequestError(
-                        f"mirror out {note.mirror!r} has taken over from mirror in {note.reverses!r} already: start "
-                        "that one"
-                    )
+            reversed_ = note.reverses is not None and note.reverses == self._options.reverses
+            if reversed_ and note.mirror != self._options.name:
+                raise InvalidRequestError(
+                    f"mirror out {note.mirror!r} has taken over from mirror in {note.reverses!r}: start that one"
+                )
 
     # -- The note ----------------------------------------------------------------------------------------
 
     def note(self, pairs: tuple[Pair, ...]) -> State:
-        """Note in the log which topics are sent where; with ``reverses``, end the mirror into the log. Once is enough."""
+        """Note in the log which topics are sent where; with ``reverses``, end the mirror into the log."""
 
         def propose(state: State) -> tuple[Action, ...]:
             self._check_note(state)

@@ -1,4 +1,4 @@
-"""The offset map of a mirror to Kafka, which is in Kafka: a lookup reads as many of its records as a bisection needs."""
+"""The offset map of a mirror to Kafka, which is in Kafka: a lookup reads what a bisection needs."""
 
 from __future__ import annotations
 

@@ -67,11 +67,8 @@ def parsed(
     records: Iterable[tuple[bytes | None, bytes | None]], where: str
 ) -> tuple[Head | None, dict[str, Sent]]:
     """What the records say, the last one of each key. Raises `CorruptRecordError`, `UnsupportedVersionError`."""
-    last: dict[bytes | None, bytes | None] = {}
-    for key, value in records:
-        last[key] = value
     head, topics = None, {}
-    for key, value in last.items():
+    for key, value in dict(records).items():
         try:
             found = json.loads(value or b"")
             if key == MIRROR_KEY:
@@ -84,8 +81,6 @@ def parsed(
             else:
                 sent = Sent(**found)
                 topics[sent.topic] = sent._replace(next=tuple(sent.next), ends=tuple(sent.ends))
-                if (key or b"").decode() != f"{_TOPIC}{sent.topic}":
-                    raise ValueError(f"the key is {key!r}")
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptRecordError(
                 f"{where} has a record that is no position of a mirror (key {key!r}: {error}): another program has "

@@ -7,8 +7,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from spark_eos.errors import ConfigError, EosLogError, KafkaTimeoutError, ProducerFencedError
-from spark_eos.mirror.kafka_source import Quiet
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    ConfigError,
+    EosLogError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+)
+from spark_eos.mirror.kafka_source import GONE, Quiet
 from spark_eos.mirror.out.kafka_target import KafkaTarget
 
 __all__ = ["AbortedError", "KafkaTransaction", "TransactionalProducer"]
@@ -48,67 +54,80 @@ class TransactionalProducer:
                 raise ConfigError(f"--kafka-config: {name} is set by the mirror itself: leave it out")
         self._target = target
         self._tell = tell
-        self._kafka = target.kafka
+        self.kafka = target.kafka
         self._id = transactional_id
         mine = {"transactional.id": transactional_id, "error_cb": lambda _: None, "logger": Quiet()}
         try:
-            self._producer: Any = self._kafka.Producer(
-                {**_DEFAULTS, **_of_producers(target.settings), **mine}
-            )
-        except (self._kafka.KafkaException, ValueError) as error:
+            self._producer: Any = self.kafka.Producer({**_DEFAULTS, **_of_producers(target.settings), **mine})
+        except (self.kafka.KafkaException, ValueError) as error:
             raise ConfigError(f"--kafka-config: the settings are refused: {error}") from error
 
+    def is_away(self, cause: Any) -> bool:
+        """Whether an error only says that the cluster does not answer now."""
+        return self._target.is_away(cause)
+
     def start(self) -> None:
-        """Fence all earlier processes. Their open transactions are aborted, and those that were decided are complete."""
+        """Fence all earlier processes. Their open transactions are aborted; those that were decided are complete."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                return self._producer.init_transactions(_STEP_S)
-            except self._kafka.KafkaException as error:
+                self._producer.init_transactions(_STEP_S)
+            except self.kafka.KafkaException as error:
                 self._wait_or_raise(error, deadline, "init_transactions")
+            else:
+                return
 
     def begin(self) -> KafkaTransaction:
         """A transaction."""
         try:
             self._producer.begin_transaction()
-        except self._kafka.KafkaException as error:
+        except self.kafka.KafkaException as error:
             self._raise(error)
         return KafkaTransaction(self, self._producer)
 
     def commit(self, stopped: Callable[[], bool]) -> None:
         """Commit. A lost reply is asked for again, for as long as it takes; the broker answers each time the same.
 
-        Raises `AbortedError`: it can certainly not be committed any more. `KafkaTimeoutError`, once ``stopped``: it is
-        not known; the next process finds out by the position.
+        Raises `AbortedError`: it can certainly not be committed any more. `CommitOutcomeUnknownError`, once
+        ``stopped``: the next process finds out by the position. After any other error as well nothing may be sent.
         """
         while True:
             try:
-                return self._producer.commit_transaction(_STEP_S)
-            except self._kafka.KafkaException as error:
+                self._producer.commit_transaction(_STEP_S)
+            except self.kafka.KafkaException as error:
                 cause = error.args[0]
                 if cause.txn_requires_abort():
                     self.abort()
                     raise AbortedError(f"Kafka has not committed: {cause.str()}") from error
-                if not cause.retriable() or stopped():
+                if cause.fatal() or not (cause.retriable() or self.is_away(cause)):
                     self._raise(error)
+                if stopped():
+                    raise CommitOutcomeUnknownError(
+                        f"Kafka has not said whether the last transaction is committed ({cause.str()}). It is sent "
+                        "once, whichever it is: start the mirror again, which finds out by the position"
+                    ) from error
                 self._tell(
                     f"Kafka: the outcome of a commit is not known yet: {cause.str()}; it is asked for again"
                 )
+            else:
+                return
 
     def abort(self) -> None:
         """Abort the transaction."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                return self._producer.abort_transaction(_STEP_S)
-            except self._kafka.KafkaException as error:
+                self._producer.abort_transaction(_STEP_S)
+            except self.kafka.KafkaException as error:
                 if error.args[0].name() == "_STATE":  # There is none.
-                    return None
+                    return
                 self._wait_or_raise(error, deadline, "abort_transaction")
+            else:
+                return
 
     def _wait_or_raise(self, error: Any, deadline: float, what: str) -> None:
         cause = error.args[0]
-        away = cause.retriable() or self._target.is_away(cause)
+        away = cause.retriable() or self.is_away(cause)
         if cause.fatal() or not away or time.monotonic() > deadline:
             self._raise(error)
         self._tell(f"Kafka: {what}: {cause.str()}; it is tried again")
@@ -125,7 +144,7 @@ class TransactionalProducer:
                 f"for a transaction than transaction.timeout.ms: this one stops. Nothing of its last transaction is "
                 f"in Kafka ({cause.name()})"
             )
-        if cause.retriable() or self._target.is_away(cause):
+        if cause.retriable() or self.is_away(cause):
             return KafkaTimeoutError(f"Kafka at {self._target.address} does not answer: {cause.str()}")
         return ConfigError(
             f"Kafka at {self._target.address} refuses the mirror: {cause.str()} ({cause.name()}). Look at "
@@ -134,7 +153,7 @@ class TransactionalProducer:
 
     def close(self) -> None:
         """Forget what was not sent."""
-        with suppress(self._kafka.KafkaException):  # It was fenced, which has been said.
+        with suppress(self.kafka.KafkaException):  # It was fenced, which has been said.
             self._producer.purge()
             self._producer.close()
 
@@ -145,7 +164,7 @@ class KafkaTransaction:
     def __init__(self, owner: TransactionalProducer, producer: Any) -> None:
         self._owner = owner
         self._producer = producer
-        self._failed: Any = None
+        self._failed: tuple[str, Any] | None = None
         self.offsets: dict[tuple[str, int], list[int]] = {}
 
     def send(self, topic: str, partition: int, rows: list[tuple[Any, Any, Any, int]]) -> None:
@@ -157,7 +176,7 @@ class KafkaTransaction:
             if error is None:
                 noted(message.offset())
             elif self._failed is None:
-                self._failed = error
+                self._failed = (topic, error)
 
         for key, value, headers, timestamp in rows:
             while True:
@@ -174,8 +193,8 @@ class KafkaTransaction:
                     break
                 except BufferError:
                     poll(0.1)
-                except self._owner._kafka.KafkaException as error:
-                    raise self._error(error.args[0]) from error
+                except self._owner.kafka.KafkaException as error:
+                    raise self._error(topic, error.args[0]) from error
         poll(0)
 
     def note(self, topic: str, partition: int, key: bytes | None, value: bytes) -> None:
@@ -183,21 +202,26 @@ class KafkaTransaction:
 
         def delivered(error: Any, _: Any) -> None:
             if error is not None and self._failed is None:
-                self._failed = error
+                self._failed = (topic, error)
 
         try:
             self._producer.produce(topic, value, key, partition, on_delivery=delivered)
-        except self._owner._kafka.KafkaException as error:
-            raise self._error(error.args[0]) from error
+        except self._owner.kafka.KafkaException as error:
+            raise self._error(topic, error.args[0]) from error
 
     def flush(self) -> None:
         """Wait until all that was sent has its offsets. The client sends again by itself until the transaction ends."""
         while self._producer.flush(1.0):
             pass
         if self._failed is not None:
-            raise self._error(self._failed)
+            raise self._error(*self._failed)
 
-    def _error(self, cause: Any) -> EosLogError:
+    def _error(self, topic: str, cause: Any) -> EosLogError:
+        if cause.name() in {*GONE, "_UNKNOWN_PARTITION"}:
+            # A partition, or a broker, that is new: the client looks for it now, and not after minutes.
+            with suppress(self._owner.kafka.KafkaException):
+                self._producer.list_topics(topic, timeout=_STEP_S)
+            return AbortedError(f"Kafka does not know all partitions of {topic} yet: {cause.str()}")
         if cause.name() in {"_STATE", "_PURGE_QUEUE", "_PURGE_INFLIGHT"} or cause.txn_requires_abort():
             return AbortedError(f"Kafka aborts the transaction: {cause.str()}")
         if cause.name() == "MSG_SIZE_TOO_LARGE":
@@ -205,7 +229,7 @@ class KafkaTransaction:
                 "a record of the log is larger than Kafka's topic takes: raise its max.message.bytes. Nothing of the "
                 "transaction is in Kafka"
             )
-        if not cause.fatal() and (cause.retriable() or self._owner._target.is_away(cause)):
+        if not cause.fatal() and (cause.retriable() or self._owner.is_away(cause)):
             return AbortedError(f"Kafka did not take all records: {cause.str()}")
         return self._owner.translated(cause)
 

@@ -1,4 +1,4 @@
-"""A mirror to Kafka that takes over from one into the log: it sends what did not come from there, to the same topics."""
+"""A mirror to Kafka that takes over from one into the log: it sends what did not come from there."""
 
 from __future__ import annotations
 

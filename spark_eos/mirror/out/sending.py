@@ -13,7 +13,7 @@ from spark_eos.errors import InvalidRecordError
 from spark_eos.log.data.records import Records
 from spark_eos.mirror.runs import MapRow, Run
 
-__all__ = ["map_rows", "rows_of", "runs_between"]
+__all__ = ["Offsets", "map_rows", "rows_of", "runs_between"]
 
 Offsets = npt.NDArray[np.int64]
 

@@ -11,6 +11,7 @@ from spark_eos.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.log.clock import Clock
 from spark_eos.mirror.kafka_source import SourceTopic
 from spark_eos.mirror.out.kafka_target import KafkaTarget
 from spark_eos.mirror.out.options import OutOptions
@@ -19,6 +20,9 @@ from spark_eos.mirror.targets import COPIED
 from spark_eos.protocol.state import Topic
 
 __all__ = ["OutTopic", "OutTopics", "check_same"]
+
+_GONE_S = 5.0
+"""For so long a topic that a broker does not know is asked for again."""
 
 _MAP_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -114,6 +118,22 @@ class OutTopics:
             self._target.create(name, topic.partitions, _MAP_CONFIG, self._options.replication)
         elif found.partitions < topic.partitions:
             self._target.grow(name, topic.partitions)
+
+    def check_ids(self, wanted: Mapping[str, str], clock: Clock) -> None:
+        """Raise if a topic of Kafka has another id now. An id never comes back, so nothing was sent to the new one."""
+        now = self._target.described_patiently(wanted)
+        deadline = clock.monotonic() + _GONE_S
+        while not now.keys() >= wanted.keys() and clock.monotonic() < deadline:
+            clock.sleep(0.1)  # A broker that has just started may not know all.
+            now = self._target.described_patiently(wanted)
+        for name, topic_id in wanted.items():
+            found = now.get(name)
+            if found is None or found.topic_id != topic_id:
+                what = "was deleted" if found is None else "was deleted and created again"
+                raise UnknownTopicOrPartitionError(
+                    f"topic {name!r} of Kafka at {self._target.address} {what} under the running mirror (topic id "
+                    f"{topic_id}). Nothing was written. To send all of it again, mirror under another --name"
+                )
 
     def configure(self, topics: Mapping[str, Topic]) -> None:
         """Set what Kafka's topics have otherwise than the log's. ``topics`` are the log's, by Kafka's name."""

@@ -16,7 +16,7 @@ from spark_eos.mirror.out.topics import OutTopic
 from spark_eos.mirror.positions import Position
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["Brought", "ahead", "translate", "whole"]
+__all__ = ["Brought", "Translation", "ahead", "whole"]
 
 
 class Brought(NamedTuple):
@@ -52,71 +52,77 @@ def ahead(
     return [one for one in wanted if one[2] > known.get((one[0], one[1]), -1)]
 
 
-def translate(
-    log: Log,
-    state: State,
-    target: KafkaTarget,
-    options: OutOptions,
-    topics: Sequence[OutTopic],
-    sent: Mapping[PartitionKey, int],
-    ends: Mapping[PartitionKey, int],
-) -> Iterator[str]:
-    """Commit the groups' offsets in Kafka; says what was not translated."""
-    by_name = {one.topic: one for one in topics}
-    brought = {}
-    if options.reverses is not None:
-        for at in current(state, options.reverses):
-            brought[at.target_id, at.partition] = at
-    maps: dict[PartitionKey, OutMap] = {}
-    for group in sorted(state.offsets):
-        if not re.fullmatch(options.groups or "", group):
-            continue
-        wanted: list[tuple[str, int, int, str]] = []
-        for (name, number), committed in sorted(state.offsets[group].items()):
-            topic = by_name.get(name)
-            if topic is None or topic.topic_id != committed.topic_id:
+class Translation:
+    """Translates as of one state of the log, for these topics."""
+
+    def __init__(
+        self, log: Log, state: State, target: KafkaTarget, options: OutOptions, topics: Sequence[OutTopic]
+    ) -> None:
+        self._log = log
+        self._state = state
+        self._target = target
+        self._options = options
+        self._topics = {one.topic: one for one in topics}
+        self._positions: dict[PartitionKey, Position] = {}
+        if options.reverses is not None:
+            for at in current(state, options.reverses):
+                self._positions[at.target_id, at.partition] = at
+        self._maps: dict[PartitionKey, OutMap] = {}
+
+    def commit(self, sent: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int]) -> Iterator[str]:
+        """Commit the groups' offsets in Kafka; says what was not translated.
+
+        ``sent`` are the log's offsets up to which partitions are sent, ``ends`` those of Kafka after the last record.
+        """
+        for group in sorted(self._state.offsets):
+            if not re.fullmatch(self._options.groups or "", group):
                 continue
-            key = (topic.topic_id, number)
-            if committed.offset > sent.get(key, -1):
-                yield f"group {group}: offset {committed.offset} of {name}-{number} is not sent yet"
-                continue
-            if key not in maps:
-                end = (ends.get(key, -1), sent[key])
-                maps[key] = OutMap(target, options.name, topic.kafka, number, end)
-            position = brought.get(key)
+            wanted: list[tuple[str, int, int, str]] = []
+            for (name, number), committed in sorted(self._state.offsets[group].items()):
+                topic = self._topics.get(name)
+                if topic is None or topic.topic_id != committed.topic_id:
+                    continue
+                key = (topic.topic_id, number)
+                found = self._translated(topic, number, committed.offset, sent.get(key, 0), ends.get(key, -1))
+                if isinstance(found, str):
+                    yield f"group {group}: {found}"
+                else:
+                    wanted.append((topic.kafka, number, found, committed.metadata))
             try:
-                before = (
-                    None if position is None else _brought(log, state, options, position, committed.offset)
-                )
-                place = maps[key].to_kafka(committed.offset)
-                assert place is not None
-                last = -1 if before is None else maps[key].last_before(committed.offset)
-            except OffsetOutOfRangeError as error:
+                known = self._target.offsets_of(group) if wanted else {}
+                moves = ahead(wanted, {at: offset for at, (offset, _) in known.items()})
+                if moves and not self._target.has_members(group):
+                    self._target.move_group(group, moves)
+            except ConfigError as error:
                 yield f"group {group}: {error}"
-                continue
-            offset = whole(committed.offset, (place.offset, last), before)
-            if offset is None:
-                assert before is not None
-                yield (
-                    f"group {group}: at offset {committed.offset} of {name}-{number} it has read records that lie in "
-                    "Kafka after others that it has not read: it is translated once it has read up to offset "
-                    f"{before.end}"
-                )
-                continue
-            wanted.append((topic.kafka, number, offset, committed.metadata))
-        if not wanted:
-            continue
+
+    def _translated(self, topic: OutTopic, number: int, offset: int, sent: int, end: int) -> int | str:
+        """The offset in Kafka, or why there is none."""
+        name, key = f"{topic.topic}-{number}", (topic.topic_id, number)
+        if offset > sent:
+            return f"offset {offset} of {name} is not sent yet"
+        if key not in self._maps:
+            self._maps[key] = OutMap(self._target, self._options.name, topic.kafka, number, (end, sent))
+        position = self._positions.get(key)
         try:
-            known = {at: offset for at, (offset, _) in target.offsets_of(group).items()}
-            moves = ahead(wanted, known)
-            if moves and not target.has_members(group):
-                target.move_group(group, moves)
-        except ConfigError as error:
-            yield f"group {group}: {error}"
+            place = self._maps[key].to_kafka(offset)
+            assert place is not None
+            if position is None:
+                return place.offset
+            before = self._brought(position, offset)
+            found = whole(offset, (place.offset, self._maps[key].last_before(offset)), before)
+        except OffsetOutOfRangeError as error:
+            return f"{error}"
+        if found is None:
+            return (
+                f"at offset {offset} of {name} it has read records that lie in Kafka after others that it has not "
+                f"read: it is translated once it has read up to offset {before.end}"
+            )
+        return found
 
-
-def _brought(log: Log, state: State, options: OutOptions, position: Position, offset: int) -> Brought:
-    end = max(position.log_end, 0)
-    place = OffsetMap(log, state, options.reverses or "", position).to_kafka(min(offset, end))
-    assert place is not None
-    return Brought(end, position.offset, place.offset)
+    def _brought(self, position: Position, offset: int) -> Brought:
+        end = max(position.log_end, 0)
+        offsets = OffsetMap(self._log, self._state, self._options.reverses or "", position)
+        place = offsets.to_kafka(min(offset, end))
+        assert place is not None
+        return Brought(end, position.offset, place.offset)
