@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter, defaultdict
+from contextlib import suppress
 
 import pytest
 
-from spark_eos import Admin, Producer
+from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.errors import NotALogError, RecordTooLargeError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
 from spark_eos.mirror.notes import notes
@@ -71,8 +72,12 @@ def lines(path):
 
 def seen(guide, group):
     """What a group has processed, in its order: item, side, partition."""
-    with sqlite3.connect(guide.folder / f"{group}.db", timeout=30) as database:
+    with (
+        suppress(sqlite3.OperationalError),
+        sqlite3.connect(guide.folder / f"{group}.db", timeout=30) as database,
+    ):
         return list(database.execute("SELECT item, side, partition_ FROM seen ORDER BY rowid"))
+    return []  # It has not begun.
 
 
 def written(guide, stage):
@@ -215,11 +220,18 @@ def test_there_and_back(guide, broker):
     check_all(guide, topic, [1, 2])
     check_mirrored(in_kafka(broker.address, "orders"), topic)
 
-    # And back.
+    return_to_kafka(guide, broker)
+
+
+def return_to_kafka(guide, broker):
+    """The way back, after all have moved; the job is not running."""
+    mirror = f"eoslog mirror in {AT.format(broker.address)} --partitions orders:0-1"
+    before = in_the_log()
     for line in (ANNA_LOG, BERT_LOG):
         guide.start(line)
     guide.play("The way back")
     out = f"eoslog mirror out log --name back --bootstrap-server {broker.address} --reverse shop"
+    out += " --kafka-config back.properties"
     guide.wait(lambda: "back" in [note.mirror for note in notes(Log.open("log").state)])
     assert "has taken over from it" in guide.refused(f"{mirror} --once", "PRODUCER_FENCED")
     guide.crash(out)
@@ -249,7 +261,7 @@ def test_there_and_back(guide, broker):
     everything = by_partition(in_kafka(broker.address, "orders")[0])
     guide.wait(lambda: len(seen(guide, "billing")) == len(seen(guide, "audit")) == count(everything))
     check_all(guide, everything, [1, 2, 3])
-    check_sent(everything, in_the_log(), topic)
+    check_sent(everything, in_the_log(), before)
     assert guide.left == {}, "all of the guide was played"
 
 
@@ -387,3 +399,67 @@ def test_keys_of_librdkafka_keep_their_partition(guide, broker, monkeypatch):
         ours.flush()
         assert {key: sent.result().partition for key, sent in here.items()} == there
     assert len({*there.values()}) == 3
+
+
+def test_what_is_refused_on_the_way_back(guide, broker):
+    at = AT.format(broker.address)
+    broker.create("returned")
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+
+    def send(value):
+        producer.produce("returned", value)
+        assert producer.flush(30) == 0
+
+    def write(value):
+        with Producer("log") as ours:
+            ours.send("returned", value)
+
+    def stand(offset):
+        with Admin("log") as admin:
+            admin.alter_group_offsets("late", {TopicPartition("returned", 0): offset})
+
+    run = f"eoslog mirror in {at} --partitions returned:0 --once"
+    out = f"eoslog mirror out log --name back --bootstrap-server {broker.address} --reverse shop --once"
+    back = f"log --back --name back --bootstrap-server {broker.address}"
+    group = f"eoslog mirror group {back} --group late"
+    send(b"k0")
+    guide.run(run)
+    write(b"x0")
+    send(b"k1")
+    assert "which mirror in 'shop' has not brought into the log" in guide.refused(out, "INVALID_REQUEST")
+    guide.run(run)
+    guide.run(out)  # Kafka has k0, k1, x0 and a marker; the log has k0, x0, k1.
+    assert "committed no offset in the log" in guide.refused(group, "CONFIG")
+    stand(2)
+    said = guide.refused(group, "OFFSET_OUT_OF_RANGE")
+    assert "it can move once it has read the log up to offset 3" in said
+    stand(1)
+    guide.run(group)
+    assert committed(broker, "late", "returned") == 1
+    stand(3)
+    guide.run(group)
+    assert committed(broker, "late", "returned") >= 3
+
+    # Producers moved back before the group did.
+    write(b"x1")
+    said = guide.refused(f"eoslog mirror wait {back} --timeout 0", "KAFKA_TIMEOUT")
+    assert "returned-0 is sent up to offset 3, and ends at 4 in the log" in said
+    stand(4)
+    assert "up to offset 4, which is not in Kafka yet" in guide.refused(
+        f"{group} --timeout 0", "KAFKA_TIMEOUT"
+    )
+    send(b"early")
+    guide.run(out)
+    assert "a producer in Kafka wrote the record 4 before that" in guide.refused(group, "OFFSET_OUT_OF_RANGE")
+    assert "group late has not moved" in guide.refused(
+        f"eoslog mirror check {back} --before end", "INVALID_REQUEST"
+    )
+    guide.run(f"{group} --accept-loss")
+    guide.run(f"eoslog mirror check {back} --before end")
+
+
+def committed(broker, group, topic):
+    """Where a group stands in Kafka."""
+    settings = {"bootstrap.servers": broker.address, "group.id": group}
+    (found,) = kafka.Consumer(settings).committed([kafka.TopicPartition(topic, 0)], timeout=30)
+    return found.offset
