@@ -92,11 +92,11 @@ def every_death(folder, address):
 def freeze(arguments):
     commit, count = TransactionalProducer.commit, [0]
 
-    def stopping(self, stopped):
+    def stopping(self):
         count[0] += 1
         if count[0] == 2:
             os.kill(os.getpid(), signal.SIGSTOP)
-        commit(self, stopped)
+        commit(self)
 
     TransactionalProducer.commit = stopping
     return main(arguments)

@@ -154,6 +154,7 @@ def test_what_was_written_before_the_first_entry_that_is_known(log):
         for commits in (True, False):
             producer.begin_transaction()
             producer.send("a", b"1", partition=0)
+            producer.flush()
             (producer.commit_transaction if commits else producer.abort_transaction)()
         producer.begin_transaction()
         producer.send("a", b"2", partition=1)

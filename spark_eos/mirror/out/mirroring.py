@@ -54,23 +54,19 @@ class MirrorOut:
         self._options = options
         self._tell = tell
         self._stopped: Callable[[], bool] = lambda: False
-        self._producer = TransactionalProducer(target, transactional_id(options.name), tell)
+        self._producer = TransactionalProducer(target, transactional_id(options.name), self._has_to_end, tell)
         self._opening = Opening(log, target, options)
         self._kafka_topics = OutTopics(target, options, tell)
-        self._sender = Sender(
-            log,
-            options.name,
-            self._producer,
-            self._opening,
-            self._kafka_topics,
-            lambda: self._stopped(),  # noqa: PLW0108  (it is set later)
-        )
+        self._sender = Sender(log, options.name, self._producer, self._opening, self._kafka_topics)
         self._reversal = Reversal(log, target, options, tell)
         self._covered = Covered()
-        self._torn: set[int] = set()
+        self._torn: set[object] = set()
         self._refreshed = log.clock.monotonic()
         self._done = MirroredOut(0, 0, 0)
         self._feed: Feed
+
+    def _has_to_end(self) -> bool:
+        return self._stopped()
 
     def run(self, stopped: Callable[[], bool], *, once: bool = False) -> MirroredOut:
         """Mirror until ``stopped``, or, ``once``, until all is sent that was there and may be."""
@@ -242,8 +238,9 @@ class MirrorOut:
 
     def _count_torn(self, units: list[Unit], cut: Cut) -> None:
         for unit in torn(units, cut):
-            if id(unit) not in self._torn:
-                self._torn.add(id(unit))
+            name = (unit.seq, tuple(sorted((*key, part.end) for key, part in unit.parts.items())))
+            if name not in self._torn:
+                self._torn.add(name)
                 self._done = self._done._replace(torn=self._done.torn + 1)
                 size = sum(part.records for part in unit.parts.values())
                 self._tell(

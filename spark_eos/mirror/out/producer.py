@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -48,11 +49,18 @@ class AbortedError(EosLogError):
 class TransactionalProducer:
     """A producer under the mirror's transactional id; `start` fences all earlier ones."""
 
-    def __init__(self, target: KafkaTarget, transactional_id: str, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        target: KafkaTarget,
+        transactional_id: str,
+        stopped: Callable[[], bool],
+        tell: Callable[[str], None],
+    ) -> None:
         for name in OWN:
             if name in target.settings:
                 raise ConfigError(f"--kafka-config: {name} is set by the mirror itself: leave it out")
         self._target = target
+        self.stopped = stopped
         self._tell = tell
         self.kafka = target.kafka
         self._id = transactional_id
@@ -85,11 +93,11 @@ class TransactionalProducer:
             self._raise(error)
         return KafkaTransaction(self, self._producer)
 
-    def commit(self, stopped: Callable[[], bool]) -> None:
+    def commit(self) -> None:
         """Commit. A lost reply is asked for again, for as long as it takes; the broker answers each time the same.
 
-        Raises `AbortedError`: it can certainly not be committed any more. `CommitOutcomeUnknownError`, once
-        ``stopped``: the next process finds out by the position. After any other error as well nothing may be sent.
+        Raises `AbortedError`: it can certainly not be committed any more. `CommitOutcomeUnknownError`, once the process
+        has to end: the next one finds out by the position. After any other error as well nothing may be sent.
         """
         while True:
             try:
@@ -101,7 +109,7 @@ class TransactionalProducer:
                     raise AbortedError(f"Kafka has not committed: {cause.str()}") from error
                 if cause.fatal() or not (cause.retriable() or self.is_away(cause)):
                     self._raise(error)
-                if stopped():
+                if self.stopped():
                     raise CommitOutcomeUnknownError(
                         f"Kafka has not said whether the last transaction is committed ({cause.str()}). It is sent "
                         "once, whichever it is: start the mirror again, which finds out by the position"
@@ -113,15 +121,14 @@ class TransactionalProducer:
                 return
 
     def abort(self) -> None:
-        """Abort the transaction."""
-        deadline = time.monotonic() + _PATIENCE_S
+        """Abort the transaction, for as long as it takes. The successor of a process that has to end does it."""
         while True:
             try:
                 self._producer.abort_transaction(_STEP_S)
             except self.kafka.KafkaException as error:
-                if error.args[0].name() == "_STATE":  # There is none.
+                if error.args[0].name() == "_STATE" or self.stopped():  # There is none.
                     return
-                self._wait_or_raise(error, deadline, "abort_transaction")
+                self._wait_or_raise(error, math.inf, "abort_transaction")
             else:
                 return
 
@@ -165,6 +172,7 @@ class KafkaTransaction:
         self._owner = owner
         self._producer = producer
         self._failed: tuple[str, Any] | None = None
+        self._patience = 10
         self.offsets: dict[tuple[str, int], list[int]] = {}
 
     def send(self, topic: str, partition: int, rows: list[tuple[Any, Any, Any, int]]) -> None:
@@ -212,7 +220,10 @@ class KafkaTransaction:
     def flush(self) -> None:
         """Wait until all that was sent has its offsets. The client sends again by itself until the transaction ends."""
         while self._producer.flush(1.0):
-            pass
+            if self._owner.stopped() and self._failed is None:
+                self._patience -= 1
+                if not self._patience:
+                    raise AbortedError("the mirror ends, and Kafka does not answer")
         if self._failed is not None:
             raise self._error(*self._failed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -23,10 +23,7 @@ __all__ = ["Sender"]
 
 
 class Sender:
-    """Sends for one mirror. ``topics`` are its topics by the log's id, ``ends`` Kafka's offsets after the last record.
-
-    ``stopped`` says whether the process has to end.
-    """
+    """Sends for one mirror. ``topics`` are by the log's topic id, ``ends`` Kafka's offsets after the last record."""
 
     def __init__(
         self,
@@ -35,14 +32,12 @@ class Sender:
         producer: TransactionalProducer,
         opening: Opening,
         kafka_topics: OutTopics,
-        stopped: Callable[[], bool],
     ) -> None:
         self._log = log
         self._mirror = mirror
         self._producer = producer
         self._opening = opening
         self._kafka_topics = kafka_topics
-        self._stopped = stopped
         self.topics: dict[str, OutTopic] = {}
         self.ends: dict[PartitionKey, int] = {}
 
@@ -65,7 +60,7 @@ class Sender:
         except BaseException:
             self._producer.abort()
             raise
-        self._producer.commit(self._stopped)
+        self._producer.commit()
 
     def send(self, head: Head, before: Cut, cut: Cut, fetches: list[tuple[PartitionKey, Fetch]]) -> int:
         """Send what is between two cuts. Returns how many records. If it raises, nothing of it is in Kafka.
@@ -86,7 +81,7 @@ class Sender:
         except BaseException:
             self._producer.abort()
             raise
-        self._producer.commit(self._stopped)
+        self._producer.commit()
         self.ends = ends
         return count
 
