@@ -37,6 +37,7 @@ from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
+from tests.maintenance.world import Watched
 
 from .fakes import FakeClock, create
 
@@ -166,6 +167,17 @@ def test_a_log_is_opened_from_its_snapshot(log, store):
     # The snapshot, its two entries behind it, the free slot.
     assert counted.count("read") <= 4
     assert counted.count("list") == 1
+
+
+@pytest.mark.parametrize("count", [2, 200])
+def test_opening_a_log_lists_its_snapshots_once(log, store, count):
+    """With and without a snapshot."""
+    append(log, *range(count))
+    lists = []
+
+    looking = Watched(store, lambda operation, name: lists.append(name) if operation == "list" else None)
+    assert Log.open(looking, log.clock).state.seq == log.state.seq
+    assert lists == [paths.SNAPSHOTS]
 
 
 def test_few_snapshots_stay(log, store):
