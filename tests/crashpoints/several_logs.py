@@ -1,6 +1,8 @@
-"""Transactions over two logs, in one store that may fail or whose process may die at each operation in either of them."""
+"""Transactions over two logs in one store: it may fail, or the process may die, at each operation in either log."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from spark_eos import Admin, MultiLogProducer, Producer, TopicPartition
 from spark_eos.errors import AbortableError, FatalError
@@ -52,7 +54,7 @@ class Part(WrappedStore):
 
     def list(self, prefix):
         for info in self.inner.list(TWO + prefix):
-            yield info._replace(name=info.name.removeprefix(TWO))
+            yield replace(info, name=info.name.removeprefix(TWO))
 
     def group_channel(self, name):
         return None
@@ -88,7 +90,7 @@ def prepare(app):
 def seen(app, log):
     """What a reader sees, who ends what is left."""
     app.patiently(log.resolve_followers)
-    return committed(log.store, log.follow(), "out")[0]
+    return app.patiently(lambda: committed(log.store, log.follow(), "out"))[0]
 
 
 def begun(app, *, turned=False):
@@ -191,6 +193,7 @@ def _die(*_args, **_kwargs):
 
 
 def check_aborted(app):
+    read_half(app)
     two = second(app)
     assert seen(app, app.log) == seen(app, two) == []
     assert not two.follow().open_transactions

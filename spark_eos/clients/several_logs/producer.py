@@ -167,8 +167,12 @@ class MultiLogProducer:
                     return
             if self._state is _S.PREPARING:
                 self._prepare()
-            if self._state is _S.DECIDING:
-                self._attempt(self._decider.commit)
+            if self._state in {_S.PREPARING, _S.DECIDING}:
+                try:
+                    self._attempt(self._decider.commit)
+                finally:
+                    if self._decider.state is ClientState.COMMITTING:
+                        self._state = _S.DECIDING
                 self._state = _S.FOLLOWING
             self._follow(commit=True)
 
@@ -202,7 +206,12 @@ class MultiLogProducer:
             with suppress(EosLogError):  # The error of the block says more; what is open ends by its timeout.
                 self.abort_transaction()
             raise
-        self.commit_transaction()
+        try:
+            self.commit_transaction()
+        except AbortableError:
+            with suppress(EosLogError):
+                self.abort_transaction()
+            raise
 
     def close(self) -> None:
         """Abort the open transaction, and close all members. A commit whose outcome is unknown stays so."""
@@ -266,7 +275,6 @@ class MultiLogProducer:
         for member in self._active:
             if member.state is not ClientState.PREPARED:
                 self._attempt(lambda one=member: one.prepare(decision))  # type: ignore[misc]
-        self._state = _S.DECIDING
 
     def _follow(self, *, commit: bool) -> None:
         decision = self._decision
