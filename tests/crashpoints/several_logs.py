@@ -2,80 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from spark_eos import Admin, MultiLogProducer, Producer, TopicPartition
 from spark_eos.errors import AbortableError, FatalError
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.testing import check_log
-from spark_eos.testing.wrapped_store import WrappedStore
 from tests.crashpoints.app import Scenario, committed
 from verification.no_threads import NO_THREADS
+from verification.part_store import PartStore
 
 VALUES = ("a", "b", "c")
-TWO = "_two/"
 IDS = {"transactional.id": "shop", "transaction.timeout.ms": 1000}
-
-
-class Part(WrappedStore):
-    """A log inside of the store of another one."""
-
-    def __init__(self, inner):
-        super().__init__(inner)
-        self.url = f"{inner.url}/{TWO}"
-
-    def _call(self, operation, name, effect):
-        raise NotImplementedError
-
-    def create(self, name, data):
-        self.inner.create(TWO + name, data)
-
-    def upload(self, name, *, write_behind=False):
-        return self.inner.upload(TWO + name)
-
-    def read(self, name, offset=0, length=None):
-        return self.inner.read(TWO + name, offset, length)
-
-    def key_of(self, name):
-        return self.inner.key_of(TWO + name)
-
-    def size(self, name):
-        return self.inner.size(TWO + name)
-
-    def age_s(self, name):
-        return self.inner.age_s(TWO + name)
-
-    def identity(self, name):
-        return None
-
-    def now_ms(self):
-        return self.inner.now_ms()
-
-    def list(self, prefix):
-        for info in self.inner.list(TWO + prefix):
-            yield replace(info, name=info.name.removeprefix(TWO))
-
-    def group_channel(self, name):
-        return None
-
-    def ensure_durable(self, name):
-        self.inner.ensure_durable(TWO + name)
-
-    def delete(self, name):
-        self.inner.delete(TWO + name)
-
-    def overwrite(self, name, data):
-        self.inner.overwrite(TWO + name, data)
-
-    def retire(self, name):
-        self.inner.retire(TWO + name)
 
 
 def second(app):
     """The other log; each of the two knows where the other one is."""
     retry = Retry(deadline_s=30 if app.patient else 0)
-    two = app.patiently(lambda: Log.open_or_create(Part(app.store), app.clock, retry, environment=NO_THREADS))
+    two = app.patiently(
+        lambda: Log.open_or_create(PartStore(app.store), app.clock, retry, environment=NO_THREADS)
+    )
     two.register_decider(app.log)
     app.log.register_decider(two)
     return two
@@ -139,7 +84,7 @@ def check(app):
     """Both logs have the same, each once, in order; nothing is open, and no decision is awaited."""
     two = second(app)
     assert seen(app, app.log) == seen(app, two) == [*VALUES]
-    check_log(Part(app.store.inner))
+    check_log(PartStore(app.store.inner))
     for log in (app.log, two):
         state = log.follow()
         assert not state.open_transactions

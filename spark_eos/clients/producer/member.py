@@ -150,10 +150,11 @@ class MemberTransactions(TwoPhaseTransactions):
             return
         log = self._log()
         producer = log.state.producers.get(self.stamp.producer_id)
-        if producer is not None and producer.prepared is not None:
-            committed = follow(log.commit, producer, decider, commit=commit)
-            self._token = None
-            self._end(committed)
+        if producer is not None and producer.follows == decider:
+            self._learn(follow(log.commit, producer, decider, commit=commit))
+        self._token = None
+        self._last = self._number
+        self._finish()
 
     def note_followers(self) -> None:
         """All have followed the last decision of this epoch: it need not be kept."""
