@@ -83,9 +83,11 @@ MUTANTS = (
     Mutant(
         "noted-before-the-decision",
         _RULES,
-        '    if known.committed is None:\n        raise InvalidTxnStateError(\n            f"transaction {stamp.number} of '
+        "    if known.committed is None:\n        raise InvalidTxnStateError(\n"
+        '            f"transaction {stamp.number} of '
         "transactional.id {producer.transactional_id!r} is not decided",
-        '    if False:\n        raise InvalidTxnStateError(\n            f"transaction {stamp.number} of '
+        "    if False:\n        raise InvalidTxnStateError(\n"
+        '            f"transaction {stamp.number} of '
         "transactional.id {producer.transactional_id!r} is not decided",
         "a follower is forgotten before it could follow",
         _PROTOCOL,

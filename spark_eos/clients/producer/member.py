@@ -117,11 +117,10 @@ class MemberTransactions(TwoPhaseTransactions):
             return (*_noted(stamp, known), AddFollowers(stamp, followers))
 
         self._adding = self._adding or log.clock.unique()
-        began = log.clock.monotonic()
         try:
             committed = log.commit(propose, writer=self._writer, request_id=self._adding)
         except CommitOutcomeUnknownError:
-            self._mark_open(began)
+            self._mark_open()
             raise
         except RetriableError:
             raise
@@ -129,7 +128,7 @@ class MemberTransactions(TwoPhaseTransactions):
             self.fail(error)
             raise
         self._adding = b""
-        self._mark_open(began)
+        self._mark_open()
         self._learn(committed)
         producer = committed.state.producers.get(stamp.producer_id)
         known = None if producer is None else producer.decision
@@ -167,9 +166,10 @@ class MemberTransactions(TwoPhaseTransactions):
 
             self.log.commit(propose, writer=self._writer)
 
-    def _mark_open(self, began: float) -> None:
+    def _mark_open(self) -> None:
+        """From here on its timeout runs; not from before the request, which may have taken long to get in."""
         if not self._touched:
-            self._open_since = began
+            self._open_since = self.log.clock.monotonic()
         self._touched = True
 
 
