@@ -22,6 +22,7 @@ PUBLIC = [
     "ConsumerRecord",
     "ConsumerRecords",
     "DistributedTransaction",
+    "MultiLogProducer",
     "Expired",
     "GroupDescription",
     "GroupPartition",

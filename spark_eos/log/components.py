@@ -74,7 +74,7 @@ class Components:
         self.commit = environment.around_commit(self.committer.commit)
         self.maintenance = BackgroundMaintenance(store, snapshots, clock, self._is_same, self.tail.check)
         self.expiration_task = ExpirationTask(self.commit, store, clock, self.time)
-        self.following = FollowingTask(self.commit, clock, self._decider)
+        self.following = FollowingTask(self.commit, clock, self.decider)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`."""
@@ -83,7 +83,7 @@ class Components:
         self._make(before.state)
         self.tail.goes_on_from(before)
 
-    def _decider(self, decider: Decider) -> LogWriter:
+    def decider(self, decider: Decider) -> LogWriter:
         """The log that decides: where a caller has said that it is, else where the entry says."""
         known = self.deciders.get(decider.log_id) or self._deciders.get(decider.url)
         if known is None or (decider.log_id not in self.deciders and not known.is_believed()):

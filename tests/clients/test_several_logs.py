@@ -8,6 +8,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, MultiLogProducer, Producer, TopicPartition, read_arrow
 from spark_eos.errors import (
+    AbortableError,
     ConfigError,
     IllegalStateError,
     InvalidRequestError,
@@ -407,6 +408,54 @@ def test_a_deciding_log_that_was_put_back_decides_nothing(world, tmp_path):
     assert log.follow().open_transactions
     after = Admin(log).force_terminate_transaction("shop")
     assert after.state == "CompleteAbort"
+
+
+def test_a_deciding_log_that_was_put_back_may_give_out_the_same_numbers(world, tmp_path):
+    shutil.copytree(world.urls["orders"], tmp_path / "backup")
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    killed_at(group, "follow")
+    shutil.rmtree(world.urls["orders"])
+    shutil.copytree(tmp_path / "backup", world.urls["orders"])
+    world.urls["other"] = tmp_path / "other"
+    Admin(Log.create(tmp_path / "other")).create_topic("other")
+    again = world.producer("orders", "other")
+    again.begin_transaction()
+    for producer, name in zip(members(again), ("orders", "other"), strict=True):
+        producer.send(name, "x")
+    killed_at(again, "decide")
+    world.seen("orders", world.late("orders"))
+    state = world.log("orders").state
+    log = world.log("payments")
+    follows = log.state.producers[0].follows
+    decision = state.producers[0].decision
+    assert (decision.epoch, decision.number, decision.committed) == (follows.epoch, follows.number, False)
+    assert state.seq >= follows.seq
+    (why,) = log.resolve_followers().values()
+    assert "was put back from a backup" in why
+    assert log.follow().open_transactions
+
+
+def test_what_is_sent_after_the_commit_was_called_is_no_part_of_it(world, tmp_path):
+    world.urls["other"] = tmp_path / "other"
+    Admin(Log.create(tmp_path / "other")).create_topic("other")
+    group = world.producer("orders", "payments", "other")
+    group.begin_transaction()
+    orders, payments, other = members(group)
+    orders.send("orders", "a")
+    payments.send("payments", "a")
+    killed_at(group, "prepare")
+    vars(group._members[1]).pop("prepare")
+    late = other.send("other", "late")
+    with pytest.raises(AbortableError, match="has sent after commit_transaction was called"):
+        group.commit_transaction()
+    group.abort_transaction()
+    assert late.exception() is not None
+    with group.transaction():
+        for producer, name in zip(members(group), world.urls, strict=True):
+            producer.send(name, "b")
+    assert [world.seen(name) for name in world.urls] == [["b"]] * 3
 
 
 def test_a_follower_that_was_put_back_decides_nothing_either(world, tmp_path):

@@ -47,6 +47,8 @@ class MemberTransactions(TwoPhaseTransactions):
         self._enter: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
         self._led = False
         self._adding = b""
+        """The request that names the followers, until it is known to be in."""
+        self._was_open = False
 
     @contextmanager
     def lead(self, call: str) -> Iterator[None]:
@@ -106,7 +108,9 @@ class MemberTransactions(TwoPhaseTransactions):
         What this epoch decided before has ended everywhere, since a group has one transaction at a time: that is noted.
         """
         self.check("commit_transaction")
-        self._end_if_late()
+        if not self._adding:
+            self._end_if_late()
+            self._was_open, self._adding = self._touched, self.log.clock.unique()
         log, stamp = self._log(), self.stamp
 
         def propose(state: State) -> tuple[Action, ...]:
@@ -116,11 +120,10 @@ class MemberTransactions(TwoPhaseTransactions):
                 return ()
             return (*_noted(stamp, known), AddFollowers(stamp, followers))
 
-        self._adding = self._adding or log.clock.unique()
         try:
             committed = log.commit(propose, writer=self._writer, request_id=self._adding)
         except CommitOutcomeUnknownError:
-            self._mark_open()
+            self._touched = True
             raise
         except RetriableError:
             raise
@@ -128,7 +131,10 @@ class MemberTransactions(TwoPhaseTransactions):
             self.fail(error)
             raise
         self._adding = b""
-        self._mark_open()
+        self._touched = True
+        if not self._was_open:
+            # Its timeout runs from here on; not from an earlier try, which may have got in long after it was sent.
+            self._open_since = log.clock.monotonic()
         self._learn(committed)
         producer = committed.state.producers.get(stamp.producer_id)
         known = None if producer is None else producer.decision
@@ -165,12 +171,6 @@ class MemberTransactions(TwoPhaseTransactions):
                 return _noted(stamp, None if producer is None else producer.decision)
 
             self.log.commit(propose, writer=self._writer)
-
-    def _mark_open(self) -> None:
-        """From here on its timeout runs; not from before the request, which may have taken long to get in."""
-        if not self._touched:
-            self._open_since = self.log.clock.monotonic()
-        self._touched = True
 
 
 def _noted(stamp: ProducerStamp, known: Decision | None) -> tuple[Action, ...]:

@@ -251,13 +251,14 @@ class MultiLogProducer:
 
     def _begin_decision(self) -> bool:
         """Name the followers in the deciding log; False, if one log alone takes part and has committed."""
-        active = [member for member in self._members if member.has_work]
-        self._active = [member for member in active if member is not self._decider]
-        if len(active) < 2:
-            for member in self._members:
-                self._attempt(member.commit)
-            self._state = _S.READY
-            return False
+        if not self._active:  # Else the names were sent, and may be in.
+            active = [member for member in self._members if member.has_work]
+            if len(active) < 2:
+                for member in self._members:
+                    self._attempt(member.commit)
+                self._state = _S.READY
+                return False
+            self._active = [member for member in active if member is not self._decider]
         logs = [member.log for member in self._active]
         followers = tuple(
             Follower(log.log_id, log.url, member.transactional_id)
@@ -272,6 +273,12 @@ class MultiLogProducer:
         if self._decision is None:
             raise AbortableError("the transaction cannot be committed any more: call abort_transaction")
         decision = self._decision
+        for member in self._followers:
+            if member not in self._active and member.has_work:
+                raise AbortableError(
+                    f"the producer {member.transactional_id!r} of {member.log.url} has sent after commit_transaction "
+                    "was called: call abort_transaction"
+                )
         for member in self._active:
             if member.state is not ClientState.PREPARED:
                 self._attempt(lambda one=member: one.prepare(decision))  # type: ignore[misc]
@@ -283,7 +290,7 @@ class MultiLogProducer:
             member.follow(decision, commit=commit)
         for member in self._followers:
             if member.state is ClientState.IN_TRANSACTION:
-                member.commit()  # Nothing was sent to it.
+                (member.abort if member.has_work else member.commit)()  # What is sent now is too late.
         self._decision, self._active = None, []
         self._state = _S.READY
 
