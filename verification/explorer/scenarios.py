@@ -247,8 +247,9 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             "two-logs",
-            "a transaction that is prepared in two logs: its coordinator, and two helpers, one of which comes again",
-            (Role("A", coordinator), Role("H", helper, lives=2), Role("R", helper)),
+            "a transaction that is prepared in two logs: its coordinator, and a helper that comes again",
+            (Role("A", coordinator), Role("H", helper, lives=2)),
+            faults=2,
             before=prepared_in_both,
             check=as_the_other_log_decided,
             ages=True,

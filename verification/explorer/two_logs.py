@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.several_logs.producer import MultiLogProducer
@@ -77,7 +78,8 @@ def coordinator(actor: Actor) -> None:
     except RetriableError:
         return
     actor.note("the commit", COMMITTED)
-    follow(log.commit, producer, producer.follows, commit=True)
+    with suppress(RetriableError):  # Others do it.
+        follow(log.commit, producer, producer.follows, commit=True)
 
 
 def helper(actor: Actor) -> None:
