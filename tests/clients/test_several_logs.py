@@ -290,6 +290,23 @@ def test_a_slow_prepare_comes_too_late(world):
     assert not world.log("payments").state.open_transactions
 
 
+def test_a_slow_prepare_comes_too_late_in_a_log_that_the_successor_does_not_write_to(world, tmp_path):
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    killed_at(group, "prepare")
+    vars(group._members[1]).pop("prepare")
+    world.urls["other"] = tmp_path / "other"
+    Admin(Log.create(tmp_path / "other")).create_topic("other")
+    with world.producer("orders", "other") as heir, heir.transaction():
+        for producer, name in zip(members(heir), ("orders", "other"), strict=True):
+            producer.send(name, "b")
+    with pytest.raises(ProducerFencedError):
+        group.commit_transaction()
+    assert [world.seen(name) for name in world.urls] == [["b"], [], ["b"]]
+    assert not world.log("payments").state.open_transactions
+
+
 def test_a_plain_producer_with_the_id_of_a_follower_does_not_abort_it(world):
     group = world.producer()
     group.begin_transaction()

@@ -177,8 +177,10 @@ BUGS = {
             FollowingTask._follow,
             (
                 "    if known.committed is None:\n        self._wait(",
-                ("    if known.committed is None:\n        known = known._replace(committed=False)\n"
-                "    if False:\n        self._wait("),
+                (
+                    "    if known.committed is None:\n        known = known._replace(committed=False)\n"
+                    "    if False:\n        self._wait("
+                ),
             ),
             ("log.expire_overdue()", "pass"),
         ),
