@@ -9,10 +9,12 @@ import pytest
 from spark_eos import Admin, Consumer, MultiLogProducer, Producer, TopicPartition, read_arrow
 from spark_eos.errors import (
     AbortableError,
+    CommitOutcomeUnknownError,
     ConfigError,
     IllegalStateError,
     InvalidRequestError,
     InvalidTxnStateError,
+    OutcomeUnknownError,
     ProducerFencedError,
     StorePermissionError,
     StoreUnavailableError,
@@ -315,6 +317,40 @@ def test_a_plain_producer_with_the_id_of_a_follower_does_not_abort_it(world):
     plain = Producer(world.log("payments"), {"transactional.id": "shop"})
     plain.init_transactions()
     assert world.seen("payments") == ["a"]
+
+
+def test_a_decision_in_doubt_is_only_repeated(world):
+    class Lossy(Reader):
+        refuses = ()
+
+        def _call(self, operation, name, effect):
+            done = super()._call(operation, name, effect)
+            if self.refuses and operation == "create":
+                self.refuses = ("create", "read", "list")
+                raise OutcomeUnknownError(f"{operation} {name}: no reply")
+            return done
+
+    Lossy.error = StoreUnavailableError
+    orders, payments = world.log("orders", Lossy), world.log("payments")
+    group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in (orders, payments)))
+    group.init_transactions()
+    group.begin_transaction()
+    send(group, "a")
+    decide = group._decider.commit
+
+    def lossy():
+        orders.store.refuses = ("none",)
+        decide()
+
+    group._decider.commit = lossy
+    with pytest.raises(CommitOutcomeUnknownError):
+        group.commit_transaction()
+    group._decider.commit = decide
+    with pytest.raises(IllegalStateError, match="MultiLogProducer is DECIDING; only commit_transaction"):
+        group.abort_transaction()
+    orders.store.refuses = ()
+    group.commit_transaction()
+    assert world.seen("orders") == world.seen("payments") == ["a"]
 
 
 def test_deciders_may_cross(world):

@@ -199,14 +199,6 @@ MUTANTS = (
         _CLIENTS,
     ),
     Mutant(
-        "commit-in-doubt-aborted",
-        _GROUP,
-        "                    if self._decider.state is ClientState.COMMITTING:\n",
-        "                    if False:\n",
-        "a commit that may be decided is aborted in the followers",
-        _CRASHES,
-    ),
-    Mutant(
         "same-log-twice",
         _GROUP,
         "                if log.log_id in known:\n",
