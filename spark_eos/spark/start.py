@@ -18,7 +18,7 @@ __all__ = ["prepare_thread", "start_query"]
 _LOG = logging.getLogger(__name__)
 _GAVE_UP = "Python worker failed to connect back"
 _NOT_FOUND = "DATA_SOURCE_NOT_FOUND"
-_POLL_S = 0.02
+_POLL_S, _SLOWEST_POLL_S = 0.02, 0.25
 
 
 def prepare_thread(session: SparkSession | None = None) -> None:
@@ -71,9 +71,10 @@ def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> Strea
     >>> query.stop()
     """
     for _ in range(tries - 1):
-        query = _found(start)
+        query, wait = _found(start), _POLL_S
         while query.isActive and query.status["message"].startswith("Initializing"):
-            time.sleep(_POLL_S)
+            time.sleep(wait)
+            wait = min(wait * 1.5, _SLOWEST_POLL_S)  # Through Spark Connect each look is two requests.
         error = query.exception()
         if error is None or _GAVE_UP not in str(error):
             return query

@@ -25,8 +25,13 @@ class _Space:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.objects: dict[str, pa.Buffer] = {}
+        self.folders: dict[str, dict[str, pa.Buffer]] = {}
+        """The objects by folder: a listing copies the names of its own folders alone."""
         self.made_in = generation()
+
+    def folder(self, name: str) -> dict[str, pa.Buffer]:
+        """All objects of the folder that one is in."""
+        return self.folders.setdefault(_folder(name), {})
 
 
 _spaces: WeakValueDictionary[str, _Space] = WeakValueDictionary()
@@ -60,11 +65,12 @@ class MemoryStore(Store):
         check_name(name)
         body = _copy(data)
         with self._lock:
-            if name in self._space.objects:
+            folder = self._space.folder(name)
+            if name in folder:
                 raise ObjectExistsError(
                     f"{self.url}: object {name!r} exists already; read it to see whose it is"
                 )
-            self._space.objects[name] = body
+            folder[name] = body
 
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         check_name(name)
@@ -88,19 +94,28 @@ class MemoryStore(Store):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
         with self._lock:
-            objects = [*self._space.objects.items()]
-        return (ObjectInfo(name, body.size) for name, body in objects if name.startswith(prefix))
+            folders = [
+                [*objects.items()]
+                for folder, objects in self._space.folders.items()
+                if folder.startswith(_folder(prefix))
+            ]
+        return (
+            ObjectInfo(name, body.size)
+            for objects in folders
+            for name, body in objects
+            if name.startswith(prefix)
+        )
 
     def delete(self, name: str) -> None:
         check_name(name)
         with self._lock:
-            self._space.objects.pop(name, None)
+            self._space.folder(name).pop(name, None)
 
     def overwrite(self, name: str, data: Data) -> None:
         check_name(name)
         body = _copy(data)
         with self._lock:
-            self._space.objects[name] = body
+            self._space.folder(name)[name] = body
 
     def __copy__(self) -> MemoryStore:
         return self
@@ -125,10 +140,14 @@ class MemoryStore(Store):
 
     def _body(self, name: str) -> pa.Buffer:
         with self._lock:
-            body = self._space.objects.get(name)
+            body = self._space.folders.get(_folder(name), {}).get(name)
         if body is None:
             raise ObjectNotFoundError(f"{self.url}: there is no object {name!r}; check the name and the URL")
         return body
+
+
+def _folder(name: str) -> str:
+    return name[: name.rfind("/") + 1]
 
 
 def _copy(data: Data) -> pa.Buffer:

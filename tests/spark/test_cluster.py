@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import socket
 from contextlib import ExitStack, closing
@@ -9,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from spark_eos import Admin, Producer
+from spark_eos.tables import Tables
 from spark_eos.testing.processes import SPARK_HOME, Process, free_port, running, spark_submit
+from tests.sealing import seal
 
-DRIVER = Path(__file__).with_name("drivers") / "copy_topic.py"
+DRIVERS = Path(__file__).with_name("drivers")
+MARKER = "77007700"
 ROWS = 8000
 BATCHES = 8
 
@@ -34,9 +40,10 @@ class Cluster:
         return spark_submit(script, *arguments, conf=conf)
 
 
-@pytest.fixture
-def cluster(tmp_path):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
     """Master and workers on free ports of the loopback address, ready for a job."""
+    tmp_path = tmp_path_factory.mktemp("cluster")
     spark_class = str(SPARK_HOME / "bin" / "spark-class")
     with ExitStack() as stack:
 
@@ -75,11 +82,53 @@ def listening(port):
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+def test_whole_topics_what_follows_a_version_of_a_table_and_an_encrypted_log(cluster, bench, tmp_path):
+    """Workers that are processes of their own read sealed files and the rest, and read the keys for themselves."""
+    bench.topic("flights", 2)
+    bench.produce("flights", range(100))
+    tables = Tables(bench.url)
+    tables.create("p", ["flights"])
+    version = tables.publish("p").versions["flights"]  # This seals what is there.
+    bench.produce("flights", range(100, 140))
+    bench.produce("flights", range(140, 150))
+    sealed = seal(bench.log, "flights", 70, partition=1)
+    tables.publish("p")
+    bench.produce("flights", range(150, 160))
+    (table,) = tables.list_tables()
+
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"one": base64.b64encode(b"1" * 32).decode()}))
+    options = {"encryption.keys": f"file:{keys}", "encryption.key.id": "one"}
+    encrypted = str(tmp_path / "encrypted")
+    Admin(encrypted, options).create_topic("secrets", 2)
+    with Producer(encrypted, options) as producer:
+        for number in range(20):
+            producer.send("secrets", f"{MARKER}{number}".encode(), partition=number % 2)
+
+    command = cluster.submit(
+        DRIVERS / "backfill.py", bench.url, table.location, version,
+        encrypted, f"file:{keys}", tmp_path / "checkpoint",
+    )  # fmt: skip
+    with running(command, tmp_path / "job.out") as job:
+        output = job.succeed(200)
+    told = json.loads(next(line for line in output.splitlines() if line.startswith("TOLD "))[5:])
+    assert told["values"] == list(range(160))
+    assert any(name.endswith(sealed[0]) for name in told["files"])
+    assert bench.values("later") == list(range(100, 160))
+    assert told["copies"] == [int(f"{MARKER}{number}") for number in range(20)]
+    files = [path for path in Path(encrypted).rglob("*") if path.is_file()]
+    assert len([path for path in files if path.relative_to(encrypted).parts[0] == "data"]) >= 3
+    assert not [path for path in files if MARKER.encode() in path.read_bytes()]
+    assert any("Asked to launch executor" in worker.text for worker in cluster.workers)
+
+
 def test_job_on_a_cluster_that_loses_a_worker(cluster, bench, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     bench.topic("flights", 2)
     bench.produce("flights", range(ROWS))
-    command = cluster.submit(DRIVER, bench.url, "flights", "copied", checkpoint, ROWS // BATCHES)
+    command = cluster.submit(
+        DRIVERS / "copy_topic.py", bench.url, "flights", "copied", checkpoint, ROWS // BATCHES
+    )
     with running(command, tmp_path / "job.out") as job:
         job.until((checkpoint / "commits" / "1").exists, "second finished batch")
         assert not (checkpoint / "commits" / str(BATCHES - 1)).exists(), (

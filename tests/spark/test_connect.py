@@ -20,7 +20,7 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     with running(
         command, tmp_path / "connect.out", SPARK_CONNECT_MODE_ENABLED="1", SPARK_TESTING="1"
     ) as client:
-        output = client.succeed(400)
+        output = client.succeed(900)
     told = json.loads(next(line for line in output.splitlines() if line.startswith("TOLD "))[5:])
     assert told["session"].startswith("pyspark.sql.connect")
     assert told["columns"][:2] == ["key", "value"]
@@ -36,12 +36,13 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert sink["metrics"]["numOutputRecords"] == "100"
     assert told["typed"] == [[1, "Ada", 0], [2, "Bob", 1]]
     assert told["whole"] == [[[1, 0], [2, 1]], True]
+    assert told["after the version"] == [[3, "Cem"]]
     assert told["columns of a read"] == ["name"]
-    assert told["filtered"] == [2]
-    assert told["overwritten"] == [2, 1]
+    assert told["filtered"] == [2, 3]
+    assert told["overwritten"] == [3, 1]
     assert told["avro"] == ["pears"]
     assert told["sql"] == 2
-    assert told["filter of columns"] == [[2, "Ada", 0]]
+    assert told["filter of columns"] == [[3, "Ada", 0]]
     assert "option filterPushdown: this DataFrame was read with the filter" in told["second filter"]
     assert told["complete"] == ["100"]
     assert "CheckpointMismatchError: " in told["refused"]

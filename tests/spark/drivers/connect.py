@@ -68,6 +68,29 @@ from tests.sealing import seal  # noqa: E402  (what is run from another folder)
 (sealed,) = seal(Log.shared(url), "people", 2)
 whole = read_table(spark, url, "people", columns=["id", "_offset"])
 told["whole"] = [sorted([*row] for row in whole.collect()), sealed in whole.inputFiles()[0]]
+from spark_eos.tables import Tables  # noqa: E402
+
+tables = Tables(url)
+tables.create("published", ["people"])
+version = tables.publish("published").versions["people"]
+spark.createDataFrame([(3, "Cem")], people.schema).write.format("eoslog").option("topic", "people").mode(
+    "append"
+).save(url)
+tables.publish("published")
+(table,) = tables.list_tables()
+after = (
+    spark.readStream.format("eoslog")
+    .option("subscribe", "people")
+    .option("startingTable", table.location)
+    .option("startingTableVersion", version)
+    .load(url)
+    .writeStream.format("eoslog")
+    .option("topic", "after")
+    .option("checkpointLocation", f"{checkpoint}-after")
+    .trigger(availableNow=True)
+)
+start_query(lambda: after.start(url)).awaitTermination()
+told["after the version"] = [[*row] for row in read("after").select("id", "name").collect()]
 told["columns of a read"] = read("people", columns="name").columns
 spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 told["filtered"] = [
@@ -107,7 +130,7 @@ def counts(checkpoint_of: str) -> None:
 
 spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 filtered = read("people", columns="_offset,name,_partition", filterPushdown=True)
-told["filter of columns"] = [[*row] for row in filtered.where("_offset >= 2 AND _partition = 0").collect()]
+told["filter of columns"] = [[*row] for row in filtered.where("_offset >= 3 AND _partition = 0").collect()]
 try:
     filtered.where("_offset = 1").collect()
 except PySparkException as error:
