@@ -10,7 +10,7 @@ _PURE = ("tests/mirror/test_plan.py",)
 _WORKING = ("tests/mirror/test_waiting.py",)
 _CUT = ("tests/mirror/test_cut.py",)
 _NOTES = ("tests/mirror/test_notes.py",)
-_OUT = "tests/mirror/test_mirror_out.py"
+_OUT = ("tests/mirror/test_mirror_out.py",)
 
 MUTANTS = (
     Mutant(
@@ -147,7 +147,7 @@ MUTANTS = (
         "            self._write_positions(transaction, head, cut, moved, ends)\n",
         "",
         "a Kafka transaction does not have the position",
-        (f"{_OUT}::test_every_kind_of_record",),
+        _OUT,
     ),
     Mutant(
         "mirror-out-forgets",
@@ -155,7 +155,7 @@ MUTANTS = (
         "            if found.topic_id != note.positions_id:\n",
         "            if False:\n",
         "a position that was lost is not missed, and all is sent again",
-        (f"{_OUT}::test_a_position_that_is_lost_is_missed",),
+        _OUT,
     ),
     Mutant(
         "mirror-out-skips-what-expired",
@@ -163,7 +163,7 @@ MUTANTS = (
         "                if not self._options.accept_loss:\n",
         "                if False:\n",
         "records that the log has deleted are skipped",
-        (f"{_OUT}::test_what_retention_took_is_never_skipped_in_silence",),
+        _OUT,
     ),
     Mutant(
         "mirror-out-of-another-topic",
@@ -171,7 +171,7 @@ MUTANTS = (
         "            if found is None or found.topic_id != topic_id:\n",
         "            if False:\n",
         "records go to a topic that was made again, without those before them",
-        (f"{_OUT}::test_a_topic_of_kafka_that_is_made_again_under_a_running_mirror",),
+        _OUT,
     ),
     Mutant(
         "mirror-round-and-round",
