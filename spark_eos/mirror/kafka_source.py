@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
@@ -193,20 +192,22 @@ class KafkaSource:
         found: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
         for group in groups:
             try:
-                answer = self._patiently(partial(self._offsets_of, group))
+                found[group] = self.offsets_of(group)
             except ConfigError as error:  # There are kinds of groups that have none, and rights to see them.
                 self._tell(f"group {group}: {error}")
-                continue
-            found[group] = {
-                (at.topic, at.partition): (at.offset, at.metadata or "")
-                for at in answer.topic_partitions
-                if at.offset >= 0
-            }
         return found
 
-    def _offsets_of(self, group: str) -> Any:
+    def offsets_of(self, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+        """What one group has committed, with the metadata, by topic and partition."""
         asked = [self._kafka.ConsumerGroupTopicPartitions(group)]
-        return self._admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT_S)[group]
+        answer = self._patiently(
+            lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT_S)[group]
+        )
+        return {
+            (at.topic, at.partition): (at.offset, at.metadata or "")
+            for at in answer.topic_partitions
+            if at.offset >= 0
+        }
 
     # -- Reading -----------------------------------------------------------------------------------------
 

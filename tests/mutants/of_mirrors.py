@@ -8,6 +8,7 @@ _PLAN = "spark_eos/mirror/plan.py"
 _MIRRORING = "spark_eos/mirror/mirroring.py"
 _PURE = ("tests/mirror/test_plan.py",)
 _WORKING = ("tests/mirror/test_waiting.py",)
+_MOVING = ("tests/mirror/test_moving.py",)
 _CUT = ("tests/mirror/test_cut.py",)
 _NOTES = ("tests/mirror/test_notes.py",)
 _OUT = ("tests/mirror/test_mirror_out.py",)
@@ -204,5 +205,37 @@ MUTANTS = (
         "    return brought.next\n",
         "a group that moves back reads records twice",
         _NOTES,
+    ),
+    Mutant(
+        "mirror-moves-a-group-past-records",
+        "spark_eos/mirror/groups.py",
+        "            elif one.other is not None:\n",
+        "            elif False:\n",
+        "a group never reads what producers of the log wrote before it moved",
+        _MOVING,
+    ),
+    Mutant(
+        "mirror-resumes-at-the-next-record",
+        "spark_eos/mirror/groups.py",
+        "        place = offsets.resume(offset)\n",
+        "        place = None if (found := offsets.to_log(offset)) is None else found.offset\n",
+        "a group is sent past records of the log that lie between two of Kafka's",
+        _MOVING,
+    ),
+    Mutant(
+        "mirror-takes-an-unfinished-batch-for-done",
+        "spark_eos/mirror/moving/checkpoint.py",
+        '        if unfinished == "refuse":\n',
+        "        if False:\n",
+        "a Spark job moves past a micro-batch whose rows are perhaps in no sink",
+        _MOVING,
+    ),
+    Mutant(
+        "mirror-moves-a-job-past-records",
+        "spark_eos/mirror/moving/checkpoint.py",
+        "if other is not None and not accept_loss:",
+        "if False:",
+        "a Spark job never reads what producers of the log wrote before it moved",
+        _MOVING,
     ),
 )

@@ -184,6 +184,8 @@ class _Administrator:
         # A fenced till has its prepared transaction aborted, as in Kafka, whatever its database says.
         known = [found.transactional_id for found in self.admin.list_transactions()]
         known = [name for name in known if not name.startswith("till")]
+        # Nor may what another log decides be aborted: that is refused.
+        known = [name for name in known if not name.startswith("pair")]
         if known and self.chance.random() < 0.5:
             self.admin.fence_producers([self.chance.choice(known)])
 

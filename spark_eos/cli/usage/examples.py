@@ -106,6 +106,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "eoslog mirror sent LOG --name shop --bootstrap-server kafka:9092",
         "eoslog mirror sent LOG --name shop --bootstrap-server kafka:9092 --topic orders --partition 0 --log 4711",
     ),
+    "mirror wait": ("eoslog mirror wait LOG --name shop --bootstrap-server kafka:9092 --topic orders",),
+    "mirror group": ("eoslog mirror group LOG --name shop --bootstrap-server kafka:9092 --group billing",),
+    "mirror checkpoint": (
+        "eoslog mirror checkpoint LOG --name shop --checkpoint /data/job/checkpoint",
+        "eoslog mirror checkpoint LOG --name shop --checkpoint s3a://bucket/job --batch 412",
+    ),
+    "mirror check": (
+        "eoslog mirror check LOG --name shop --bootstrap-server kafka:9092 --before producers",
+        "eoslog mirror check LOG --name shop --bootstrap-server kafka:9092 --before end --ignore-groups 'test-.*'",
+    ),
     "dump": ("eoslog dump LOG --from 3",),
     "history": ("eoslog history LOG --since 2",),
     "diff": ("eoslog diff LOG 1 3",),

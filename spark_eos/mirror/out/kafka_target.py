@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
@@ -177,11 +176,6 @@ class KafkaTarget(KafkaSource):
             self._consumer.unassign()
 
     # -- Groups ------------------------------------------------------------------------------------------
-
-    def offsets_of(self, group: str) -> dict[tuple[str, int], int]:
-        """What a group has committed."""
-        answer = self._patiently(partial(self._offsets_of, group))
-        return {(at.topic, at.partition): at.offset for at in answer.topic_partitions if at.offset >= 0}
 
     def has_members(self, group: str) -> bool:
         """Whether consumers of the group read now."""

@@ -45,6 +45,17 @@ class OutMap:
                 found = run.kafka + min(run.count, offset - run.log) - 1
         return found
 
+    def end_of_run(self, offset: int) -> int | None:
+        """Up to where in Kafka records lie without a gap that the mirror sent, with ``offset`` among them.
+
+        None: the mirror has not sent the record at ``offset``.
+        """
+        row, _ = self._row_of(offset, KAFKA)
+        for run in () if row is None else row.runs:
+            if run.kafka <= offset < run.end[KAFKA]:
+                return run.end[KAFKA]
+        return None
+
     def _locate(self, offset: int, side: int) -> Place:
         row, after = self._row_of(offset, side)
         for one in (row, None if after is None else after[1]):

@@ -89,7 +89,8 @@ class Translation:
                 else:
                     wanted.append((topic.kafka, number, found, committed.metadata))
             try:
-                moves = ahead(wanted, self._target.offsets_of(group) if wanted else {})
+                known = self._target.offsets_of(group) if wanted else {}
+                moves = ahead(wanted, {at: offset for at, (offset, _) in known.items()})
                 if moves and not self._target.has_members(group):
                     self._target.move_group(group, moves)
             except ConfigError as error:
