@@ -70,7 +70,7 @@ class Broker:
     def start(self) -> None:
         """Start it, also after `kill`, with what it had on its disk."""
         with self._output.open("wb") as output:
-            command = self._command("kafka.Kafka", self._settings, heap="1g")
+            command = self.command("kafka.Kafka", self._settings, heap="1g")
             self._process = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603
         try:
             self._wait(self._port)
@@ -90,7 +90,7 @@ class Broker:
 
     def tool(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's Java programs to its end."""
-        command = self._command(name, *arguments)
+        command = self.command(name, *arguments)
         return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
 
     def create(self, topic: str, partitions: int = 1) -> None:
@@ -146,7 +146,8 @@ class Broker:
             self._process.kill()
             self._process.wait()
 
-    def _command(self, name: str, *arguments: object, heap: str = "256m") -> list[str]:
+    def command(self, name: str, *arguments: object, heap: str = "256m") -> list[str]:
+        """The command line of one of Kafka's Java programs."""
         return [self._java, f"-Xmx{heap}", "-cp", self._classpath, name, *map(str, arguments)]
 
     def _wait(self, port: int) -> None:

@@ -86,14 +86,6 @@ class Job:
             time.sleep(_POLL_S)
         return True
 
-    def freeze(self) -> None:
-        """Stop the driver where it is, so that it can be looked at; `thaw` or `kill` it then."""
-        os.killpg(self._process.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Let a frozen job go on."""
-        os.killpg(self._process.pid, signal.SIGCONT)
-
     def kill(self) -> None:
         """SIGKILL to the driver at once, then to all that is left of its session: Python workers too.
 

@@ -24,7 +24,7 @@ from spark_eos.cli import (
 from spark_eos.cli.archive import backup, copy
 from spark_eos.cli.console import consume, produce
 from spark_eos.cli.keys import encryption
-from spark_eos.cli.mirror import commands as mirror
+from spark_eos.cli.mirror import moving as mirror
 from spark_eos.cli.operate import lag, metrics, status, top, ui
 from spark_eos.cli.output import PAGES
 from spark_eos.cli.parsing import Commands

@@ -13,7 +13,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.actions import DECLARED, CommitMicroBatch, Entry, Request
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.rules.apply import Accepted, apply
+from spark_eos.protocol.rules.apply import Accepted, apply, judged_by
 from spark_eos.protocol.state import PartitionKey, State, TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 
@@ -24,6 +24,7 @@ __all__ = [
     "Transaction",
     "changes",
     "ended_transactions",
+    "of_entry",
     "transactions",
 ]
 
@@ -82,10 +83,12 @@ def transactions(log: Log, first: int = 0, last: int | None = None) -> Iterator[
     start = oldest if first - 1 <= oldest.seq else state_at(log, min(first - 1, last))
     topics = {topic.topic_id: topic.name for topic in start.topics.values()}
     for step in replay(log, start, last):
-        yield from _of_entry(step.entry, step.before, topics)
+        yield from of_entry(step.entry, step.before, topics)
 
 
-def _of_entry(entry: Entry, state: State, topics: dict[str, str]) -> Iterator[Transaction]:
+def of_entry(entry: Entry, state: State, topics: dict[str, str]) -> Iterator[Transaction]:
+    """The transactions that ended in an entry. ``state`` is the one before it; ``topics`` are names by id, kept up."""
+    state = judged_by(state, entry.rules)
     for request in entry.requests:
         before, (state, outcome) = state, apply(state, request)
         if not isinstance(outcome, Accepted):

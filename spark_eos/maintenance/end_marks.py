@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from spark_eos.config.topic import TOPIC
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import ObjectNotFoundError, StoreFullError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
@@ -15,7 +17,9 @@ from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["DEFAULT_DELAY_MS", "Delays", "FirstSeen", "LogEndMarks", "Milestone", "floor_by_times"]
+__all__ = ["DEFAULT_DELAY_MS", "Delays", "FirstSeen", "LogEndMarks", "Milestone", "Room", "floor_by_times"]
+
+_LOG = logging.getLogger(__name__)
 
 _LINE = re.compile(r"^([0-9]{1,18}) ([0-9]{1,18})$", re.MULTILINE | re.ASCII)
 
@@ -87,6 +91,34 @@ class FirstSeen:
             lines = (f"{time_ms} {name}\n" for name, time_ms in sorted(seen.items()))
             self._store.overwrite(self._name, "".join(lines).encode())
             self._written = seen
+
+
+class Room:
+    """Whether the store had room for what a vacuum writes: what needs no entry and no note is deleted without it."""
+
+    def __init__(self) -> None:
+        self.error: StoreFullError | None = None
+
+    def has(self, write: Callable[[], object]) -> bool:
+        """Write, and say whether there was room."""
+        try:
+            write()
+        except StoreFullError as error:
+            self.error = error
+            return False
+        return True
+
+    def report(self, *, deleted: bool) -> None:
+        """If there was none: raise `StoreFullError`, or warn that more could be deleted if something was."""
+        if self.error is None:
+            return
+        text = (
+            "an entry has to be written first, which says that files that were staged by then cannot be committed any "
+            "more. Free some 100 KB on the disk that the log does not use, and run vacuum again"
+        )
+        if not deleted:
+            raise StoreFullError(f"{self.error}. Nothing was deleted: {text}") from self.error
+        _LOG.warning("%s. Not all was deleted: %s", self.error, text)
 
 
 class Delays:

@@ -34,6 +34,7 @@ from spark_eos.maintenance.end_marks import (
     FirstSeen,
     LogEndMarks,
     Milestone,
+    Room,
     floor_by_times,
 )
 from spark_eos.maintenance.reachability import data_files, page_names
@@ -119,7 +120,7 @@ class Vacuum:
         self._ends: list[tuple[float, int]] = []
         """When this process has seen the log's end where: (monotonic seconds, next free slot)."""
         self._since: dict[str, float] = {}
-        self._more = False
+        self._more, self._room = False, Room()
         self._notes = LogEndMarks(log.store, _ENDS)
         self._seen = FirstSeen(log.store, _SEEN)
         self.promised = 0
@@ -140,7 +141,7 @@ class Vacuum:
         objects: dict[str, int] = {}
         size = 0
         while True:
-            self._more = False
+            self._more, self._room = False, Room()
             found = self._find(raise_floor=True)
             state = self._log.state
             self._mark(found)
@@ -150,11 +151,13 @@ class Vacuum:
             for one in self._delete(due, state):
                 objects[one.kind] = objects.get(one.kind, 0) + 1
                 size += one.size
-            if not (wait and self._more):
+            # What was deleted makes room for the entry that lets the rest go.
+            if not (wait and (self._more or (due and self._room.error))):
                 break
         removed = self._discard_temporary()
         if removed:
             objects["temporary"] = removed
+        self._room.report(deleted=bool(objects))
         return Vacuumed(objects, size, len(found) - len(due), self.promised)
 
     # -- Looking ----------------------------------------------------------------------------------------
@@ -183,10 +186,17 @@ class Vacuum:
         candidates = self._left_over(self._below(floor, promised, kept), self._take_out_data)
         state = self._log.state
         if raise_floor and any(not _is_below(name, state.staging_floor) for name in candidates):
-            self._log.commit(lambda newest: _raised(newest, floor), writer=_WRITER)
-            # Only now it is certain that none of them was committed since they were looked for.
-            state = self._take_out_data(candidates)
-            assert state.staging_floor >= floor
+            if self._room.has(
+                lambda: self._log.commit(lambda newest: _raised(newest, floor), writer=_WRITER)
+            ):
+                # Only now it is certain that none of them was committed since they were looked for.
+                state = self._take_out_data(candidates)
+                assert state.staging_floor >= floor
+            else:
+                # Of those that can be committed no more, that was certain before.
+                candidates = {
+                    name: size for name, size in candidates.items() if _is_below(name, state.staging_floor)
+                }
         delays = Delays(state)
         found = []
         for name, size in candidates.items():
@@ -197,7 +207,7 @@ class Vacuum:
             if now_ms >= since_ms + promised_ms:
                 found.append(Leftover("data", name, size, delay_ms / 1000))
         if raise_floor:
-            self._seen.write({**seen, **kept} if self._more else kept)
+            self._room.has(lambda: self._seen.write({**seen, **kept} if self._more else kept))
         self.promised = sum(now_ms < ms + delays.of(name)[1] for name, ms in kept.items())
         return found
 
@@ -325,9 +335,8 @@ class Vacuum:
         """Where processes before this one have seen the end, by that time; notes where it is now."""
         ends = self._notes.read(state.seq + 1)
         if note:
-            self._notes.add(
-                ends, Milestone(self._log.time.now_ms(self._log.state), state.seq + 1), self._min_age_s * 1000
-            )
+            here = Milestone(self._log.time.now_ms(self._log.state), state.seq + 1)
+            self._room.has(lambda: self._notes.add(ends, here, self._min_age_s * 1000))
         return max((end.seq for end in ends if end.time_ms <= limit_ms), default=0)
 
     # -- Deleting ---------------------------------------------------------------------------------------
@@ -350,6 +359,7 @@ class Vacuum:
         for number, one in enumerate(due):
             if number % _LOOK_AGAIN == 0:
                 self._check_same(state)
+            self._log.check()  # Costs nothing in a folder, and a request a minute elsewhere.
             self._tell(f"deleting: {number} of {len(due)}")
             self._log.store.delete(one.name)
             yield one

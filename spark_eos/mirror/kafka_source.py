@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
-__all__ = ["Assigned", "KafkaSource", "SourceTopic", "Start", "recreated"]
+__all__ = ["Assigned", "KafkaSource", "Quiet", "SourceTopic", "Start", "recreated"]
 
 _Answer = TypeVar("_Answer")
 
@@ -102,14 +101,18 @@ class KafkaSource:
         self._tell = tell
         self._failed: BaseException | None = None
         self._static = False
-        logs = {"error_cb": self._hear, "logger": _Quiet()}
+        self._of_admin = {**_of_all_clients(settings), "error_cb": self._hear, "logger": Quiet()}
         refresh_ms = str(max(int(refresh_s * 1000), 100))
         wanted = {**_DEFAULTS, "group.id": group, "topic.metadata.refresh.interval.ms": refresh_ms}
         try:
-            self._admin = self._admin_module.AdminClient({**_of_all_clients(settings), **logs})
+            self._admin = self._new_admin()
+            logs = {"error_cb": self._hear, "logger": Quiet()}
             self._consumer = self._kafka.Consumer({**wanted, **settings, **OWN, **logs})
         except (self._kafka.KafkaException, ValueError) as error:
             raise ConfigError(f"--kafka-config: the settings are refused: {error}") from error
+
+    def _new_admin(self) -> Any:
+        return self._admin_module.AdminClient(self._of_admin)
 
     def _hear(self, error: Any) -> None:
         self._tell(f"Kafka: {error.str()}")
@@ -189,20 +192,22 @@ class KafkaSource:
         found: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
         for group in groups:
             try:
-                answer = self._patiently(partial(self._offsets_of, group))
+                found[group] = self.offsets_of(group)
             except ConfigError as error:  # There are kinds of groups that have none, and rights to see them.
                 self._tell(f"group {group}: {error}")
-                continue
-            found[group] = {
-                (at.topic, at.partition): (at.offset, at.metadata or "")
-                for at in answer.topic_partitions
-                if at.offset >= 0
-            }
         return found
 
-    def _offsets_of(self, group: str) -> Any:
+    def offsets_of(self, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+        """What one group has committed, with the metadata, by topic and partition."""
         asked = [self._kafka.ConsumerGroupTopicPartitions(group)]
-        return self._admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT_S)[group]
+        answer = self._patiently(
+            lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT_S)[group]
+        )
+        return {
+            (at.topic, at.partition): (at.offset, at.metadata or "")
+            for at in answer.topic_partitions
+            if at.offset >= 0
+        }
 
     # -- Reading -----------------------------------------------------------------------------------------
 
@@ -328,7 +333,7 @@ class _Done(NamedTuple):
         return self.value
 
 
-class _Quiet:
+class Quiet:
     """librdkafka's own log lines are no output of a command."""
 
     def log(self, *_: object, **__: object) -> None:

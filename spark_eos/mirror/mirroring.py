@@ -22,10 +22,13 @@ from spark_eos.mirror.batch_writer import BatchWriter, Filled
 from spark_eos.mirror.buffer import OpenPartition
 from spark_eos.mirror.groups import translate
 from spark_eos.mirror.kafka_source import GONE, KafkaSource, SourceTopic, Start, recreated
+from spark_eos.mirror.notes import check_no_loop, check_not_taken_over
 from spark_eos.mirror.options import MirrorOptions
 from spark_eos.mirror.plan import MAX_PARTITIONS, begin, is_current, take_over
 from spark_eos.mirror.positions import MirroredPartition, Position, known, map_topic, positions
 from spark_eos.mirror.targets import Target, check_continues, copied, prepare
+from spark_eos.protocol.actions import Action
+from spark_eos.protocol.state import State
 
 __all__ = ["Mirror", "Mirrored"]
 
@@ -110,10 +113,18 @@ class Mirror:
         ]
         names = [name for one in targets for name in (one.name, map_topic(options.name, one.name))]
         ids = {name: str(uuid.UUID(bytes=self._log.clock.unique(), version=4)) for name in names}
-        done = self._log.commit(
-            lambda state: prepare(state, options.name, targets, ids, may_append=options.may_append),
-            writer="mirror in",
-        )
+
+        def propose(state: State) -> tuple[Action, ...]:
+            check_not_taken_over(state, options.name)
+            into = [
+                (one.source.topic_id, state.topics[one.name].topic_id)
+                for one in targets
+                if one.name in state.topics
+            ]
+            check_no_loop(state, into=into)
+            return prepare(state, options.name, targets, ids, may_append=options.may_append)
+
+        done = self._log.commit(propose, writer="mirror in")
         for target in targets:
             topic = target.source
             target_id = done.state.topics[target.name].topic_id
@@ -139,9 +150,12 @@ class Mirror:
         ]
         self._check_topics([topic.name])
         run_id = str(uuid.uuid4())
-        self._log.commit(
-            lambda state: begin(state, first, self._options.name, run_id), writer="mirror in", alone=True
-        )
+
+        def propose(state: State) -> tuple[Action, ...]:
+            check_no_loop(state, into=[(topic.topic_id, target_id)])
+            return begin(state, first, self._options.name, run_id)
+
+        self._log.commit(propose, writer="mirror in", alone=True)
 
     def _subscribe(self) -> None:
         self._assigned = bool(not self._topics)  # A pattern may match nothing yet.
@@ -212,7 +226,12 @@ class Mirror:
             target_id = self._log.topic(self._target(name)).topic_id
             partition = MirroredPartition(self._options.name, topic.topic_id, target_id, number)
             runs[name, number] = (partition, str(uuid.uuid4()))
-        done = self._log.commit(lambda state: take_over(state, list(runs.values())), writer="mirror in")
+
+        def propose(state: State) -> tuple[Action, ...]:
+            check_not_taken_over(state, self._options.name)
+            return take_over(state, list(runs.values()))
+
+        done = self._log.commit(propose, writer="mirror in", alone=True)
         starts = []
         for at, (partition, run_id) in runs.items():
             opened = self._opened(at, partition, run_id, known(done.state, partition))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, OffsetOutOfRangeError
-from spark_eos.log.data.planner import plan
+from spark_eos.log.data.planner import partition_of, plan, planned_rows
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
 from spark_eos.mirror.positions import Position, map_topic, positions
-from spark_eos.mirror.runs import KAFKA, LOG, MapRow, Place, located
+from spark_eos.mirror.runs import KAFKA, LOG, MapRow, Place, Run, located
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
@@ -25,6 +26,7 @@ class OffsetMap:
         self._state = state
         self._position = position
         self._at = TopicPartition(map_topic(mirror, position.target), position.partition)
+        self._target = TopicPartition(position.target, position.partition)
         topic = state.topics.get(self._at.topic)
         partition = None if topic is None else state.partitions.get((topic.topic_id, self._at.partition))
         if partition is None or partition.start:
@@ -55,22 +57,92 @@ class OffsetMap:
             return None
         return self._locate(offset, LOG)
 
-    def _locate(self, offset: int, side: int) -> Place:
+    def runs(self) -> Iterator[Run]:
+        """All runs, each with its end."""
+        topic = self._state.topics[self._at.topic]
+        last: Run | None = None
+        for fetch in plan(self._state, self._at, 0, self._rows, Isolation.READ_COMMITTED, self._log.load):
+            values = read(self._log.store, topic, fetch).table.column("value").to_pylist()
+            for number, value in enumerate(values, fetch.offset):
+                row = MapRow.of(value, f"{self._at}, offset {number}")
+                if last is not None and row.end is not None:
+                    yield last._replace(count=row.end[LOG] - last.log)
+                yield from row.runs[:-1]
+                last = row.runs[-1]
+        if last is not None:
+            yield last._replace(count=self._position.log_end - last.log)
+
+    def resume(self, offset: int) -> int | None:
+        """Where a reader that has read Kafka's records before ``offset`` goes on in the log; None: not mirrored yet.
+
+        That is after the last of them, and not at the next one: records of other writers may lie between the two.
+        """
+        if offset > self._position.offset:
+            return None
+        end = 0
+        for number in range(self._row_of(offset - 1, KAFKA), self._rows):
+            for run in self._runs(number):
+                if run.kafka >= offset:
+                    return end
+                end = run.log + min(offset - run.kafka, run.count)
+        return end
+
+    def others(self, first: int, end: int) -> int | None:
+        """The first record of the log from ``first`` to ``end - 1`` that did not come from Kafka; None: all did.
+
+        One of a transaction that is open counts.
+        """
+        partition = partition_of(self._state, self._target)
+        for low, high in self._gaps(first, end):
+            stable = min(high, partition.last_stable_offset)
+            start = max(low, partition.start)
+            if start < stable:
+                rows = planned_rows(
+                    self._state, self._target, start, stable, Isolation.READ_COMMITTED, self._log.load
+                )
+                for _, offset, _ in rows:
+                    return offset
+            if stable < high:
+                return max(start, stable)
+        return None
+
+    def _gaps(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """The offsets of the log from ``first`` to ``end - 1`` that no run has: from and to, exclusive."""
+        at = first
+        for number in range(self._row_of(first, LOG), self._rows):
+            for run in self._runs(number):
+                if at < min(run.log, end):
+                    yield at, min(run.log, end)
+                at = max(at, run.end[LOG])
+            if at >= end:
+                return
+        yield at, end
+
+    def _row_of(self, offset: int, side: int) -> int:
+        """The last row that does not begin after the offset; the first one if all do."""
         low, high = 0, self._rows
-        while low < high:  # The first row that begins after the offset.
+        while low < high:
             middle = (low + high) // 2
             if self._row(middle).runs[0][side] <= offset:
                 low = middle + 1
             else:
                 high = middle
-        for number in range(max(low - 1, 0), min(low + 1, self._rows)):
-            runs = list(self._row(number).runs)
-            end = self._end_of(number)
-            runs[-1] = runs[-1]._replace(count=end[KAFKA] - runs[-1].kafka)
-            if (found := located(runs, offset, side)) is not None:
+        return max(low - 1, 0)
+
+    def _locate(self, offset: int, side: int) -> Place:
+        first = self._row_of(offset, side)
+        for number in range(first, min(first + 2, self._rows)):
+            if (found := located(self._runs(number), offset, side)) is not None:
                 return found
         end = (self._position.offset, max(self._position.log_end, 0))
         return Place(end[1 - side], exact=False)
+
+    def _runs(self, number: int) -> list[Run]:
+        """The runs of a row, the last one with the length that it has now."""
+        runs = list(self._row(number).runs)
+        end = self._end_of(number)
+        runs[-1] = runs[-1]._replace(count=end[KAFKA] - runs[-1].kafka)
+        return runs
 
     def _end_of(self, number: int) -> tuple[int, int]:
         """Where the last run of a row ends."""

@@ -17,6 +17,7 @@ import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
@@ -24,6 +25,7 @@ from spark_eos.cli.command import main
 from spark_eos.errors import ProducerFencedError, StoreFullError
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.testing.cloud_servers import temporary
 from tests.monitoring.metrics_world import micro_batch
 from tests.security.roles import POLICIES, policy
@@ -318,6 +320,43 @@ def test_a_full_disk(terminal, small_disk, tmp_path):
         terminal.run(filled(line, LOG=url, TOPIC="orders"))
     assert shutil.disk_usage(small_disk).used < used
     assert values(url) == [b"one more"]
+
+
+def test_vacuum_on_a_disk_without_a_byte(terminal, small_disk):
+    """It deletes what needs no entry first, and says what to do where that is not enough."""
+    url = str(small_disk / "log")
+    terminal.run(f"eoslog topics create {url} orders --config file.delete.delay.ms=0")
+    log = Log.open(url)
+    left = [leave(log, 300_000)]
+    for _ in range(2):  # As a vacuum does that ended before the running readers had.
+        log.commit(lambda state: (RaiseStagingFloor(state.seq + 1),))
+    left.append(leave(log, 300_000))
+    Admin(log).create_topic("later")
+
+    def fill():
+        with suppress(OSError), (small_disk / "a-core-dump").open("ab", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+
+    fill()
+    terminal.run(f"eoslog vacuum {url} --min-age 0")
+    assert [Path(url, name).exists() for name in left] == [False, False]  # The first made room for the entry.
+    (small_disk / "a-core-dump").unlink()
+    log.follow()
+    left = [leave(log, 300_000)]
+    Admin(log).create_topic("last")
+    fill()
+    error = terminal.run(f"eoslog vacuum {url} --min-age 0", 1)
+    assert "Nothing was deleted: an entry has to be written first" in error
+    assert "[STORE_FULL]" in error
+    assert Path(url, left[0]).exists()
+
+
+def leave(log, size):
+    """Stage a file that is never committed."""
+    with log.stage(log.topic("orders")) as writer:
+        writer.append(pa.table({"value": [os.urandom(size)]}), 0)
+        return writer.finish()[0].file.name
 
 
 # -- A damaged file ---------------------------------------------------------------------------------

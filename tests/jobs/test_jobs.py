@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -21,7 +22,8 @@ IDS = {
     "consume_transform_produce": "flights-to-departures",
     "aggregate": "departures-to-hours",
 }
-ATTEMPTS = 12
+STOPPING = Path(__file__).parent / "stopping"
+"""A `sitecustomize.py` that stops a job between its two commits."""
 WHERE = {"folder": [*IDS], "minio": ["consume_transform_produce"], "azurite": ["consume_transform_produce"]}
 """Where the log is, and which of the jobs run there: in buckets the one that does most, on flights of a producer's."""
 if not os.environ.get("SPARK_EOS_LONG"):
@@ -36,10 +38,9 @@ class Pipeline:
         self.names = names
         self.folder = folder
         self.flights = flights
-        slice_ = "700"  # Small: each batch is one chance to be between its two commits.
         self._own = {
             "ingest": ["--input", str(flights.folder)],
-            "consume_transform_produce": ["--airlines", str(flights.airlines), "--max-offsets", slice_],
+            "consume_transform_produce": ["--airlines", str(flights.airlines), "--max-offsets", "700"],
             "aggregate": ["--max-offsets", "700"],
         }
 
@@ -65,26 +66,23 @@ class Pipeline:
         return -1 if query is None else query.batch_id
 
     def kill_between_commits(self, name):
-        """Kill the job when a batch is in the log and not yet in Spark's commits.
+        """Kill the job when a batch is in the log and not yet in Spark's commits: it stops there by itself.
 
-        It is frozen first, and killed at no other moment: a job that is killed while Spark plans the next batch
-        is another case, in which the rows of `ingest` come in another order.
+        It is killed at no other moment: a job that is killed while Spark plans the next batch is another case, in
+        which the rows of `ingest` come in another order.
         """
-        job = self.start(name)
+        before, stopped = self.batch(name), self.folder / f"{name}.stopped"
+        stopped.unlink(missing_ok=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("EOSLOG_TEST_STOP", f"{before} {stopped}")
+            patch.setenv("PYTHONPATH", str(STOPPING), prepend=os.pathsep)
+            job = self.start(name)
         try:
-            for _ in range(ATTEMPTS):
-                before = self.batch(name)
-                assert job.wait_for(lambda before=before: self.batch(name) > before), job.output.read_text()[
-                    -3000:
-                ]
-                job.freeze()
-                commit = self.folder / "checkpoints" / name / "commits" / str(self.batch(name))
-                if not commit.exists():
-                    return
-                job.thaw()
+            assert job.wait_for(stopped.exists), job.output.read_text()[-3000:]
+            assert self.batch(name) > before
+            assert not (self.folder / "checkpoints" / name / "commits" / str(self.batch(name))).exists()
         finally:
             job.kill()
-        pytest.fail(f"{name} was never seen between the two commits")
 
     def finish(self, name):
         self.start(name).wait()

@@ -5,16 +5,24 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
-from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError, OutcomeUnknownError
+from spark_eos.errors import (
+    CorruptRecordError,
+    DivergedLogError,
+    EosLogError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+)
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.divergence import EVERY_S
 from spark_eos.log.log import Log
+from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
@@ -225,6 +233,107 @@ def test_maintenance_that_was_sure_a_moment_ago_leaves_another_history_alone(tmp
         with pytest.raises(DivergedLogError):
             call()
     assert {one: one.read_bytes() for one in url.rglob("*.avro")} == before
+
+
+def test_a_reader_takes_no_entry_behind_another_history(tmp_path):
+    """A process that was frozen at its create has left it there: it goes on from entries that are gone."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log, reader = Log.create(url), Log.open(url)
+    log.commit(create("a"))
+    copied(url, copy)
+    log.commit(create("b"))
+    assert reader.follow().seq == 2
+    log.commit(create("c"))
+    left = (url / paths.entry(3)).read_bytes()
+    put_back(url, copy)
+    (url / paths.entry(3)).write_bytes(left)
+    with pytest.raises(DivergedLogError, match="entry 2 is not there any more"):
+        reader.follow()
+
+
+def test_entries_that_a_copy_has_brought_back_are_retired_again(tmp_path):
+    """The log is put back with the same newest entry: the process goes on, and retires from the oldest on."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log = Log.create(url, snapshot_interval=4)
+    log.does_maintenance = False
+    for at in range(20):
+        log.commit(create(f"a{at}"))
+    log.maintenance.snapshot()
+    copied(url, copy)
+    assert log.maintenance.retire(log.state, 5) == 5
+    put_back(url, copy)
+    assert log.maintenance.retire(log.state, 3) == 3
+    found: list[Finding] = []
+    verify(url, found.append)
+    assert found == []
+
+
+def test_an_empty_entry_proves_no_history(tmp_path):
+    """A process that slept has retired it behind the end of the log that was put back."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+    log = Log.create(url, snapshot_interval=4)
+    log.does_maintenance = False
+    for at in range(10):
+        log.commit(create(f"a{at}"))
+    log.maintenance.snapshot()
+    copied(url, copy)
+    for at in range(10):
+        log.commit(create(f"b{at}"))
+    put_back(url, copy)
+    log.store.retire(paths.entry(20))
+    with pytest.raises(DivergedLogError, match="entry 20 is empty, and no snapshot stands for it"):
+        log.commit(create("c"))
+    assert not (url / paths.entry(21)).exists()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("in_background", [False, True])
+def test_files_that_are_put_back_while_entries_are_retired(tmp_path, caplog, when, in_background):
+    """A process that was frozen between its look and a retirement overwrites one entry at most, and names it."""
+    url, copy = tmp_path / "log", tmp_path / "copy"
+
+    class Changing(PosixStore):
+        left = 3
+
+        def retire(self, name):
+            self.left -= 1
+            if not self.left and when == "before":
+                put_back(url, copy)
+            super().retire(name)
+            if not self.left and when == "after":
+                put_back(url, copy)
+
+    Log.create(url, snapshot_interval=4)
+    clock = FakeClock()
+    log = Log.open(Changing(url), clock)
+    log.does_maintenance = False
+    for at in range(10):
+        log.commit(create(f"a{at}"))
+    log.maintenance.snapshot()
+    copied(url, copy)
+    for at in range(10):
+        log.commit(create(f"b{at}"))
+    log.maintenance.snapshot()
+    if in_background:
+        clock.now += 1
+        log.maintenance.run_slice(log.state)
+        told = caplog.text
+    else:
+        with pytest.raises(DivergedLogError) as refused:
+            log.maintenance.retire(log.state, 100)
+        told = str(refused.value)
+    assert "Entry 3 was retired at that moment" in told
+    empty = [one for one in sorted((url / "_log").glob("*.avro")) if not one.stat().st_size]
+    assert empty == ([url / paths.entry(3)] if when == "before" else [])
+
+    found: list[Finding] = []
+    verify(url, found.append)
+    assert [one.name for one in found if one.verdict is Verdict.WRONG] == [paths.entry(3)] * len(empty)
+    for one in empty:
+        assert "A process that slept" in found[0].text
+        shutil.copy(copy / paths.entry(3), one)
+    verify(url, found.append)
+    assert len(found) == len(empty)
 
 
 @pytest.mark.parametrize("reply", ["comes", "is lost"])
@@ -447,6 +556,28 @@ def test_maintenance_looks_before_it_overwrites(far):
     for call in (log.maintenance.snapshot, lambda: log.maintenance.retire(log.state, 1000)):
         with pytest.raises(DivergedLogError):
             call()
+
+
+def test_maintenance_looks_again_while_it_overwrites(far, monkeypatch):
+    store, clock, log = far
+    for at in range(500):
+        log.commit(create(f"a{at}"))
+    retired, retire = [], store.retire
+
+    def slowly(name):
+        clock.now += 2
+        retire(name)
+        retired.append(name)
+        if len(retired) == 3:
+            for seq in range(300, 600):
+                with suppress(ObjectNotFoundError):
+                    store.inner.delete(paths.entry(seq, 100_000))
+
+    monkeypatch.setattr(store, "retire", slowly)
+    log.maintenance.snapshot()
+    with pytest.raises(DivergedLogError):
+        log.maintenance.retire(log.state, 100)
+    assert len(retired) == 3
 
 
 # -- A gap ---------------------------------------------------------------------------------------------

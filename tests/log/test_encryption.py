@@ -20,7 +20,7 @@ from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.monitoring.metrics.measured_store import MeasuredStore
-from spark_eos.protocol.actions import AppendBatches, CreatePublication
+from spark_eos.protocol.actions import AppendBatches, CreatePublication, ReplaceSegments
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
 from spark_eos.storage.encryption import EncryptedStore
@@ -181,6 +181,11 @@ def a_log_of_segments() -> None:
     world.seal()
     with pytest.raises(ConfigError, match=r"nothing was written.*encryption\.keys"):
         Roller(Log.open(store.inner), tail_rows=1).run()
+    # Nor if it has looked before the mark: segments are refused with the state to which they are applied.
+    late = Log.open(store.inner)
+    segments = ReplaceSegments("t", late.topic("t").topic_id, 0, 0, 4, 0, (), ("tables/t/a.parquet",))
+    with pytest.raises(ConfigError, match=r"nothing was committed.*encryption\.keys"):
+        late.commit(lambda _: (segments,))
     Roller(world.log, tail_rows=1).run()
     assert any(info.name.endswith(".parquet") for info in store.list("tables/"))
     forget_footers()

@@ -62,7 +62,7 @@ def log():
 @pytest.fixture
 def whole(log):
     """Nothing is ever retired."""
-    log.maintenance._retirer.step = lambda *_: 0
+    log.maintenance._retirer.step = lambda *_: None
     return log
 
 
@@ -163,7 +163,7 @@ def test_it_looks_for_news(log):
 @pytest.mark.parametrize("retired", [True, False])
 def test_the_entry_of_a_time(log, retired):
     if not retired:
-        log.maintenance._retirer.step = lambda *_: 0
+        log.maintenance._retirer.step = lambda *_: None
     found = states(log, 40)
     first = earliest(log)
     assert (first.seq > 0) is retired

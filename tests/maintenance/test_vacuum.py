@@ -17,6 +17,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     SegmentsReplacedError,
     StagedFileExpiredError,
+    StoreFullError,
 )
 from spark_eos.log import paths
 from spark_eos.log.log import Log
@@ -467,6 +468,58 @@ def test_temporary_files(tmp_path):
     assert (tmp_path / "_tmp" / "young").exists()
 
 
+# -- A full disk -------------------------------------------------------------------------------------------
+
+
+class FullStore(HookedStore):
+    """Has no byte left while it is ``full``; a file that is deleted makes room if ``makes_room``."""
+
+    full = makes_room = False
+
+    def create(self, name, data):
+        if self.full:
+            raise StoreFullError(f"{name}: no space left")
+        super().create(name, data)
+
+    def overwrite(self, name, data):
+        if self.full:
+            raise StoreFullError(f"{name}: no space left")
+        super().overwrite(name, data)
+
+    def delete(self, name):
+        super().delete(name)
+        self.full = self.full and not self.makes_room
+
+
+@pytest.fixture
+def full():
+    """A log with a file that can be committed no more, and with one that still can."""
+    log = created(FullStore())
+    append(log, *range(3))
+    left_behind(log, 100)
+    log.commit(lambda state: (RaiseStagingFloor(state.seq + 1),))
+    left_behind(log, 200)
+    log.store.full = True
+    return log
+
+
+def test_a_full_disk_keeps_what_needs_an_entry_first(full, caplog):
+    early, late = sorted({*files(full)} - {*in_use(full)})
+    assert now(full).run().objects == {"data": 1}
+    assert {early, late} & {*files(full)} == {late}
+    assert "Not all was deleted: an entry has to be written first" in caplog.text
+    with pytest.raises(StoreFullError, match="Nothing was deleted: an entry has to be written first"):
+        now(full).run()
+    assert late in files(full)
+
+
+def test_what_was_deleted_makes_room_for_the_entry(full, caplog):
+    full.store.makes_room = True
+    assert now(full).run().objects == {"data": 2}
+    assert files(full) == in_use(full)
+    assert "no space" not in caplog.text
+
+
 # -- A log that is not what it was ------------------------------------------------------------------------
 
 
@@ -508,6 +561,31 @@ def test_a_folder_that_was_put_back_from_a_copy_keeps_its_files(log):
     with pytest.raises(DivergedLogError, match="put back from a copy"):
         now(log).run()
     assert values(another(log)) == [*range(12)]
+
+
+def test_a_folder_that_is_put_back_while_files_are_deleted_keeps_them(tmp_path):
+    """Some time after the first of many deletions. A process that was frozen in one deletes that file alone."""
+    copy, put_back = {}, []
+
+    class Changing(PosixStore):
+        def delete(self, name):
+            super().delete(name)
+            if name.startswith(paths.DATA) and not put_back:
+                put_back.append(name)
+                for info in [*self.list("")]:
+                    super().delete(info.name)
+                for other, data in copy.items():
+                    self.create(other, data)
+
+    store = Changing(tmp_path / "log")
+    log = created(store)
+    append(log, *range(12))
+    copy |= {info.name: bytes(store.read(info.name)) for info in store.list("")}
+    roll(log)
+    with pytest.raises(DivergedLogError, match="put back from a copy"):
+        now(log).run()
+    assert put_back
+    assert values(Log.open(PosixStore(tmp_path / "log"), log.clock)) == [*range(12)]
 
 
 def test_what_deletions_rest_on_is_settled_first(log):

@@ -72,7 +72,7 @@ def log(store, request):
     """A log of 44 entries with snapshots after each fifth; all of them stand or none but entries are there."""
     log = created(store)
     if not request.param:
-        log.maintenance._retirer.step = lambda *_: 0
+        log.maintenance._retirer.step = lambda *_: None
     append(log, *range(43))
     return log
 
@@ -81,7 +81,7 @@ def log(store, request):
 def whole(store):
     """The same with nothing retired, so that all of it can be replayed."""
     log = created(store)
-    log.maintenance._retirer.step = lambda *_: 0
+    log.maintenance._retirer.step = lambda *_: None
     append(log, *range(43))
     return log
 
@@ -342,6 +342,15 @@ def test_an_entry_that_is_empty_before_its_time(store):
     assert "from the oldest on" in text
 
 
+@pytest.mark.usefixtures("whole")
+def test_entries_that_are_back_before_retired_ones(store):
+    for seq in (20, 21, 22):
+        store.retire(paths.entry(seq, 7))
+    verdict, name, text = only(store)
+    assert (verdict, name) == (Verdict.NOTE, paths.entry(19, 7))
+    assert "a power cut or a copy" in text
+
+
 @pytest.mark.usefixtures("retired")
 def test_an_empty_entry_that_no_snapshot_stands_for(store):
     store.retire(paths.entry(42, 7))
@@ -436,7 +445,7 @@ def forgotten(log, transaction):
 def test_what_was_open_at_a_boundary_and_is_gone_at_the_next(store, quick, what):
     """A quick look sees an open transaction go, or a group with its members: all between is not there for it."""
     log = created(store)
-    log.maintenance._retirer.step = lambda *_: 0
+    log.maintenance._retirer.step = lambda *_: None
     append(log, 0, 1)
     log.commit(lambda state: (InitProducer(state.next_producer_id, 0, "tx", 60_000),))
     log.commit(lambda _: (JoinGroup("g", "m", ("t",), ("range",), 50), SyncGroup("g", "m", 1)))

@@ -139,6 +139,20 @@ def hanging_transaction(world):
         world.follow("hanging-transaction.md", "eoslog expire")
 
 
+def prepared_waits(world):
+    yield 10
+    producer = Producer(
+        world.log, {"transactional.id": "teller", "transaction.two.phase.commit.enable": True}
+    )
+    world.stack.callback(close, producer)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"x")
+    producer.prepare_transaction()
+    yield 25
+    world.follow("prepared-waits.md", "eoslog transactions force-terminate")
+
+
 def lso_stuck(world):
     yield 10
     world.open_transaction()
@@ -309,6 +323,7 @@ def garbage(world):
 TROUBLES = {
     "EoslogDown": down,
     "EoslogHangingTransaction": hanging_transaction,
+    "EoslogPreparedWaits": prepared_waits,
     "EoslogLsoStuck": lso_stuck,
     "EoslogGroupLagGrows": group_lag_grows,
     "EoslogQueryLagGrows": query_lag_grows,

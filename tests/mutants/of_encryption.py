@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _FILE, _STORE = "spark_eos/storage/encryption/file.py", "spark_eos/storage/encryption/store.py"
+_MARK, _HANDLE = "spark_eos/protocol/actions/encryption.py", "spark_eos/log/encryption.py"
+_OF_MARK, _OF_HANDLE = ("tests/protocol/test_mark_encrypted.py",), ("tests/log/test_encryption.py",)
 _AREA = ("tests/storage/test_encryption.py",)
 
 MUTANTS = (
@@ -81,5 +83,78 @@ MUTANTS = (
         "1",
         "a key that the log needs is said to be of no use after vacuum",
         ("tests/maintenance/test_keys.py",),
+    ),
+    # -- the mark -------------------------------------------------------------------------------------------
+    Mutant(
+        "second-mark-counts",
+        _MARK,
+        "    if state.encrypted_at >= 0:\n        return state, None\n",
+        "",
+        "each writer with keys marks the log anew, and files that were staged since the first mark are refused",
+        _OF_MARK,
+    ),
+    Mutant(
+        "any-key-id-is-marked",
+        _MARK,
+        "    if not KEY_ID.fullmatch(action.key_id):",
+        "    if False:",
+        "the log holds the id of a key that no setting can name",
+        _OF_MARK,
+    ),
+    Mutant(
+        "published-log-is-marked",
+        _MARK,
+        "    if state.publications:",
+        "    if False:",
+        "a publication makes plain tables of a log that is said to be encrypted",
+        _OF_MARK,
+    ),
+    Mutant(
+        "marked-log-is-published",
+        _MARK,
+        "    if state.encrypted_at >= 0:\n        raise",
+        "    if False:\n        raise",
+        "records of an encrypted log are written into plain tables",
+        _OF_MARK,
+    ),
+    Mutant(
+        "mark-leaves-the-floor",
+        _MARK,
+        "staging_floor=max(state.staging_floor, entry + 1),",
+        "staging_floor=state.staging_floor,",
+        "a plain file that was staged before the mark is committed after it",
+        _OF_MARK,
+    ),
+    Mutant(
+        "plain-files-are-written",
+        _HANDLE,
+        "    if state.encrypted_at >= 0 and store.encryption_key_id is None:",
+        "    if False:",
+        "a process without keys writes plain records into the folder of an encrypted log",
+        _OF_HANDLE,
+    ),
+    Mutant(
+        "plain-files-reach-the-rules",
+        _HANDLE,
+        "            if store.encryption_key_id is None and any(map(_has_files, actions)):",
+        "            if False:",
+        "a process without keys that has slept is told of the staging floor, and not that keys are missing",
+        _OF_HANDLE,
+    ),
+    Mutant(
+        "plain-segments-reach-the-rules",
+        _HANDLE,
+        "    return isinstance(action, ReplaceSegments) and bool(action.staged)",
+        "    return False",
+        "a process without keys that has rolled segments commits plain files",
+        _OF_HANDLE,
+    ),
+    Mutant(
+        "encrypted-without-a-mark",
+        _HANDLE,
+        "        elif store.encryption_key_id is not None and any(map(_has_files, actions)):",
+        "        elif False:",
+        "encrypted files are in a log that processes without keys take for a plain one",
+        _OF_HANDLE,
     ),
 )

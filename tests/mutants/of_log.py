@@ -87,6 +87,22 @@ MUTANTS = (
         ("tests/log/test_divergence.py",),
     ),
     Mutant(
+        "reader-takes-what-was-left",
+        "spark_eos/log/commit/divergence.py",
+        "        if self._known[0] == state.seq:",
+        "        if False:",
+        "a reader goes on from a history that is gone, as an entry of it lies behind the end of the one that is there",
+        ("tests/log/test_divergence.py",),
+    ),
+    Mutant(
+        "empty-entry-proves-a-history",
+        "spark_eos/log/commit/divergence.py",
+        "            if self._is_covered(state.seq):",
+        "            if True:",
+        "an empty entry behind the end of a log that was put back is taken for the one that was read",
+        ("tests/log/test_divergence.py",),
+    ),
+    Mutant(
         "far-store-never-asked",
         "spark_eos/log/commit/divergence.py",
         "        if self._clock.monotonic() < self._sure_until and not at_once:",

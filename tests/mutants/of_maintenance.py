@@ -401,4 +401,29 @@ MUTANTS = (
         "a file that was lost by itself is put down to the order of a copy",
         _OF_COPYING,
     ),
+    # -- vacuum: a full disk, a log that is put back ----------------------------------------------------------
+    Mutant(
+        "many-deleted-after-one-look",
+        "spark_eos/maintenance/vacuum.py",
+        "            self._log.check()  # Costs",
+        "            pass  # Costs",
+        "files of a log that was put back from a copy are deleted, as another history did not need them",
+        ("tests/maintenance/test_vacuum.py", "-k", "put_back"),
+    ),
+    Mutant(
+        "full-disk-stops-the-vacuum",
+        "spark_eos/maintenance/end_marks.py",
+        "        except StoreFullError as error:\n            self.error = error",
+        "        except ZeroDivisionError as error:\n            self.error = None",
+        "on a disk without a byte nothing is deleted, though some files need no entry first",
+        ("tests/maintenance/test_vacuum.py", "-k", "full_disk or room"),
+    ),
+    Mutant(
+        "full-disk-deletes-what-can-be-committed",
+        "spark_eos/maintenance/vacuum.py",
+        " for name, size in candidates.items() if _is_below(name, state.staging_floor)",
+        " for name, size in candidates.items()",
+        "a staged file is deleted, and its writer commits it afterwards",
+        ("tests/maintenance/test_vacuum.py", "-k", "full_disk"),
+    ),
 )

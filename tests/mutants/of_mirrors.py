@@ -8,6 +8,10 @@ _PLAN = "spark_eos/mirror/plan.py"
 _MIRRORING = "spark_eos/mirror/mirroring.py"
 _PURE = ("tests/mirror/test_plan.py",)
 _WORKING = ("tests/mirror/test_waiting.py",)
+_MOVING = ("tests/mirror/test_moving.py",)
+_CUT = ("tests/mirror/test_cut.py",)
+_NOTES = ("tests/mirror/test_notes.py",)
+_OUT = "tests/mirror/test_mirror_out.py"
 
 MUTANTS = (
     Mutant(
@@ -97,5 +101,141 @@ MUTANTS = (
         "runs[0].log == end[1]:",
         "the offset map passes over a gap of Kafka",
         _PURE,
+    ),
+    Mutant(
+        "mirror-out-tears",
+        "spark_eos/mirror/out/cut.py",
+        "            for other in lists.beginning_before(key, part.end):\n",
+        "            for other in ():\n",
+        "a Kafka transaction has a part of a transaction that lies between the records of another",
+        _CUT,
+    ),
+    Mutant(
+        "mirror-out-tears-what-is-held",
+        "spark_eos/mirror/out/cut.py",
+        "                for number in lists.ending_after(key, first):\n",
+        "                for number in ():\n",
+        "what lies after a part that waits is sent without its other parts",
+        _CUT,
+    ),
+    Mutant(
+        "mirror-out-goes-past-what-is-open",
+        "spark_eos/mirror/out/feed.py",
+        "partition.last_stable_offset\n        return found",
+        "partition.end\n        return found",
+        "records of an open transaction are passed over",
+        _NOTES,
+    ),
+    Mutant(
+        "mirror-out-forgets-single-entries",
+        "spark_eos/mirror/out/feed.py",
+        "        if not transaction.commit:\n",
+        "        if not transaction.commit or transaction.producer.number < 0:\n",
+        "an entry that stands for itself is torn",
+        _NOTES,
+    ),
+    Mutant(
+        "mirror-out-partitions-begin-late",
+        "spark_eos/mirror/out/feed.py",
+        "            if step.after.topics is not step.before.topics:\n",
+        "            if False:\n",
+        "records of a partition that came later are not sent with their transaction",
+        _NOTES,
+    ),
+    Mutant(
+        "mirror-out-position-outside",
+        "spark_eos/mirror/out/sender.py",
+        "            self._write_positions(transaction, head, cut, moved, ends)\n",
+        "",
+        "a Kafka transaction does not have the position",
+        (f"{_OUT}::test_every_kind_of_record",),
+    ),
+    Mutant(
+        "mirror-out-forgets",
+        "spark_eos/mirror/out/opening.py",
+        "            if found.topic_id != note.positions_id:\n",
+        "            if False:\n",
+        "a position that was lost is not missed, and all is sent again",
+        (f"{_OUT}::test_a_position_that_is_lost_is_missed",),
+    ),
+    Mutant(
+        "mirror-out-skips-what-expired",
+        "spark_eos/mirror/out/mirroring.py",
+        "                if not self._options.accept_loss:\n",
+        "                if False:\n",
+        "records that the log has deleted are skipped",
+        (f"{_OUT}::test_what_retention_took_is_never_skipped_in_silence",),
+    ),
+    Mutant(
+        "mirror-out-of-another-topic",
+        "spark_eos/mirror/out/topics.py",
+        "            if found is None or found.topic_id != topic_id:\n",
+        "            if False:\n",
+        "records go to a topic that was made again, without those before them",
+        (f"{_OUT}::test_a_topic_of_kafka_that_is_made_again_under_a_running_mirror",),
+    ),
+    Mutant(
+        "mirror-round-and-round",
+        "spark_eos/mirror/notes.py",
+        "        if path is not None:\n",
+        "        if False:\n",
+        "two mirrors send the same records round for ever",
+        _NOTES,
+    ),
+    Mutant(
+        "mirror-in-comes-back",
+        "spark_eos/mirror/notes.py",
+        "        if note.reverses == mirror:\n",
+        "        if False:\n",
+        "a mirror into the log writes on after another one has taken over",
+        _NOTES,
+    ),
+    Mutant(
+        "mirror-out-sends-a-group-back",
+        "spark_eos/mirror/out/translation.py",
+        "if one[2] > known.get(",
+        "if one[2] != known.get(",
+        "a group that has moved over reads records again",
+        _NOTES,
+    ),
+    Mutant(
+        "mirror-out-doubles-for-a-group",
+        "spark_eos/mirror/out/translation.py",
+        "    return brought.next if sent[1] < 0 else None\n",
+        "    return brought.next\n",
+        "a group that moves back reads records twice",
+        _NOTES,
+    ),
+    Mutant(
+        "mirror-moves-a-group-past-records",
+        "spark_eos/mirror/groups.py",
+        "            elif one.other is not None:\n",
+        "            elif False:\n",
+        "a group never reads what producers of the log wrote before it moved",
+        _MOVING,
+    ),
+    Mutant(
+        "mirror-resumes-at-the-next-record",
+        "spark_eos/mirror/groups.py",
+        "        place = offsets.resume(offset)\n",
+        "        place = None if (found := offsets.to_log(offset)) is None else found.offset\n",
+        "a group is sent past records of the log that lie between two of Kafka's",
+        _MOVING,
+    ),
+    Mutant(
+        "mirror-takes-an-unfinished-batch-for-done",
+        "spark_eos/mirror/moving/checkpoint.py",
+        '        if unfinished == "refuse":\n',
+        "        if False:\n",
+        "a Spark job moves past a micro-batch whose rows are perhaps in no sink",
+        _MOVING,
+    ),
+    Mutant(
+        "mirror-moves-a-job-past-records",
+        "spark_eos/mirror/moving/checkpoint.py",
+        "if other is not None and not accept_loss:",
+        "if False:",
+        "a Spark job never reads what producers of the log wrote before it moved",
+        _MOVING,
     ),
 )

@@ -341,4 +341,12 @@ MUTANTS = (
         "calls are in the bucket above their own",
         ("tests/clients/test_durations.py",),
     ),
+    Mutant(
+        "prepared-is-not-counted",
+        f"{_METRICS}/state_points.py",
+        "if not one.has_timeout]",
+        "if one.has_timeout]",
+        "a prepared transaction holds readers back, and no alert tells",
+        ("tests/monitoring/test_alerts_of_logs.py", "-k", "Prepared"),
+    ),
 )

@@ -95,7 +95,7 @@ def test_a_writer_that_ignores_the_mark_is_found(monkeypatch):
 
 
 def test_a_writer_that_opens_a_copy_just_before_it_is_a_log_is_found(monkeypatch):
-    """It sleeps after it has found no snapshot; by then there are a snapshot and entry 0."""
+    """It sleeps after it has found no snapshot, until there are a snapshot and entry 0. The copy takes half a minute."""
 
     def asleep(cast, process, place):
         store = copy.copy(cast.stores[place])
@@ -103,13 +103,22 @@ def test_a_writer_that_opens_a_copy_just_before_it_is_a_log_is_found(monkeypatch
         def listed(prefix):
             found = [*cast.stores[place].list(prefix)]
             if prefix == paths.SNAPSHOTS and not found:
-                process.wait(3.0)
+                for _ in range(2000):
+                    if cast._is_done():
+                        break
+                    process.wait(1.0)
             return iter(found)
 
         if place == "new":
             store.list = listed
         return Log.open(store, SimulatedClock(process), Retry(deadline_s=0))
 
+    def slowly(target, plan):
+        target._world.current().wait(30.0)
+        make_a_log(target, plan)
+
+    make_a_log = copying._make_a_log
+    monkeypatch.setattr(copying, "_make_a_log", slowly)
     monkeypatch.setattr(moves._Cast, "_open", asleep)
     assert not _found("", first=0, last=8)
     monkeypatch.setattr(tail.Tail, "_has_become_a_log", lambda _: False)

@@ -51,3 +51,9 @@ def test_a_query_that_was_started_again_is_as_it_should_be(log, monkeypatch):
     state = follower.state
     monkeypatch.setattr(type(follower), "state", property(lambda _: state._replace(queries={"copy": None})))
     assert takeovers.taken_over(follower) == []
+
+
+def test_the_five_that_rose_most_are_named(log):
+    for at in range(7):
+        began(log, f"job-{at}", 2 + (at == 6))
+    assert found(log) == [("warn", "job-6"), *(("note", f"job-{at}") for at in range(4))]

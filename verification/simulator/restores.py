@@ -21,6 +21,7 @@ from spark_eos.log.topics import new_topic
 from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.state import State
+from spark_eos.storage.store import Data
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.store import SimulatedStore
 from verification.simulator.world import FaultProfile, Process, World
@@ -39,6 +40,10 @@ class _Folder(SimulatedStore):
         self.requests_are_free = True
         self._kept: list[pa.Buffer] = []
         """All that ever was, so that no two files have the same identity."""
+        self._times = 0
+        """How often the files were put back."""
+        self.overtaken: dict[str, tuple[Process, Data | None]] = {}
+        """Entries that were retired by a process that had looked before the files were put back, and what they held."""
 
     @property
     def files(self) -> dict[str, pa.Buffer]:
@@ -50,8 +55,20 @@ class _Folder(SimulatedStore):
         self._kept.append(self.inner.read(name))
         return self.inner.identity(name)
 
+    def retire(self, name: str) -> None:
+        asked = self._times
+
+        def effect() -> None:
+            held = self.files.get(name)
+            self.inner.retire(name)
+            if asked != self._times:
+                self.overtaken[name] = self._world.current(), held
+
+        self._call("retire", name, effect)
+
     def put_back(self, files: dict[str, pa.Buffer]) -> None:
         """All at once."""
+        self._times += 1
         self._kept += self.files.values()
         for info in [*self.inner.list("")]:
             self.inner.delete(info.name)
@@ -74,6 +91,8 @@ class Restored:
     """States that processes had, and since when they looked for them."""
     diverged: int = 0
     strays: int = 0
+    overtaken: int = 0
+    """Entries that a frozen process retired in a history that it had not looked at, and that were put back for it."""
     problems: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
 
@@ -182,6 +201,7 @@ def _restore(world: World, store: _Folder, found: Restored, chance: random.Rando
 
 
 def _judge(process: Process, store: _Folder, found: Restored) -> None:
+    _mend(store, found)
     try:
         log = _opened(process, store, found)
     except EosLogError as error:
@@ -205,9 +225,33 @@ def _judge(process: Process, store: _Folder, found: Restored) -> None:
     for name in beyond & store.files.keys():
         store.inner.delete(name)
         found.strays += 1
+    found.problems += [f"verify: {one}" for one in _wrong(store)]
+
+
+def _wrong(store: _Folder) -> list[Finding]:
     findings: list[Finding] = []
     verify(store, findings.append)
-    found.problems += [f"verify: {one}" for one in findings if one.verdict is Verdict.WRONG]
+    return [one for one in findings if one.verdict is Verdict.WRONG]
+
+
+def _mend(store: _Folder, found: Restored) -> None:
+    """What operators do who are told of an entry that a process retired when it woke: it is put back.
+
+    The process had looked before it was frozen (docs/design/0002). It looks again before the next entry, so it
+    overwrites one at most. An entry that the newer snapshots of this history stand for may be retired by now.
+    """
+    by = [process for process, _ in store.overtaken.values()]
+    found.problems += [
+        f"{one.name} retired several entries of another history" for one in {*by} if by.count(one) > 1
+    ]
+    while wrong := {one.name for one in _wrong(store)} & store.overtaken.keys():
+        for name in wrong:
+            _, held = store.overtaken.pop(name)
+            if held is None:
+                store.inner.delete(name)
+            else:
+                store.inner.overwrite(name, held)
+            found.overtaken += 1
 
 
 def _opened(process: Process, store: _Folder, found: Restored) -> Log:
@@ -219,3 +263,11 @@ def _opened(process: Process, store: _Folder, found: Restored) -> Log:
             stray = max(name for name in store.files if name.startswith(paths.LOG) and name in str(error))
             store.inner.delete(stray)
             found.strays += 1
+        except DivergedLogError:
+            # Of a process that was frozen between its look and its create. Its entry was never acknowledged.
+            stray = min(one.name for one in _wrong(store) if "is of another history" in one.text)
+            for name in [
+                name for name in store.files if paths.entry(0) < name < paths.SNAPSHOTS and name >= stray
+            ]:
+                store.inner.delete(name)
+                found.strays += 1

@@ -14,24 +14,30 @@ from spark_eos.cli.output import print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.errors import ConfigError
 
-__all__ = ["app"]
+__all__ = ["Brokers", "KafkaConfig", "Name", "app", "tell"]
 
-app = typer.Typer(name="mirror", cls=Commands, help="Mirror topics of Kafka into a log, exactly once.")
+app = typer.Typer(name="mirror", cls=Commands, help="Mirror topics between Kafka and a log, exactly once.")
 
-_Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The mirror's name.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The mirror's name.")]
+Brokers = Annotated[
+    str,
+    typer.Option("--bootstrap-server", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of the Kafka cluster."),
+]
+KafkaConfig = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="File with settings of the Kafka client (librdkafka's names): NAME=VALUE on each line.",
+    ),
+]
 _NUMBERS = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?")
 
 
 @app.command("in", cls=Command)
 def mirror_in(
     url: Url,
-    name: _Name,
-    bootstrap_server: Annotated[
-        str,
-        typer.Option(
-            "--bootstrap-server", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of the Kafka cluster."
-        ),
-    ],
+    name: Name,
+    bootstrap_server: Brokers,
     topic: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC[,TOPIC]", help="Topics of Kafka. Repeatable.")
     ] = None,
@@ -88,13 +94,7 @@ def mirror_in(
             show_default=False,
         ),
     ] = 30.0,
-    kafka_config: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="File with settings of the Kafka client (librdkafka's names): NAME=VALUE on each line.",
-        ),
-    ] = None,
+    kafka_config: KafkaConfig = None,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
@@ -124,10 +124,10 @@ def mirror_in(
     )
     options.check()
     settings = {**properties_file(kafka_config, "--kafka-config"), "bootstrap.servers": bootstrap_server}
-    source = KafkaSource(settings, f"{GROUP_PREFIX}{name}", refresh_s=refresh, tell=_tell)
+    source = KafkaSource(settings, f"{GROUP_PREFIX}{name}", refresh_s=refresh, tell=tell)
     log = Log.open_or_create(url, settings=store_settings(command_config))
     with stoppable() as stop:
-        done = Mirror(log, source, options, _tell).run(lambda: stop.signal is not None, once=once)
+        done = Mirror(log, source, options, tell).run(lambda: stop.signal is not None, once=once)
         if as_json:
             print_json(done._asdict())
         else:
@@ -139,7 +139,7 @@ def mirror_in(
 @app.command("offsets", cls=Command)
 def offsets(
     url: Url,
-    name: _Name,
+    name: Name,
     topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Only this topic, by its name in Kafka or in the log.")
     ] = None,
@@ -197,5 +197,6 @@ def _partitions_of(text: str) -> tuple[str, list[int]]:
     return topic, sorted({*found})
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """Print what is worth knowing."""
     print(f"eoslog mirror: {printable(text)}", file=sys.stderr, flush=True)

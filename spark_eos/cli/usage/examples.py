@@ -98,6 +98,24 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "eoslog mirror offsets LOG --name shop",
         "eoslog mirror offsets LOG --name shop --topic orders --json",
     ),
+    "mirror out": (
+        "eoslog mirror out LOG --name shop --bootstrap-server kafka:9092 --topic orders,payments",
+        "eoslog mirror out LOG --name back --bootstrap-server kafka:9092 --reverse shop --groups '.*'",
+    ),
+    "mirror sent": (
+        "eoslog mirror sent LOG --name shop --bootstrap-server kafka:9092",
+        "eoslog mirror sent LOG --name shop --bootstrap-server kafka:9092 --topic orders --partition 0 --log 4711",
+    ),
+    "mirror wait": ("eoslog mirror wait LOG --name shop --bootstrap-server kafka:9092 --topic orders",),
+    "mirror group": ("eoslog mirror group LOG --name shop --bootstrap-server kafka:9092 --group billing",),
+    "mirror checkpoint": (
+        "eoslog mirror checkpoint LOG --name shop --checkpoint /data/job/checkpoint",
+        "eoslog mirror checkpoint LOG --name shop --checkpoint s3a://bucket/job --batch 412",
+    ),
+    "mirror check": (
+        "eoslog mirror check LOG --name shop --bootstrap-server kafka:9092 --before producers",
+        "eoslog mirror check LOG --name shop --bootstrap-server kafka:9092 --before end --ignore-groups 'test-.*'",
+    ),
     "dump": ("eoslog dump LOG --from 3",),
     "history": ("eoslog history LOG --since 2",),
     "diff": ("eoslog diff LOG 1 3",),

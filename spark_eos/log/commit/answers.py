@@ -82,7 +82,9 @@ class Answers:
     def failed(self, tickets: Sequence[PendingCommit], error: EosLogError) -> None:
         """The slot could not be filled."""
         for ticket in tickets:
-            if self._in_doubt.is_unanswered(ticket.request_id):
+            one = ticket.request_id
+            # This create was not done; but an earlier one may be in an entry that was retired before it was read.
+            if self._in_doubt.is_unanswered(one) or self._in_doubt.is_lost(one):
                 self.unknown(ticket, error)
             else:
                 ticket.error = error

@@ -48,6 +48,16 @@ class DivergenceDetector:
         """The identity of the object, to be asked for before it is read. Raises `ObjectNotFoundError`."""
         return self._store.identity(name)
 
+    def before_applying(self, state: State, away: Callable[[], bool]) -> None:
+        """An entry was read that comes after ``state``: raise `DivergedLogError` if its predecessor was exchanged.
+
+        A process that was frozen at its create may have left it behind the end of another history. To be asked after
+        the read: while the predecessor is the same file, the log was not put back. Costs a system call in a folder,
+        and nothing elsewhere.
+        """
+        if self._known[0] == state.seq:
+            self.check(state, away=away)
+
     def has_read(self, state: State, identity: Hashable | None) -> None:
         """The entry that led to ``state`` was read, and its predecessor is the one that this process knows.
 
@@ -131,7 +141,10 @@ class DivergenceDetector:
     def _compare(self, state: State, name: str) -> None:
         data = self._store.read(name)
         if not data.size and state.seq:
-            return  # It is retired: others have gone on, and what comes after it tells.
+            if self._is_covered(state.seq):
+                return  # It is retired: others have gone on, and what comes after it tells.
+            # A process that slept has retired it in a history that has not come so far.
+            self._refuse(state, f"entry {state.seq} is empty, and no snapshot stands for it")
         entry = decode_entry(data, state.seq, f"{self._store.url}/{name}")
         if not _leads_to(entry, state):
             self._refuse(state, f"entry {state.seq} is another one now")

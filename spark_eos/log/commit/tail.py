@@ -110,14 +110,15 @@ class Tail:
         the log is not the one that was read so far.
         """
         with self._lock:
-            if self._state.seq < 0:
+            opening = self._state.seq < 0
+            if opening:
                 self._seen = self.clock_reading()
                 self._state = newest_snapshot(self._store) or self._state
             left = _FEW
             while True:
                 asked = self.clock_reading()
                 data = self._read(self._state.seq + 1, identify=left > 0)
-                if self._skipped_ahead(asked) or (data and self._has_become_a_log()):
+                if self._skipped_ahead(asked) or (data is None and opening and self._has_become_a_log()):
                     continue
                 self._seen = asked
                 if data is None:
@@ -125,6 +126,7 @@ class Tail:
                     self._newest_s = asked.monotonic_s
                     return self._state
                 if data:
+                    self._divergence.before_applying(self._state, self._was_away)
                     self._apply(data)
                     if left > 0:
                         self._divergence.has_read(self._state, self._identity)
@@ -149,7 +151,7 @@ class Tail:
         ``at_once``: also where that is a request, and there was one less than a minute ago.
         """
         with self._lock:
-            self._divergence.check(self._state, away=lambda: self._is_long_ago(self._seen), at_once=at_once)
+            self._divergence.check(self._state, away=self._was_away, at_once=at_once)
 
     def check_created(self, before: State, seq: int) -> None:
         """The same for the one after which this process has just created entry ``seq``."""
@@ -209,6 +211,9 @@ class Tail:
             self._install_snapshot(snapshot if snapshot.seq > self._state.seq else self._state)
         return True
 
+    def _was_away(self) -> bool:
+        return self._is_long_ago(self._seen)
+
     def _is_long_ago(self, seen: ClockReading) -> bool:
         return any(
             now - then > self._environment.away_s
@@ -220,10 +225,11 @@ class Tail:
 
         Without this look a process that opens a log while a copy of it is finished could take entry 0 for its end.
         """
-        if self._state.seq >= 0:
+        snapshot = newest_snapshot(self._store) if self._state.seq == 0 else None
+        if snapshot is None or not snapshot.seq:
             return False
-        self._state = newest_snapshot(self._store) or self._state
-        return self._state.seq >= 0
+        self._install_snapshot(snapshot)
+        return True
 
     def _skipped_ahead(self, asked: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""

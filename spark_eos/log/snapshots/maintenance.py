@@ -12,7 +12,13 @@ import math
 import threading
 from collections.abc import Callable
 
-from spark_eos.errors import EosLogError, NotALogError, ObjectNotFoundError, StorePermissionError
+from spark_eos.errors import (
+    DivergedLogError,
+    EosLogError,
+    NotALogError,
+    ObjectNotFoundError,
+    StorePermissionError,
+)
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.snapshots.snapshots import Snapshots
@@ -53,19 +59,37 @@ class Retirer:
         self._store = store
         self._next: int | None = None
 
-    def step(self, state: State, snapshot: int, count: int) -> int:
-        """Retire up to ``count`` entries, given the newest snapshot that is stored; how many there were."""
+    def step(self, state: State, snapshot: int, look: Callable[[], None]) -> int | None:
+        """Retire one entry, given the newest snapshot that is stored; which one, or None if there is none.
+
+        ``look`` is called right before, and raises if the store holds another history.
+        """
         limit = _limit(state, snapshot)
         if limit <= 0:
-            return 0
-        if self._next is None:
+            return None
+        if self._next is None or not self._goes_on(state):
             self._next = self._find(state, limit)
-        done = 0
-        while done < count and self._next <= limit:
-            self._store.retire(paths.entry(self._next, state.entries_per_folder))
-            self._next += 1
-            done += 1
-        return done
+        if self._next > limit:
+            return None
+        look()
+        self._store.retire(paths.entry(self._next, state.entries_per_folder))
+        self._next += 1
+        return self._next - 1
+
+    def _goes_on(self, state: State) -> bool:
+        """Whether the entry that was retired last still is: a copy of the log may have been put back.
+
+        That costs nothing in a folder. Elsewhere the entries that are back stay, and do no harm.
+        """
+        if not self._store.requests_are_free or self._next is None or self._next <= 1:
+            return True
+        return self._is_retired(self._next - 1, state)
+
+    def _is_retired(self, seq: int, state: State) -> bool:
+        try:
+            return self._store.size(paths.entry(seq, state.entries_per_folder)) == 0
+        except ObjectNotFoundError:
+            return True  # Names of retired entries may be deleted.
 
     def left(self, state: State, snapshot: int) -> int:
         """How many entries `step` would retire by and by."""
@@ -86,11 +110,7 @@ class Retirer:
         low, high = 1, limit + 1
         while low < high:
             middle = (low + high) // 2
-            try:
-                retired = self._store.size(paths.entry(middle, state.entries_per_folder)) == 0
-            except ObjectNotFoundError:
-                retired = True  # Names of retired entries may be deleted.
-            if retired:
+            if self._is_retired(middle, state):
                 low = middle + 1
             else:
                 high = middle
@@ -202,7 +222,28 @@ class BackgroundMaintenance:
         """Retire up to ``count`` entries that the newest stored snapshot covers; how many there were."""
         with self._lock:
             self._make_sure()
-            return self._retirer.step(state, self._snapshots.look(), count)
+            snapshot, done = self._snapshots.look(), 0
+            while done < count and self._retire_one(state, snapshot):
+                done += 1
+            return done
+
+    def _retire_one(self, state: State, snapshot: int) -> bool:
+        """Look, retire one entry, and look again; whether there was one.
+
+        Files may be exchanged between the look and the retirement. So no more than one entry of another history is
+        ever overwritten, and it is named.
+        """
+        seq = self._retirer.step(state, snapshot, self._make_sure)
+        if seq is None:
+            return False
+        try:
+            self._check()
+        except DivergedLogError as error:
+            raise DivergedLogError(
+                f"{error}. Entry {seq} was retired at that moment, perhaps in the log that is there now: run "
+                "`eoslog verify`, and if it names that entry, put it back from the copy"
+            ) from error
+        return True
 
     def retired(self, state: State) -> int:
         """The newest entry that is retired, with all before it; 0 if there is none. Raises what the store raises."""
@@ -227,8 +268,7 @@ class BackgroundMaintenance:
             return True
         if not self._retirer.left(state, self._snapshots.stored):
             return False
-        self._make_sure()
-        return self._retirer.step(state, self._snapshots.stored, 1) > 0
+        return self._retire_one(state, self._snapshots.stored)
 
     def _make_sure(self) -> None:
         """Raise `NotALogError` if another log is there by now: a process may have slept since its commit.

@@ -30,6 +30,10 @@ _LOOK_BEYOND = 64
 
 _FROM_A_COPY = "put it back from a copy of the log; what it held is not written anywhere else"
 
+_BROUGHT_BACK = (
+    "though younger ones are: harmless, a power cut or a copy of the log may have brought them back"
+)
+
 
 class _Slot(IntEnum):
     """What became of an old entry, in the order in which a log's entries have it: oldest first."""
@@ -209,11 +213,10 @@ class Chain:
                 continue
             first = seq
             if empty and seq > 1 and self._slot(seq - 1) is _Slot.FULL:
-                self._notes.wrong(
-                    name,
-                    "is empty, though the entry before it is not: entries are retired from the oldest on",
-                    f"nothing is lost, {paths.snapshot(at)} stands for it; put it back from a copy of the log",
-                )
+                if self._slot(seq + 1) is _Slot.RETIRED:
+                    self._notes.add(Verdict.NOTE, self._name(seq - 1), f"is not retired, {_BROUGHT_BACK}")
+                else:
+                    self._emptied(name, at)
             elif not empty and not (problem == "is missing" and seq == 1):
                 self._notes.wrong(name, problem, f"{paths.snapshot(at)} stands for it; {_FROM_A_COPY}")
                 first = seq + 1
@@ -228,6 +231,14 @@ class Chain:
             name, f"{why}; what comes after it cannot be applied, and was only looked at", _FROM_A_COPY
         )
         return None
+
+    def _emptied(self, name: str, snapshot: int) -> None:
+        self._notes.wrong(
+            name,
+            "is empty, though the entry before it is not: entries are retired from the oldest on. A process that "
+            "slept while the log was put back from a copy may have retired it, or the file is damaged",
+            f"nothing is lost, {paths.snapshot(snapshot)} stands for it; put it back from a copy of the log",
+        )
 
     def _slot(self, seq: int) -> _Slot:
         try:
@@ -273,8 +284,7 @@ class Chain:
                     self._notes.add(
                         Verdict.NOTE,
                         self._name(waiting),
-                        f"and {count - 1} others are not retired, though younger ones are: harmless, a power cut may "
-                        "have brought them back",
+                        f"and {count - 1} others are not retired, {_BROUGHT_BACK}",
                     )
                 waiting, count = -1, 0
             reached = max(reached, slot) if slot is _Slot.GONE else slot

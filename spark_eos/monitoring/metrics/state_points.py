@@ -69,6 +69,9 @@ def _of_transactions(seen: Seen) -> Iterator[Point]:
     yield point("eoslog.transactions.open", len(producers), seen.log)
     yield point("eoslog.transactions.late", late, seen.log)
     yield point("eoslog.transactions.oldest.age", max(ages, default=0) / 1000, seen.log)
+    prepared = [age for age, one in zip(ages, producers, strict=True) if not one.has_timeout]
+    yield point("eoslog.transactions.prepared", len(prepared), seen.log)
+    yield point("eoslog.transactions.prepared.age", max(prepared, default=0) / 1000, seen.log)
 
 
 def _open_since(state: State) -> dict[str, int]:

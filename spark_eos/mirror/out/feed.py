@@ -1,0 +1,166 @@
+"""What the log has to send: its transactions, by the entries that ended them, and how far each partition is stable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from spark_eos.errors import InvalidRequestError
+from spark_eos.log.history import Transaction, of_entry
+from spark_eos.log.log import Log
+from spark_eos.log.time_travel import earliest, replay, state_at
+from spark_eos.mirror.out.cut import Cut, Part, Unit, is_before, records
+from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
+from spark_eos.protocol.state import Partition, PartitionKey, State
+
+__all__ = ["Feed", "known_from", "unknown"]
+
+Covered = Callable[[PartitionKey, int, int], int]
+"""How many offsets of a range are not to be sent: ``(partition, first, end)``."""
+
+
+class Feed:
+    """The units of some partitions that are not sent yet, in the order in which they ended.
+
+    ``sent`` says up to where they are sent, and ``seq`` up to which entry all of it is. What was written before the
+    oldest entry that the log still has is one unit, since it is not known any more what of it belongs together.
+    """
+
+    def __init__(
+        self, log: Log, seq: int, sent: Cut, covered: Covered, wants: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """``sent`` are those whose place is known, of whole topics. Others that ``wants`` names begin at 0."""
+        self._log = log
+        self._covered = covered
+        self._wants = wants
+        self._state = known_from(log, seq)
+        self._topics = {topic_id for topic_id, _ in sent}
+        self.sent: dict[PartitionKey, int] = dict(sent)
+        self.units: list[Unit] = []
+
+    def add_unknown(self) -> int:
+        """What was written before the first entry that is known, and is not sent. Returns how many records, at most."""
+        unit = unknown(self._state, self.sent, self._covered, self._log.load)
+        if unit is None:
+            return 0
+        self.units.insert(0, unit)
+        return records([unit], self.sent)
+
+    @property
+    def state(self) -> State:
+        """The log as far as it was looked at."""
+        return self._state
+
+    def seq_after(self, cut: Cut) -> int:
+        """The entry up to which all that ended is sent, once all before the cut is."""
+        waiting = (unit.seq - 1 for unit in self.units if not is_before(unit, cut))
+        return min(waiting, default=self._state.seq)
+
+    @property
+    def stops(self) -> dict[PartitionKey, int]:
+        """The last stable offsets of the partitions: nothing is sent past them."""
+        found = {}
+        for key, sent in self.sent.items():
+            partition = self._state.partitions.get(key)
+            found[key] = sent if partition is None else partition.last_stable_offset
+        return found
+
+    @property
+    def waiting(self) -> int:
+        """How many records are known that are not sent yet, at most."""
+        return records(self.units, self.sent)
+
+    def advance(self, wanted: int) -> bool:
+        """Look at the next entries, until ``wanted`` records wait. Returns whether that was all there is."""
+        newest = self._log.follow()
+        if self._state.seq >= newest.seq:
+            return True
+        topics = {topic.topic_id: topic.name for topic in self._state.topics.values()}
+        waiting = self.waiting
+        for step in replay(self._log, self._state, newest.seq):
+            if step.after.topics is not step.before.topics:
+                self._see(step.after)
+            for transaction in of_entry(step.entry, step.before, topics):
+                unit = self._unit(transaction, step.after)
+                if unit is not None:
+                    self.units.append(unit)
+                    waiting += records([unit], self.sent)
+            self._state = step.after
+            if waiting >= wanted:
+                break
+        if self._state.seq < newest.seq:
+            return False
+        self._state = newest  # The same, but what is sealed of it need not be in memory.
+        return True
+
+    def move(self, cut: Cut) -> None:
+        """All before the cut is sent."""
+        self.sent.update(cut)
+        self.units = [unit for unit in self.units if not is_before(unit, self.sent)]
+
+    def _see(self, state: State) -> None:
+        """Topics and partitions that were created: they begin at 0, before the first transaction that has them."""
+        for topic in state.topics.values():
+            if topic.topic_id in self._topics or self._wants(topic.name):
+                self._topics.add(topic.topic_id)
+                for number in range(topic.partitions):
+                    self.sent.setdefault((topic.topic_id, number), 0)
+
+    def _unit(self, transaction: Transaction, state: State) -> Unit | None:
+        if not transaction.commit:
+            return None
+        parts = {}
+        for span in transaction.spans:
+            topic = state.topics.get(span.topic)
+            key = ("" if topic is None else topic.topic_id, span.partition)
+            end = span.last + 1
+            if end > self.sent.get(key, end):
+                length = end - span.first - self._covered(key, span.first, end)
+                parts[key] = Part(span.first, end, min(span.records, length))
+        return Unit(transaction.seq, parts) if parts else None
+
+
+def known_from(log: Log, seq: int) -> State:
+    """The state from which on entries are known: that after ``seq``, or else the oldest there is."""
+    if seq >= 0:
+        with suppress(InvalidRequestError):  # Retired.
+            return state_at(log, seq)
+    return earliest(log)
+
+
+def unknown(state: State, sent: Cut, covered: Covered, load: Load = in_memory) -> Unit | None:
+    """The records that are not sent and that ended up to this state: which of them belong together is not known.
+
+    None: there are none. Those of transactions that are open are known when these end.
+    """
+    parts = {}
+    for key, offset in sent.items():
+        partition = state.partitions.get(key)
+        if partition is None or offset >= partition.end:
+            continue
+        low = max(offset, partition.start)
+        stable = partition.last_stable_offset
+        found = (row for row in partition.index.scan(low, load) if _is_closed(state, partition, row))
+        first = next(found, None)
+        if first is None:
+            continue
+        begin, end = max(first.base_offset, low), max(stable, first.next_offset)
+        for row in partition.index.scan(
+            end, load
+        ):  # After the first open transaction, which is never long ago.
+            if _is_closed(state, partition, row):
+                end = row.next_offset
+        count = end - begin - covered(key, begin, end)
+        if count:
+            parts[key] = Part(begin, end, count)
+    return Unit(state.seq, parts) if parts else None
+
+
+def _is_closed(state: State, partition: Partition, row: IndexRow) -> bool:
+    """Whether the row has records of a transaction that is committed, or of none."""
+    if row.kind is not Kind.DATA:
+        return False
+    stamp = row.producer
+    producer = state.producers.get(stamp.producer_id)
+    is_open = producer is not None and producer.is_open and producer.number == stamp.number
+    return not is_open and (stamp.producer_id, stamp.number) not in partition.aborted

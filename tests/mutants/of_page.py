@@ -1,0 +1,94 @@
+"""Breaks of what the live page says of readers that are behind and of producers that were fenced."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_GROUPS_PAGE, _OF_ADVICE = "spark_eos/ui/areas/groups.py", ("tests/ui/test_advice.py",)
+_TAKEOVERS, _OF_TAKEOVERS = "spark_eos/ui/areas/takeovers.py", ("tests/ui/test_takeovers.py",)
+
+MUTANTS = (
+    # -- the page: advice and fenced producers ---------------------------------------------------------------
+    Mutant(
+        "what-is-held-back-is-not-told",
+        _GROUPS_PAGE,
+        "        held += 0 if part is None else part.end - part.last_stable_offset",
+        "        held += 0",
+        "a reader waits for an open transaction, and the page names no cause",
+        _OF_ADVICE,
+    ),
+    Mutant(
+        "advice-for-who-is-not-behind",
+        _GROUPS_PAGE,
+        "    if not lag:\n        return found",
+        "    if False:\n        return found",
+        "a group that has read all is told to start its consumers",
+        _OF_ADVICE,
+    ),
+    Mutant(
+        "members-that-left-are-slow",
+        _GROUPS_PAGE,
+        "    elif name in state.groups and state.groups[name].members:",
+        "    elif name in state.groups:",
+        "a group that no process reads for is told to add members",
+        _OF_ADVICE,
+    ),
+    Mutant(
+        "query-has-no-member",
+        _GROUPS_PAGE,
+        "    if name in state.queries:\n        cause = (",
+        "    if False:\n        cause = (",
+        "the page tells of a query that it has no member",
+        _OF_ADVICE,
+    ),
+    Mutant(
+        "names-not-quoted-for-a-shell",
+        _GROUPS_PAGE,
+        "--group {shlex.quote(name)}",
+        "--group {name}",
+        "the command that the page shows is another one for a name with a blank",
+        _OF_ADVICE,
+    ),
+    Mutant(
+        "restarted-query-is-a-zombie",
+        _TAKEOVERS,
+        "rise > (1 if name in follower.state.queries else 0)",
+        "rise > 0",
+        "each restart of a query needs attention",
+        _OF_TAKEOVERS,
+    ),
+    Mutant(
+        "fenced-long-ago",
+        _TAKEOVERS,
+        "rise = epoch - earlier.epochs.get(name, 0)",
+        "rise = epoch",
+        "what was fenced a year ago needs attention",
+        _OF_TAKEOVERS,
+    ),
+    Mutant(
+        "fenced-once-is-a-warning",
+        _TAKEOVERS,
+        '"level": "warn" if rise > 1 else "note",',
+        '"level": "warn",',
+        "a program that was started again is shown as two programs of one id",
+        _OF_TAKEOVERS,
+    ),
+    Mutant(
+        "all-fenced-ids",
+        _TAKEOVERS,
+        "for rise, name, epoch in found[:_SHOWN]",
+        "for rise, name, epoch in found",
+        "the first view has a line for each of a thousand transactional ids",
+        _OF_TAKEOVERS,
+    ),
+    Mutant(
+        "fenced-least-first",
+        _TAKEOVERS,
+        "(-one[0], one[1])",
+        "(one[0], one[1])",
+        "the id that two programs use is not among those that are named",
+        _OF_TAKEOVERS,
+    ),
+)
