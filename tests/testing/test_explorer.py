@@ -346,19 +346,10 @@ BUGS = {
             BackgroundMaintenance._step,
             (
                 "if self._snapshots.is_due:",
-<<<<<<< HEAD
                 (
                     "while self._retirer.step(state, state.seq + 1, self._make_sure):\n        pass\n"
                     "    if self._snapshots.is_due:"
                 ),
-||||||| 4b69e69
-                "while self._retirer.step(state, state.seq + 1, lambda: None):\n        pass\n    if self._snapshots.is_due:",
-=======
-                (
-                    "while self._retirer.step(state, state.seq + 1, lambda: None):\n        pass\n"
-                    "    if self._snapshots.is_due:"
-                ),
->>>>>>> bfa8e105a344018b697eca97ce97e461a7aae05e
             ),
         ),
     ),
