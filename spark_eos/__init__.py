@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         RecordMetadata,
     )
+    from spark_eos.clients.several_logs.producer import MultiLogProducer
     from spark_eos.clients.table_reader import read_duckdb, read_polars
     from spark_eos.clients.value_serializers import (
         AvroDeserializer,
@@ -84,6 +85,7 @@ __all__ = [
     "LogDescription",
     "MemberDescription",
     "MicroBatchTransaction",
+    "MultiLogProducer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionDescription",
@@ -135,6 +137,7 @@ _HOMES = {
     "Log": "spark_eos.log.log",
     "LogDescription": "spark_eos.clients.admin",
     "MemberDescription": "spark_eos.clients.admin",
+    "MultiLogProducer": "spark_eos.clients.several_logs.producer",
     "MicroBatchTransaction": "spark_eos.spark.transactions.micro_batch",
     "OffsetAndMetadata": "spark_eos.protocol.types",
     "OffsetAndTimestamp": "spark_eos.clients.records",

@@ -21,8 +21,9 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 SCHEMAS = {}
 for path in (Path(__file__).parent.parent / "docs/reference/avro").glob("*.avsc"):
     schema = json.loads(path.read_text(encoding="utf-8"))
+    kind, _, version = path.stem.rpartition("-")
     number = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
-    SCHEMAS[number] = (path.stem, fastavro.parse_schema(schema))
+    SCHEMAS[number] = (f"{kind}-{int(version):02}", fastavro.parse_schema(schema))
 
 DATA, ABORT, COMMIT, ABORTED, NOTHING = range(5)
 TIMESTAMP = pa.timestamp("ms", "UTC")
@@ -138,7 +139,7 @@ class Reader:
                 self.prepared.add(pid)
             if one["transaction"] in {"Ongoing", "Prepared"}:
                 self.open[pid], self.touched[pid] = one["number"], {*keys_of(one["touched"])}
-            if schema >= "snapshot-5":
+            if schema >= "snapshot-05":
                 numbers = iter(windows["numbers"])
                 found = zip(keys_of(windows["runs"]), windows["counts"], strict=True)
                 windows = [(key, [next(numbers) for _ in range(count)]) for key, count in found]
@@ -147,7 +148,7 @@ class Reader:
             for key, flat in windows:
                 self.windows[pid, key] = [tuple(flat[at : at + 3]) for at in range(0, len(flat), 5)]
         partitions = state["partitions"]
-        if schema >= "snapshot-4":
+        if schema >= "snapshot-04":
             self.load_columns(partitions)
         else:
             for one in partitions:
@@ -184,7 +185,7 @@ class Reader:
 
     def apply(self, schema, entry):
         """One entry. All of its requests were accepted, as a correct writer stores no others."""
-        if schema >= "entry-5":
+        if schema >= "entry-05":
             assert self.lineage in {b"", entry["previous"]} or not entry["previous"]
             ids = b"".join(request["request_id"] for request in entry["requests"])
             self.lineage = blake2b(self.lineage + ids + b"%d" % entry["seq"], digest_size=16).digest()
@@ -240,6 +241,9 @@ class Reader:
     def EndTransaction(self, action):
         if self.open.get(action["producer"]["producer_id"]) == action["producer"]["number"]:
             self.end(action["producer"]["producer_id"], COMMIT if action["commit"] else ABORT)
+
+    def FollowDecision(self, action):
+        self.EndTransaction(action)
 
     def ExpireTransaction(self, action):
         self.end(action["producer"]["producer_id"], ABORT)

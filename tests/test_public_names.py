@@ -32,6 +32,7 @@ PUBLIC = [
     "LogDescription",
     "MemberDescription",
     "MicroBatchTransaction",
+    "MultiLogProducer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionDescription",

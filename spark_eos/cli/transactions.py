@@ -102,6 +102,10 @@ def describe(
     }
     if transaction.prepared:
         row["PreparedTxnState"] = transaction.prepared
+    if transaction.decided_by:
+        row["DecidedBy"] = transaction.decided_by
+    if transaction.awaited_logs:
+        row["AwaitedLogs"] = " ".join(transaction.awaited_logs)
     print_table([*row], [[*row.values()]])
 
 
@@ -262,6 +266,28 @@ def force_terminate(
     """Fence a transactional id, and abort what it has open."""
     after = admin(url, command_config).force_terminate_transaction(transactional_id)
     _print_done("fenced; last transaction", after, as_json=as_json)
+
+
+@app.command("resolve", cls=Command)
+def resolve(
+    url: Url,
+    decider: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where the deciding log is, if it has moved. Never a copy."),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """End prepared transactions that another log has decided, and show why others wait.
+
+    Readers of the log do the same by themselves.
+    """
+    waiting = admin(url, command_config).resolve_transactions(decider)
+    if as_json:
+        for transactional_id, why in waiting.items():
+            print_json({"transactional_id": transactional_id, "waiting_for": why})
+        return
+    print_table(("TransactionalId", "WaitingFor"), [*waiting.items()])
 
 
 def _print_done(what: str, after: TransactionDescription, *, as_json: bool) -> None:

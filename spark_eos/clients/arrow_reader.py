@@ -119,7 +119,7 @@ def read_arrow(
     opened = opened_log(log, config)
     isolation = _isolation(isolation_level)
     # A reader of committed records waits for no transaction whose time is over.
-    state = opened.end_overdue() if isolation is Isolation.READ_COMMITTED else opened.state
+    state = opened.as_decided(opened.end_overdue()) if isolation is Isolation.READ_COMMITTED else opened.state
     now = topic_of(state, topic, opened.url)
     past = past_log(opened, topic, as_of)
     if past is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from spark_eos.errors import IllegalStateError
 from spark_eos.log.clock import Clock, Retry
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.commit.tail import Tail
+from spark_eos.log.deciding.following import FollowingTask
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -17,10 +19,18 @@ from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.log.warmup import ready_to_commit
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import Decider
 from spark_eos.storage import Store
 from spark_eos.storage.forks import tell_in_child
+from spark_eos.storage.urls import log_settings_of
+
+if TYPE_CHECKING:
+    from spark_eos.log.handle.writing import LogWriter
 
 __all__ = ["Components"]
+
+_DECIDER_RETRY = Retry(deadline_s=5.0)
+"""Readers wait while a log that decides for this one is asked: not for long, if its store does not answer."""
 
 
 class Components:
@@ -46,6 +56,9 @@ class Components:
         self.environment = environment
         self._is_same = is_same
         self._of_the_parent: frozenset[bytes] = frozenset()
+        self.deciders: dict[str, LogWriter] = {}
+        """Logs that decide for this one, by id, as a caller has registered them."""
+        self._deciders: dict[str, LogWriter] = {}
         self._make(state)
         tell_in_child(self)
 
@@ -61,6 +74,7 @@ class Components:
         self.commit = environment.around_commit(self.committer.commit)
         self.maintenance = BackgroundMaintenance(store, snapshots, clock, self._is_same, self.tail.check)
         self.expiration_task = ExpirationTask(self.commit, store, clock, self.time)
+        self.following = FollowingTask(self.commit, clock, self.decider)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`."""
@@ -68,6 +82,19 @@ class Components:
         self._of_the_parent |= self.in_doubt.ids
         self._make(before.state)
         self.tail.goes_on_from(before)
+
+    def decider(self, decider: Decider) -> LogWriter:
+        """The log that decides: where a caller has said that it is, else where the entry says."""
+        known = self.deciders.get(decider.log_id) or self._deciders.get(decider.url)
+        if known is None or (decider.log_id not in self.deciders and not known.is_believed()):
+            from spark_eos.log.log import Log
+
+            settings = log_settings_of(decider.url, self.store.settings)
+            opened = Log.open(
+                decider.url, self.clock, _DECIDER_RETRY, settings=settings, environment=self.environment
+            )
+            known = self._deciders[decider.url] = opened.without_maintenance()
+        return known
 
     def check_repeatable(self, request_id: bytes) -> None:
         """Raise `IllegalStateError` for a request of the parent's whose outcome was not known when it forked.

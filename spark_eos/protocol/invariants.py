@@ -105,6 +105,9 @@ def check_later(before: State, after: State) -> None:
             named = producer.transactional_id
             held = named in before.queries and named in after.queries
             _ensure(not held, f"the producer of query {named!r} is gone")
+            _ensure(
+                not producer.is_awaited, f"a decision of producer {producer_id} is gone that others wait for"
+            )
             continue
         _ensure(producer.epoch <= later.epoch, f"the epoch of producer {producer_id} went back")
         _ensure(producer.number <= later.number, f"the number of producer {producer_id} went back")
@@ -114,6 +117,7 @@ def check_later(before: State, after: State) -> None:
             f"transaction {producer.number} of producer {producer_id} was decided twice",
         )
         _check_later_prepared(producer, later)
+        _check_later_decision(producer, later)
     for (app_id, topic_id), known in before.app_versions.items():
         newer = after.app_versions.get((app_id, topic_id))
         there = not topic_id or any(topic.topic_id == topic_id for topic in after.topics.values())
@@ -141,6 +145,18 @@ def _check_later_prepared(before: Producer, after: Producer) -> None:
         same = before.number == after.number and set(after.touched) <= set(before.touched)
         same = same and all(before.pending.get(at) == one for at, one in after.pending.items())
         _ensure(same, f"a prepared transaction of producer {number} changed")
+
+
+def _check_later_decision(before: Producer, after: Producer) -> None:
+    known, newer, number = before.decision, after.decision, before.producer_id
+    if known is None:
+        return
+    _ensure(newer is not None and known.number <= newer.number, f"producer {number} forgot a decision")
+    if newer is None or known.number < newer.number:
+        return
+    _ensure(known.committed in {None, newer.committed}, f"a decision of producer {number} was made twice")
+    same = known._replace(waiting=(), committed=None) == newer._replace(waiting=(), committed=None)
+    _ensure(same and set(newer.waiting) <= set(known.waiting), f"a decision of producer {number} changed")
 
 
 def check_state(state: State) -> None:
@@ -192,6 +208,12 @@ def _check_producers(state: State) -> None:
         _ensure(
             prepared is None or prepared.epoch <= producer.epoch,
             f"producer {producer_id} prepared a transaction at a later epoch",
+        )
+        decision = producer.decision
+        _ensure(
+            decision is None
+            or (decision.committed is None) == (producer.has_timeout and decision.number == producer.number),
+            f"producer {producer_id}: is its decision open?",
         )
         named = producer.transactional_id
         _ensure(

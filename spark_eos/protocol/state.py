@@ -14,13 +14,21 @@ from immutables import Map
 
 from spark_eos.protocol.index import Index, IndexPage
 from spark_eos.protocol.publication import Publication
-from spark_eos.protocol.types import RULES, OffsetAndMetadata, ProducerStamp, SourceProgress
+from spark_eos.protocol.types import (
+    RULES,
+    Decider,
+    Follower,
+    OffsetAndMetadata,
+    ProducerStamp,
+    SourceProgress,
+)
 
 __all__ = [
     "EMPTY",
     "NO_OPEN",
     "AppVersion",
     "CommittedOffset",
+    "Decision",
     "Group",
     "Member",
     "Partition",
@@ -104,10 +112,26 @@ class PreparedTransaction(NamedTuple):
     """The newest transaction of a producer that was prepared (KIP-939).
 
     ``epoch`` is the one at which it was prepared: no other transaction of the producer has it in its token.
-    ``committed`` is how it ended (None: it has not).
+    ``committed`` is how it ended (None: it has not). ``decider`` is the transaction of another log that it follows.
     """
 
     epoch: int
+    committed: bool | None = None
+    decider: Decider | None = None
+
+
+class Decision(NamedTuple):
+    """The newest transaction of a producer that decides for other logs (docs/design/0014).
+
+    ``history`` is the log's lineage before the entry that named ``followers``. ``committed`` is how it ended (None: it
+    has not). ``waiting`` are the ids of the logs whose end of it was not noted yet.
+    """
+
+    epoch: int
+    number: int
+    history: bytes
+    followers: tuple[Follower, ...]
+    waiting: tuple[str, ...]
     committed: bool | None = None
 
 
@@ -119,7 +143,8 @@ class Producer(NamedTuple):
     ``sequences`` are the last five batches by partition (Kafka's window), as numbers (`window`). ``runs`` are
     the Spark query runs that were registered, oldest first; the last one is the current one ("": a client that is
     no query run has taken over since). ``started_seq`` is the entry in which the open transaction began, or a later
-    one (-1: none is open). ``prepared`` is the newest transaction that was prepared, if there was one.
+    one (-1: none is open). ``prepared`` is the newest transaction that was prepared, if there was one, ``decision`` the
+    newest one that decides for other logs.
     """
 
     producer_id: int
@@ -136,6 +161,7 @@ class Producer(NamedTuple):
     runs: tuple[str, ...] = ()
     started_seq: int = -1
     prepared: PreparedTransaction | None = None
+    decision: Decision | None = None
 
     @property
     def is_open(self) -> bool:
@@ -146,6 +172,18 @@ class Producer(NamedTuple):
     def has_timeout(self) -> bool:
         """Whether its newest transaction ends by itself, once it is open for too long: it is not prepared."""
         return self.transaction is TransactionState.ONGOING
+
+    @property
+    def follows(self) -> Decider | None:
+        """The transaction of another log that decides its open one, which is prepared then."""
+        return (
+            self.prepared.decider if self.prepared and self.transaction is TransactionState.PREPARED else None
+        )
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether other logs follow its newest decision, and not all of them are known to have done so."""
+        return self.decision is not None and bool(self.decision.waiting)
 
     @property
     def stamp(self) -> ProducerStamp:

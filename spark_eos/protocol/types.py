@@ -14,7 +14,9 @@ __all__ = [
     "NO_SEQUENCE",
     "RULES",
     "BatchRef",
+    "Decider",
     "FileRef",
+    "Follower",
     "Membership",
     "OffsetAndMetadata",
     "PartitionOffset",
@@ -95,6 +97,33 @@ class ProducerStamp(NamedTuple):
 
 
 NO_PRODUCER = ProducerStamp(-1, -1, -1)
+
+
+class Decider(NamedTuple):
+    """The transaction of another log that decides a prepared one (docs/design/0014).
+
+    ``history`` is the lineage of that log before the entry that named the followers: a log that was put back, and went
+    on with the same numbers, has another one. ``seq`` is an entry that the log had then. ``url`` is where it was.
+    """
+
+    log_id: str
+    url: str
+    producer_id: int
+    epoch: int
+    number: int
+    history: bytes
+    seq: int
+
+    def __str__(self) -> str:
+        return f"transaction {self.number} of producer {self.producer_id} in log {self.log_id} ({self.url})"
+
+
+class Follower(NamedTuple):
+    """A log that does what a transaction of this log decides. ``transactional_id`` is that of its producer there."""
+
+    log_id: str
+    url: str
+    transactional_id: str
 
 
 class FileRef(NamedTuple):

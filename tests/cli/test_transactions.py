@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from spark_eos import Admin, Producer, TopicPartition
+from spark_eos import Admin, MultiLogProducer, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.errors import ProducerFencedError
 from spark_eos.log.log import Log
@@ -267,3 +267,31 @@ def test_a_prepared_transaction(url, capsys):
     assert run(capsys, "force-terminate", url, "--transactional-id", "till") == (
         "transactional.id till (producer 1, now at epoch 2): fenced; last transaction 0 is CompleteAbort\n"
     )
+
+
+def test_a_transaction_that_another_log_decides(url, tmp_path, capsys):
+    orders = Producer(tmp_path / "orders", {"transactional.id": "shop"})
+    payments = Producer(url, {"transactional.id": "shop"})
+    group = MultiLogProducer(orders, payments)
+    group.init_transactions()
+    group.begin_transaction()
+    orders.send("orders", b"x")
+    payments.send("t", b"x", partition=1)
+    group._members[0].commit = list  # It does not come to the decision, nor to the end.
+    group._members[1].follow = lambda *_, **__: None
+    group.commit_transaction()
+    header, row = rows(capsys, "describe", url, "--transactional-id", "shop")
+    assert dict(zip(header, row, strict=True))["DecidedBy"].startswith("transaction 0 of producer 0 in log")
+    header, row = rows(capsys, "describe", str(tmp_path / "orders"), "--transactional-id", "shop")
+    assert dict(zip(header, row, strict=True))["AwaitedLogs"] == Log.open(url).url
+    header, row = rows(capsys, "resolve", url)
+    assert (header, row[0]) == (["TransactionalId", "WaitingFor"], "shop")
+    assert "is open: its end decides" in row[1]
+    (tmp_path / "orders").rename(tmp_path / "moved")
+    told = run(capsys, "resolve", url, "--json")
+    assert "cannot be asked" in json.loads(told)["waiting_for"]
+    Admin(tmp_path / "moved").abort_transaction("shop")
+    assert rows(capsys, "resolve", url, "--decider", str(tmp_path / "moved")) == [
+        ["TransactionalId", "WaitingFor"]
+    ]
+    assert Admin(url).describe_transaction("shop").state == "CompleteAbort"

@@ -21,7 +21,7 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.rules.sealing import PAGE_ROWS
 from spark_eos.protocol.state import State, Topic
-from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, StagedFile
+from spark_eos.protocol.types import NO_PRODUCER, Decider, Follower, ProducerStamp, StagedFile
 from spark_eos.storage import open_store
 from tests.golden import tables
 
@@ -264,6 +264,7 @@ def make(folder: Path) -> None:
     tables.make(log, clock)
 
     _prepare(log)
+    _decide(log)
     _mark(log)
 
 
@@ -286,6 +287,34 @@ def _prepare(log: Log) -> None:
         log.commit(lambda _, p=pid, n=name, k=keeps: (a.InitProducer(p, 2, n, 60_000, None, k),))
         if keeps:
             log.commit(lambda _, p=pid: (a.EndTransaction(ProducerStamp(p, 2, 0), commit=True),))
+
+
+def _decide(log: Log) -> None:
+    """Version 12: a decision that one of two logs has followed; two that follow another log, one has ended."""
+    many = log.topic("many")
+    pid = log.state.next_producer_id
+    log.commit(lambda _: (a.InitProducer(pid, 0, "decides", 60_000),))
+    stamp = ProducerStamp(pid, 0, 0)
+    followers = tuple(Follower(f"log-{one}", f"memory://{one}", "follows") for one in "ab")
+    log.commit(lambda _: (a.AddFollowers(stamp, followers),))
+    files = _stage(log, many, _kafka("decided"), 0, sequence=0)
+    append = a.AppendBatches(stamp, ((many.name, many.topic_id),), files)
+    log.commit(lambda _: (append, a.EndTransaction(stamp, commit=True)))
+    decision = log.state.producers[pid].decision
+    assert decision is not None
+    log.commit(lambda _: (a.NoteFollowers(stamp, decision.history, ("log-a",)),))
+    for number, name in enumerate(("has followed", "follows")):
+        pid = log.state.next_producer_id
+        log.commit(lambda _, p=pid, n=name: (a.InitProducer(p, 0, n, 60_000),))
+        first = ProducerStamp(pid, 0, 0)
+        files = _stage(log, many, _kafka(name), 0, sequence=0)
+        append = a.AppendBatches(first, ((many.name, many.topic_id),), files)
+        decider = Decider("log-c", "memory://c", 3, 1, number, b"history", 5)
+        prepare = (append, a.PrepareTransaction(first, decider))
+        log.commit(lambda _, w=prepare: w, writer="app")
+        if not number:
+            follow = a.FollowDecision(first._replace(epoch=1), decider, commit=True)
+            log.commit(lambda _, w=follow: (w,))
 
 
 def _mark(log: Log) -> None:

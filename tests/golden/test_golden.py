@@ -111,9 +111,19 @@ def _since_version_2(state: State) -> dict[str, object]:
         "publication floor": state.publication_floor,
         "encrypted": [state.encrypted_at, state.encryption_key_id] if state.encrypted_at >= 0 else None,
         "prepared": {
-            str(one.producer_id): list(one.prepared)
+            str(one.producer_id): list(one.prepared[:2])
             for _, one in sorted(state.producers.items())
             if one.prepared is not None
+        },
+        "follows": {
+            str(one.producer_id): [str(one.prepared.decider), one.prepared.decider.history.hex()]
+            for _, one in sorted(state.producers.items())
+            if one.prepared is not None and one.prepared.decider is not None
+        },
+        "decides": {
+            str(one.producer_id): [*one.decision[:2], one.decision.history.hex(), *one.decision[3:]]
+            for _, one in sorted(state.producers.items())
+            if one.decision is not None
         },
         "history": [state.rules, state.lineage.hex(), state.time_resets] if state.rules > 1 else None,
     }
@@ -150,7 +160,7 @@ class Keys:
 
 
 def test_there_is_a_golden_log() -> None:
-    assert VERSIONS[:11] == [f"v{number}" for number in range(1, 12)]
+    assert VERSIONS[:12] == [f"v{number}" for number in range(1, 13)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

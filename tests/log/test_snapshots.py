@@ -527,6 +527,33 @@ def test_who_met_a_taken_slot_and_slept_does_not_take_it_for_anothers(log, store
     assert values(log).count(99) == 1
 
 
+def test_a_store_that_goes_away_does_not_make_no_of_what_an_unread_entry_may_hold(log, store):
+    """The first create was done; its entry was retired before it was read. The second one is never sent."""
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, None, 0),)).results
+    ours = FaultyStore(store.inner)
+    sleeper = Log.open(ours, Clock(b"c"), Retry(deadline_s=0))
+    action = rows(sleeper, stamp, 0)
+    slot = paths.entry(log.state.seq + 1, 7)
+
+    tried = []
+
+    def sleep(operation, name):
+        tried.append((operation, name))
+        if tried[-1] == ("read", slot) and ("create", slot) in tried:
+            ours.before = lambda *_: None
+            append(log, *range(40))
+            ours.inject(Fault.FAIL_BEFORE, "create", "_log/*")
+
+    ours.inject(Fault.DUPLICATE, "create", "_log/*")
+    ours.before = sleep
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        sleeper.commit(lambda _: (action,))
+    log.follow()
+    assert values(log).count(99) == 1
+    (appended,) = sleeper.commit(lambda _: (action,), request_id=unknown.value.request_id).results[0]
+    assert appended.duplicate
+
+
 def test_what_an_earlier_call_sent_is_not_another_s_though_the_store_says_so_of_this_one(log, store):
     ours = FaultyStore(store.inner)
     ours.has_exact_conflicts = True

@@ -586,3 +586,35 @@ def test_the_store_does_not_answer_for_a_moment(broker, topic):
     assert (done.transactions, done.records) == (1, 3)
     assert any("it is tried again" in line for line in said), said
     assert [row[2] for row in in_kafka(broker.address, topic)[0][0]] == [b"0", b"1", b"2"]
+
+
+def test_a_group_moves_back_once_no_record_would_come_twice(broker, url, topic, capsys):
+    """The log: 4 records of Kafka, 4 of its own, 4 of Kafka. In Kafka its own lie after all of the others."""
+    create(broker, topic)
+    produce(broker, topic, numbered(0, 4))
+    assert mirror_in(broker, url, f"{topic}:0", "--append") == 0
+    send(url, topic, numbered(100, 4), "x")
+    produce(broker, topic, numbered(4, 4))
+    assert mirror_in(broker, url, f"{topic}:0", "--append") == 0
+    settings = {"group.id": topic, "auto.offset.reset": "earliest", "max.poll.records": 6}
+    back = ("--reverse", "m", "--groups", topic)
+    with Consumer(url, settings) as ours:
+        ours.assign([TopicPartition(topic, 0)])
+        seen = [record.value for record in ours.poll(2000)]
+        ours.commit()
+        assert len(seen) == 6
+        assert mirror(broker, url, topic, *back) == 0
+        assert "it is translated once it has read up to offset 13" in capsys.readouterr().err
+        while len(seen) < 12:
+            seen += [record.value for record in ours.poll(2000)]
+        ours.commit()
+    send(url, topic, numbered(104, 4), "x")
+    assert mirror(broker, url, topic, *back) == 0
+    consumer = kafka.Consumer(
+        {"bootstrap.servers": broker.address, "group.id": topic, "auto.offset.reset": "error"}
+    )
+    consumer.subscribe([topic])
+    while len(seen) < 16:
+        seen += [one.value() for one in consumer.consume(16, 1.0) if one.error() is None]
+    consumer.close()
+    assert sorted(seen) == sorted(b"v%d" % at for at in (*range(8), *range(100, 108)))

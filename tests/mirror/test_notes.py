@@ -105,8 +105,8 @@ def test_offsets_of_a_group_that_moves_back():
 
 
 def test_offsets_of_groups_only_go_on():
-    wanted = [("t", 0, 5, ""), ("t", 1, 5, "")]
-    assert ahead(wanted, {("t", 0): 5, ("t", 1): 4}) == wanted[1:]
+    wanted = [("t", 0, 5, ""), ("t", 1, 5, ""), ("t", 2, 5, "")]
+    assert ahead(wanted, {("t", 0): 5, ("t", 1): 4, ("t", 2): 6}) == wanted[1:2]
     assert ahead(wanted, {}) == wanted
 
 

@@ -33,6 +33,14 @@ MUTANTS = (
         _OF_SNAPSHOTS,
     ),
     Mutant(
+        "busy-store-makes-no-of-what-is-lost",
+        "spark_eos/log/commit/answers.py",
+        "            if self._in_doubt.is_unanswered(one) or self._in_doubt.is_lost(one):\n",
+        "            if self._in_doubt.is_unanswered(one):\n",
+        "what is in a retired entry, unread, is answered with no when the store goes away",
+        _OF_SNAPSHOTS,
+    ),
+    Mutant(
         "own-retired-slot-is-anothers",
         "spark_eos/log/commit/answers.py",
         "            certain = not self._in_doubt.is_unanswered(one) or not self._in_doubt.is_lost(one)\n",

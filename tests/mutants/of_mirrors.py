@@ -11,7 +11,7 @@ _WORKING = ("tests/mirror/test_waiting.py",)
 _MOVING = ("tests/mirror/test_moving.py",)
 _CUT = ("tests/mirror/test_cut.py",)
 _NOTES = ("tests/mirror/test_notes.py",)
-_OUT = "tests/mirror/test_mirror_out.py"
+_OUT = ("tests/mirror/test_mirror_out.py",)
 
 MUTANTS = (
     Mutant(
@@ -148,7 +148,7 @@ MUTANTS = (
         "            self._write_positions(transaction, head, cut, moved, ends)\n",
         "",
         "a Kafka transaction does not have the position",
-        (f"{_OUT}::test_every_kind_of_record",),
+        _OUT,
     ),
     Mutant(
         "mirror-out-forgets",
@@ -156,7 +156,7 @@ MUTANTS = (
         "            if found.topic_id != note.positions_id:\n",
         "            if False:\n",
         "a position that was lost is not missed, and all is sent again",
-        (f"{_OUT}::test_a_position_that_is_lost_is_missed",),
+        _OUT,
     ),
     Mutant(
         "mirror-out-skips-what-expired",
@@ -164,7 +164,7 @@ MUTANTS = (
         "                if not self._options.accept_loss:\n",
         "                if False:\n",
         "records that the log has deleted are skipped",
-        (f"{_OUT}::test_what_retention_took_is_never_skipped_in_silence",),
+        _OUT,
     ),
     Mutant(
         "mirror-out-of-another-topic",
@@ -172,7 +172,7 @@ MUTANTS = (
         "            if found is None or found.topic_id != topic_id:\n",
         "            if False:\n",
         "records go to a topic that was made again, without those before them",
-        (f"{_OUT}::test_a_topic_of_kafka_that_is_made_again_under_a_running_mirror",),
+        _OUT,
     ),
     Mutant(
         "mirror-round-and-round",

@@ -26,7 +26,7 @@ from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 from verification.simulator.reference_model import ReferenceModel
 
-RELEASED = 10
+RELEASED = 11
 """The newest version without the action."""
 
 

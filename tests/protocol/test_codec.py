@@ -15,12 +15,13 @@ from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.encoding.schema import written
 from spark_eos.protocol.encoding.values import BATCH_COLUMNS
 from spark_eos.protocol.index import IndexRow, Kind
-from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
+from spark_eos.protocol.types import BatchRef, Decider, FileRef, Follower, ProducerStamp, StagedFile
 
 HEADER = 20
 STAMP = ProducerStamp(1, 2**62, 3)
 OFFSETS = (a.PartitionOffset("t", "i", 0, 5, "m"), a.PartitionOffset("t", "i", 1, 2**63 - 1))
 BATCHES = tuple(BatchRef(n, 10 + n, n * 1000, 1000, 2**32 - 1 - n, 17 * 10**11, n, n - 1) for n in range(3))
+DECIDER = Decider("l", "s3://é", 1, 2, 3, b"h", 2**62)
 ACTIONS = (
     a.CreateLog("x"),
     a.CreateLog("x", 1, 2**63 - 1),
@@ -109,6 +110,10 @@ ACTIONS = (
     a.DropPublication("p", 0),
     a.MarkEncrypted("é"),
     a.PrepareTransaction(STAMP),
+    a.PrepareTransaction(STAMP, DECIDER),
+    a.AddFollowers(STAMP, (Follower("l", "file:///é", "tx"), Follower("m", "", ""))),
+    a.FollowDecision(STAMP, DECIDER, True),
+    a.NoteFollowers(STAMP, b"", ("l", "m")),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -158,6 +163,7 @@ def test_schemas_that_were_written_never_change():
         "bc4c62c74de7c290",
         "76a39916d9b3f0fb",
         "a70bf9d690fd747c",
+        "987ad6aed3cf47a5",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS

@@ -18,7 +18,15 @@ from spark_eos.protocol.invariants import InvariantError, apply_checked, check_l
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.apply import Accepted, apply, apply_entry
 from spark_eos.protocol.state import EMPTY, Group, Producer, Query, TransactionState
-from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, StagedFile
+from spark_eos.protocol.types import (
+    NO_PRODUCER,
+    BatchRef,
+    Decider,
+    FileRef,
+    Follower,
+    ProducerStamp,
+    StagedFile,
+)
 
 TOPICS = ("t", "u")
 small = st.integers(-1, 3)
@@ -157,6 +165,13 @@ def action(state):
         st.booleans(),
     )
     stamp = stamps(state)
+    deciders = st.builds(
+        Decider, st.sampled_from(["l", "log"]), st.just(""), small, small, small, st.just(b""), small
+    )
+    followers = st.lists(
+        st.builds(Follower, st.sampled_from(["l", "m", "log"]), st.just(""), st.just("x")), max_size=2
+    )
+    followers = followers.map(tuple)
     return one_kind(
         # As everywhere, no id comes twice: not even in a request that deletes the topic and creates it again.
         lambda: st.builds(a.CreateTopic, topic, st.just(str(state.seq)), st.integers(1, 3)),
@@ -177,7 +192,12 @@ def action(state):
         lambda: expiries(state, stamp),
         lambda: st.builds(a.EndTransaction, stamp, st.booleans()),
         lambda: st.builds(a.EndTransaction, stamp, st.booleans()),
-        lambda: st.builds(a.PrepareTransaction, stamp),
+        lambda: st.builds(a.PrepareTransaction, stamp, st.none() | deciders),
+        lambda: st.builds(a.AddFollowers, stamp, followers),
+        lambda: st.builds(a.FollowDecision, stamp, deciders, st.booleans()),
+        lambda: st.builds(
+            a.NoteFollowers, stamp, st.just(state.lineage), st.just(("l",)) | st.just(("l", "m"))
+        ),
         lambda: st.builds(a.AdvanceLogStart, st.lists(offsets(state), max_size=2).map(tuple)),
         lambda: st.builds(a.RaiseStagingFloor, st.integers(0, 9)),
         lambda: st.builds(a.SetAppVersion, st.just("job"), st.integers(0, 3), st.none() | tids),

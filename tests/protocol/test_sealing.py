@@ -238,6 +238,7 @@ def test_schemas_that_were_written_never_change():
         "c8de102c8ac6b9df",
         "8228ed129c0740ca",
         "a60a3769234ef525",
+        "443784818163e6a5",
     ]
     assert (sealing.PAGE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
 

@@ -21,6 +21,7 @@ from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.loop import Committer
 from spark_eos.log.commit.slots import Slots
 from spark_eos.log.commit.tail import Tail
+from spark_eos.log.deciding.following import FollowingTask
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance, Retirer
 from spark_eos.log.snapshots.snapshots import Snapshots
@@ -168,6 +169,21 @@ BUGS = {
         "prepared",
         "was told refused",
         (TwoPhaseTransactions._check_decided, (" and not prepared.committed", "")),
+    ),
+    "a reader takes what is undecided for aborted": (
+        "two-logs",
+        "the follower is committed=False, and the decision was committed",
+        (
+            FollowingTask._follow,
+            (
+                "    if known.committed is None:\n        self._wait(",
+                (
+                    "    if known.committed is None:\n        known = known._replace(committed=False)\n"
+                    "    if False:\n        self._wait("
+                ),
+            ),
+            ("log.expire_overdue()", "pass"),
+        ),
     ),
     "a partition is handed over too early": (
         "group",
@@ -330,7 +346,10 @@ BUGS = {
             BackgroundMaintenance._step,
             (
                 "if self._snapshots.is_due:",
-                "while self._retirer.step(state, state.seq + 1, lambda: None):\n        pass\n    if self._snapshots.is_due:",
+                (
+                    "while self._retirer.step(state, state.seq + 1, self._make_sure):\n        pass\n"
+                    "    if self._snapshots.is_due:"
+                ),
             ),
         ),
     ),

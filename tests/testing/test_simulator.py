@@ -52,6 +52,7 @@ OCCURS = {
     *("joins", "leaves", "evictions", "syncs", "deleted topics", "deleted records", "deleted offsets"),
     *("expired producers", "expired transactional ids", "expired offsets"),
     *("prepared transactions", "prepared transactions kept", "prepared commits", "prepared aborts"),
+    *("decisions begun", "followed commits", "followers noted"),
 }
 """What some log of a campaign must have in it: else the campaign has become tame."""
 

@@ -21,6 +21,7 @@ from spark_eos.errors import CommitOutcomeUnknownError, RetriableError
 from spark_eos.log import paths
 from spark_eos.log.commit.group import LEADER_TIMEOUT_S
 from spark_eos.log.commit.loop import Committed, Propose
+from spark_eos.log.deciding.following import FollowingTask
 from spark_eos.log.environment import Environment
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.log import Log
@@ -275,6 +276,7 @@ class ExploredLog(Log):
         name = paths.entry(max(self.state.seq, 0), self.state.entries_per_folder)
         # The entry after which the exploration begins was read: it is no step to look at it again.
         self._tail._divergence.has_read(self.state, self.store.identity(name))  # noqa: SLF001
+        self._parts.following = FollowingTask(self.commit, self.clock, self._parts.decider)
         self._parts.expiration_task = ExpirationTask(self.commit, self.store, self.clock, self.time)
 
     def commit(

@@ -164,6 +164,10 @@ class _Reader:
             elif isinstance(action, a.EndTransaction):
                 yield from self._fenced(action.producer, "ended a transaction")
                 yield from self._decided(action.producer, commit=action.commit)
+            elif isinstance(action, a.FollowDecision):
+                yield from self._decided(action.producer, commit=action.commit)
+            elif isinstance(action, a.AddFollowers):
+                yield from self._fenced(action.producer, "named followers")
             elif isinstance(action, a.PrepareTransaction):
                 yield from self._fenced(action.producer, "prepared a transaction")
                 assert isinstance(self._chain.epochs, dict)

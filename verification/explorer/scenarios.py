@@ -62,6 +62,7 @@ from verification.explorer.maintenance import (
 from verification.explorer.queries import run
 from verification.explorer.scenario import Scenario
 from verification.explorer.state_fingerprint import Position
+from verification.explorer.two_logs import as_the_other_log_decided, coordinator, helper, prepared_in_both
 
 __all__ = ["SCENARIOS", "Scenario"]
 
@@ -243,6 +244,15 @@ SCENARIOS: dict[str, Scenario] = {
             faults=2,
             before=_prepared_transaction,
             check=_as_decided,
+        ),
+        Scenario(
+            "two-logs",
+            "a transaction that is prepared in two logs: its coordinator, and a helper that comes again",
+            (Role("A", coordinator), Role("H", helper, lives=2)),
+            faults=2,
+            before=prepared_in_both,
+            check=as_the_other_log_decided,
+            ages=True,
         ),
         Scenario(
             "group",

@@ -38,7 +38,7 @@ def administrator(stage: Stage) -> Callable[[Process], None]:
             admin.grow,
         ]
         verbs += [admin.look, admin.reset, admin.forget, admin.recreate, admin.shorten, admin.evict]
-        verbs += [admin.reset, admin.reset]
+        verbs += [admin.reset, admin.reset, admin.forget]
         while stage.goes_on:
             process.wait(stage.chance.choice([0.2, 2.0, 30.0]))
             try:
@@ -184,6 +184,8 @@ class _Administrator:
         # A fenced till has its prepared transaction aborted, as in Kafka, whatever its database says.
         known = [found.transactional_id for found in self.admin.list_transactions()]
         known = [name for name in known if not name.startswith("till")]
+        # Nor may what another log decides be aborted: that is refused.
+        known = [name for name in known if not name.startswith("pair")]
         if known and self.chance.random() < 0.5:
             self.admin.fence_producers([self.chance.choice(known)])
 

@@ -15,7 +15,7 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Recorder
 from verification.no_threads import NO_THREADS
 from verification.simulator.clock import SimulatedClock
-from verification.simulator.database import Database
+from verification.simulator.database import Database, Pairs
 from verification.simulator.memory import Memory
 from verification.simulator.outcomes import Outcomes, heard
 from verification.simulator.spark_calls import Call
@@ -120,6 +120,8 @@ class Stage:
         """What readers of tables saw and must not see."""
         self.databases: defaultdict[str, Database] = defaultdict(Database)
         """Of the tills, by transactional id."""
+        self.pairs = Pairs()
+        """What is sent to two logs."""
         self.memories: list[tuple[Process, Log, Producer | None]] = []
         """What processes have in memory: forked ones begin with a copy of it."""
         self._values = 0

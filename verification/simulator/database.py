@@ -1,10 +1,11 @@
-"""A database beside the log of a simulated world."""
+"""What is beside the log of a simulated world: a database, a second log."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
-__all__ = ["Database"]
+__all__ = ["Database", "Pairs"]
 
 
 @dataclass
@@ -29,3 +30,13 @@ class Database:
             return False
         self.token, self.sales[token] = token, values
         return True
+
+
+@dataclass
+class Pairs:
+    """What was sent to both logs, and what its process was told."""
+
+    told: dict[str, bool | None] = field(default_factory=dict)
+    """True: it was committed; None: that is not known."""
+    there: Counter[str] = field(default_factory=Counter)
+    """What the second log has in the end."""

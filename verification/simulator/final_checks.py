@@ -13,6 +13,7 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import check
 from verification.simulator.context import AUTO, INPUT, OUTPUT, PARTITIONS, SHARED, Stage
 from verification.simulator.log_checker import LogChecker
+from verification.simulator.pairs import check_pairs
 from verification.simulator.spark_calls import UnknownCallError
 from verification.simulator.spark_calls import check as check_order
 from verification.simulator.tables import PUBLICATION, SimulatedTable, TableVersion
@@ -32,6 +33,7 @@ def judge(stage: Stage, log_checker: LogChecker, problems: list[str], *, copying
         )
     rows = Counter(value for found in log_checker.everything(SHARED).values() for _, value in found)
     problems += check_databases(stage.databases, rows)
+    problems += check_pairs(stage.pairs, rows)
     if copying:
         _check_copies(stage, log_checker, problems)
     _check_orders(stage, problems)

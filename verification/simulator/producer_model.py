@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from spark_eos.protocol.types import Decider
+
 __all__ = ["Position", "ProducerModel", "Rows"]
 
 Rows = tuple[str, int, int]
@@ -16,7 +18,10 @@ Position = tuple[str, int]
 class ProducerModel:
     """One producer id. ``decided`` are its transactions that ended, by number: True if committed.
 
-    ``prepared`` is the epoch at which the open transaction was prepared (None: it was not).
+    ``prepared`` is the epoch at which the open transaction was prepared (None: it was not), ``decider`` what it follows
+    then. ``ended`` is the last one that followed another log: its epoch, what it followed, whether by COMMIT.
+    ``decides`` are epoch, number and history of the newest transaction that decides for other logs, ``decided_for`` its
+    decision, and ``awaited`` the logs that have yet to follow.
     """
 
     epoch: int
@@ -26,6 +31,12 @@ class ProducerModel:
     is_open: bool = False
     opened_at: float = 0.0
     prepared: int | None = None
+    prepared_at: int = -1
+    decider: Decider | None = None
+    ended: tuple[int, Decider, bool] | None = None
+    decides: tuple[int, int, bytes] | None = None
+    decided_for: bool | None = None
+    awaited: set[str] = field(default_factory=set)
     last_ms: int = 0
     decided: dict[int, bool] = field(default_factory=dict)
     pending: dict[tuple[str, Position], int] = field(default_factory=dict)

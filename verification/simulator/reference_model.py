@@ -17,13 +17,14 @@ from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 from verification.simulator.context import RAW
+from verification.simulator.decision_model import DecisionModel
 from verification.simulator.producer_model import Position, ProducerModel, Rows
 from verification.simulator.publication_model import PublicationModel
 
 __all__ = ["ReferenceModel"]
 
 
-class ReferenceModel(PublicationModel):
+class ReferenceModel(DecisionModel, PublicationModel):
     """What the accepted requests so far have come to.
 
     ``batches`` are the micro-batches by transactional id, query and number; ``runs`` when each query run was
@@ -109,6 +110,9 @@ class ReferenceModel(PublicationModel):
             if account.prepared is not None and action.keep_prepared:
                 self.events["prepared transactions kept"] += 1
             elif account.is_open:
+                self._must(
+                    account.decider is None, f"{name} is taken over, and another log decides what it has open"
+                )
                 self.events["aborts by a successor"] += 1
                 self._decide(account, commit=False)
             account.epoch, account.timeout_ms = action.epoch, action.timeout_ms
@@ -195,6 +199,7 @@ class ReferenceModel(PublicationModel):
             )
             self.events["repeated ends"] += 1
         elif (account := self._ongoing(stamp, "an end")) is not None:
+            self._must(account.decider is None, f"{stamp} was ended, and follows another log")
             self.events["commits" if action.commit else "aborts"] += 1
             self._decide(account, commit=action.commit)
 
@@ -208,7 +213,11 @@ class ReferenceModel(PublicationModel):
         token = (stamp.producer_id, result.epoch)
         self._must(token not in self._tokens, f"{token} is the token of two transactions")
         self._must(result.epoch == stamp.epoch + 1, f"{stamp} was prepared at epoch {result.epoch}")
+        self._must(
+            account.decides is None or account.decided_for is not None, f"{stamp} decides, and is prepared"
+        )
         self._tokens.add(token)
+        account.prepared_at, account.decider = result.epoch, action.decider
         account.epoch, account.prepared, account.last_ms = result.epoch, result.epoch, self._now_ms
         self.events["prepared transactions"] += 1
 
@@ -234,7 +243,9 @@ class ReferenceModel(PublicationModel):
         account.decided[account.number] = commit
         if account.prepared is not None:
             self.events["prepared commits" if commit else "prepared aborts"] += 1
-        account.prepared = None
+        account.prepared = account.decider = None
+        if account.decides is not None and account.decided_for is None:
+            account.decided_for = commit
         account.is_open, account.last_ms = False, self._now_ms
         if commit:
             self.visible += account.rows
@@ -262,6 +273,9 @@ class ReferenceModel(PublicationModel):
                 account = self.accounts.pop(producer_id)
                 self._idle(producer_id, account, setting(after, "transactional.id.expiration.ms"))
                 self._must(name not in self._last, f"query {name} expired")
+                self._must(
+                    not account.awaited, f"{name} expired, and {account.awaited} wait for what it decided"
+                )
                 self.events["expired transactional ids"] += 1
 
     def _idle(self, producer_id: int, account: ProducerModel, least_ms: int) -> None:
@@ -414,6 +428,13 @@ class ReferenceModel(PublicationModel):
                 )
                 self._must(
                     len(known.pending) == len(account.pending), f"other offsets wait for {known.stamp}"
+                )
+                self._must(known.follows == account.decider, f"{known.stamp} follows {known.follows}")
+                awaited = set() if known.decision is None else {*known.decision.waiting}
+                decided = None if known.decision is None else known.decision.committed
+                self._must(
+                    (awaited, decided) == (account.awaited, account.decided_for),
+                    f"the decision of {known.stamp} is {known.decision}",
                 )
         for group in {*self.offsets, *after.offsets}:
             theirs = after.offsets.get(group)

@@ -44,6 +44,7 @@ from verification.simulator.final_checks import judge
 from verification.simulator.followers import follower, onlooker
 from verification.simulator.foreign import foreign_query
 from verification.simulator.log_checker import LogChecker
+from verification.simulator.pairs import finish_pairs, helper, pair
 from verification.simulator.producers import idempotent, transactional
 from verification.simulator.queries import query, surroundings
 from verification.simulator.readers import reader
@@ -151,6 +152,7 @@ class Plan:
             roles = ["publisher-0", "slow-0", tables.choice(["publisher-1", "publisher-zombie", "slow-1"])]
             cast += [*roles, "eager-0"]
         cast += _tills(seed)
+        cast += _pairs(seed)
         if start != "earliest":
             cast += [f"live-{number}" for number in range(chance.choice([1, 1, 2]))]
         return Plan(
@@ -170,6 +172,13 @@ def _tills(seed: int) -> list[str]:
     """Now and then there are programs that write to a database as well."""
     chance = random.Random(f"tills {seed}")
     return ["till-0", *chance.choice([(), ("till-0-zombie",), ("till-1",)])] if chance.random() < 0.25 else []
+
+
+def _pairs(seed: int) -> list[str]:
+    """Now and then there are programs that write to a second log as well."""
+    chance = random.Random(f"pairs {seed}")
+    pairs = ["pair-0", *chance.choice([(), ("pair-0-zombie",), ("pair-1",), ("pair-1",)]), "helper-0"]
+    return pairs if chance.random() < 0.25 else []
 
 
 def _settings(chance: random.Random, copying: str) -> tuple[tuple[str, str], ...]:
@@ -342,6 +351,8 @@ def _part(run: _Run, role: str, until: Callable[[], bool]) -> Callable[[Process]
         "eager": lambda: maintainer(stage, None, is_eager=True),
         "publisher": lambda: publisher(stage),
         "slow": lambda: table_reader(stage),
+        "pair": lambda: pair(stage, f"pair-{number[0]}"),
+        "helper": lambda: helper(stage),
         "till": lambda: till(stage, f"till-{number[0]}", stage.databases[f"till-{number[0]}"]),
     }
     return parts[kind]()
@@ -407,6 +418,7 @@ def _finish(run: _Run, process: Process, until: Callable[[], bool]) -> None:
     log.expire_overdue()
     for name, database in run.stage.databases.items():
         complete(run.stage, process, name, database)
+    finish_pairs(run.stage, process)
     if run.copying is None:
         return
     if not run.copying.startswith("query"):

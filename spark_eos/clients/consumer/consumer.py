@@ -317,7 +317,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                         state = self._rebalance.follow(state)
                     elif self._all_of is not None:
                         self._assign_all(state)
-                    found = gather(state)
+                    found = gather(self._log.as_decided(state))
                     if found:
                         self._idle.over()
                         return found

@@ -9,9 +9,9 @@ from spark_eos.clients.distributed.outcome import require_open
 from spark_eos.clients.distributed.receipt import GroupOffsets, StagedReceipt
 from spark_eos.clients.distributed.token import TransactionToken
 from spark_eos.clients.producer.accumulator import Accumulator
+from spark_eos.clients.producer.member import MemberTransactions
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.producer.transaction_manager import ClientState
-from spark_eos.clients.producer.two_phase import TwoPhaseTransactions
 from spark_eos.errors import AbortableError, EosLogError, IllegalStateError
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State, Topic
@@ -51,7 +51,7 @@ class StagingProducer(Producer):
         return self._topic(name, None)
 
 
-class _Staging(TwoPhaseTransactions):
+class _Staging(MemberTransactions):
     """The part of a transaction that one writer has: what waits, and what it is to be told to the coordinator."""
 
     def __init__(self, log: Log, settings: Mapping[str, Any], token: TransactionToken, task: str) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.opening import check_open_log, store_settings
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
+from spark_eos.clients.producer.member import MemberTransactions
 from spark_eos.clients.producer.sender import Sender
 from spark_eos.clients.producer.transaction_manager import ClientState
-from spark_eos.clients.producer.two_phase import TwoPhaseTransactions, no_transactions
+from spark_eos.clients.producer.two_phase import no_transactions
 from spark_eos.clients.serialization import Serializers
 from spark_eos.clients.validation import as_bytes
 from spark_eos.config.compression import Compression
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import (
+    ConfigError,
     EosLogError,
     IllegalStateError,
     SerializationError,
@@ -33,7 +36,7 @@ from spark_eos.protocol.state import Topic
 from spark_eos.storage.forks import OfOneProcess, tell_in_child
 from spark_eos.storage.urls import absolute
 
-__all__ = ["ProducerBase"]
+__all__ = ["ProducerBase", "member_of"]
 
 _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 
@@ -75,7 +78,7 @@ class ProducerBase(OfOneProcess):
         self._custom = None if spec is None else load_partitioner(spec)
         self._metrics = ProducerMetrics(self._now)
         self._transactions = (
-            TwoPhaseTransactions(self._log, self._settings) if self._settings["transactional.id"] else None
+            MemberTransactions(self._log, self._settings) if self._settings["transactional.id"] else None
         )
         self._sender = Sender(self._log, self._drain, self._settings, self._metrics)
         tell_in_child(self)
@@ -108,13 +111,29 @@ class ProducerBase(OfOneProcess):
         """The monotonic clock of the log; before it is open, that of this process."""
         return SYSTEM.monotonic() if self._opened is None else self._opened.clock.monotonic()
 
-    def _need(self, call: str) -> TwoPhaseTransactions:
+    def _need(self, call: str) -> MemberTransactions:
         if self._transactions is None:
             no_transactions(call)
         if self._closed:
             self._check_process(call)
             raise IllegalStateError(f"{call}: the producer is closed")
         return self._transactions
+
+    def _as_member(self, group: str) -> MemberTransactions:
+        transactions = self._need(group)
+        if transactions.state is not ClientState.UNINITIALIZED or transactions.group:
+            raise ConfigError(
+                f"the producer {transactions.transactional_id!r} is in use: a {group} needs new ones, and calls their "
+                "init_transactions itself"
+            )
+        transactions.join(group, self._entered)
+        return transactions
+
+    @contextmanager
+    def _entered(self, call: str) -> Iterator[None]:
+        with self._lock:
+            self._need(call)
+            yield
 
     def _gathered(self, call: str) -> Accumulator:
         """What records are added to, if the call is allowed now."""
@@ -221,3 +240,8 @@ class ProducerBase(OfOneProcess):
             return True
         transactions = self._transactions
         return transactions is not None and transactions.state is ClientState.IN_TRANSACTION
+
+
+def member_of(producer: ProducerBase, group: str) -> MemberTransactions:
+    """The transactions of a new producer, which ``group`` begins and ends from now on."""
+    return producer._as_member(group)  # noqa: SLF001  (nothing of it is for applications)

@@ -14,6 +14,7 @@ from spark_eos.log.commit.loop import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import EndTransaction, PrepareTransaction
 from spark_eos.protocol.state import TransactionState
+from spark_eos.protocol.types import Decider
 
 __all__ = ["TwoPhaseTransactions", "no_transactions"]
 
@@ -46,13 +47,14 @@ class TwoPhaseTransactions(TransactionManager):
         if self._token is None or error.fatal:
             super().fail(error)
 
-    def prepare(self) -> PreparedTxnState:
+    def prepare(self, decider: Decider | None = None) -> PreparedTxnState:
         """Rows, offsets and the mark in one request. After `CommitOutcomeUnknownError` only this again."""
-        self._check_enabled("prepare_transaction")
+        if decider is None:
+            self._check_enabled("prepare_transaction")
         self.check("prepare_transaction")
         if self.state is _S.IN_TRANSACTION:
             self._end_if_late()
-            self._ask(*self._build(end=False), PrepareTransaction(self.stamp))
+            self._ask(*self._build(end=False), PrepareTransaction(self.stamp, decider))
             self.state = _S.PREPARING
         committed = self._send(TransactionState.PREPARED, certainly_not=_S.IN_TRANSACTION)
         pending, appended = self.pending, appended_by(self._request, committed)

@@ -106,6 +106,8 @@ class LogWriter(LogReader):
     def end_overdue(self) -> State:
         """Do `expire_overdue` for a reader that would have to wait for open transactions. Errors are ignored.
 
+        What another log has decided is ended as well (docs/design/0014).
+
         A reader may not be allowed to write: then another process ends them.
 
         Returns
@@ -114,8 +116,53 @@ class LogWriter(LogReader):
             The newest known state.
         """
         with suppress(EosLogError):
+            self._parts.following.help(self.state)
+        with suppress(EosLogError):
             self.expire_overdue()
         return self.state
+
+    def resolve_followers(self) -> dict[int, str]:
+        """Ask now for the decisions of other logs that open transactions follow, and end those that are decided.
+
+        Returns
+        -------
+        dict of int to str
+            By producer id: why its transaction has not ended.
+
+        Raises
+        ------
+        StorageError
+            The log could not be read.
+        """
+        self._parts.following.help(self.follow(), everything=True)
+        return dict(self._parts.following.waiting)
+
+    def register_decider(self, log: LogWriter) -> None:
+        """Say where a log is that decides transactions of this one, in place of where its entries say.
+
+        Needed if it has moved, or if it is read with other settings than this process has by itself.
+
+        Parameters
+        ----------
+        log
+            The deciding log, opened. A copy or a restored backup of it cannot tell what it decided.
+        """
+        self._parts.deciders[log.log_id] = log
+
+    def as_decided(self, state: State) -> State:
+        """Show a state as its readers see it: with what other logs decided, also if it could not be written here.
+
+        Parameters
+        ----------
+        state
+            A state of this log.
+
+        Returns
+        -------
+        State
+            For reading alone. It is ``state`` itself wherever this process may write.
+        """
+        return self._parts.following.as_decided(state)
 
     def due(self, *, trust_clock: bool = False) -> list[Action]:
         """List the ids and offsets that `expire_overdue` would forget with ``everything``.

@@ -132,6 +132,7 @@ class MirrorOut:
         for name in names:
             sent.update(self._take(state, name, known.get(name), is_first=head is None))
         self._note()
+        self._configure()
         if head is None or any(name not in known for name in names):
             self._begin(head, sent)
         seq = -1 if head is None else head.seq
@@ -303,15 +304,17 @@ class MirrorOut:
     def _refresh(self) -> None:
         """Follow the settings of topics, and the offsets of groups."""
         self._refreshed = self._log.clock.monotonic()
-        topics = self._log.state.topics
         try:
-            self._kafka_topics.configure(
-                {one.kafka: topics[one.topic] for one in self._sender.topics.values() if one.topic in topics}
-            )
+            self._configure()
         except KafkaTimeoutError as error:
             self._tell(f"{error}")
             return
         self._translate()
+
+    def _configure(self) -> None:
+        topics = self._log.state.topics
+        known = self._sender.topics.values()
+        self._kafka_topics.configure({one.kafka: topics[one.topic] for one in known if one.topic in topics})
 
     def _translate(self) -> None:
         if self._options.groups is None:

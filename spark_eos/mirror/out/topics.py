@@ -136,12 +136,14 @@ class OutTopics:
                 )
 
     def configure(self, topics: Mapping[str, Topic]) -> None:
-        """Set what Kafka's topics have otherwise than the log's. ``topics`` are the log's, by Kafka's name."""
-        if not self._options.copies_settings:
-            return
+        """Set what Kafka's topics have otherwise than the log's. ``topics`` are the log's, by Kafka's name.
+
+        With ``reverses`` they stay as they are: a shorter retention of the log's would delete records of Kafka.
+        """
+        copies = self._options.copies_settings and self._options.reverses is None
         for name, there in self._target.configs(topics).items():
             wanted = {at: to for at, to in _copied(topics[name]).items() if there.get(at) != to}
-            if wanted:
+            if wanted and copies:
                 self._target.configure(name, wanted)
             if there.get("message.timestamp.type") == "LogAppendTime":
                 self._tell(

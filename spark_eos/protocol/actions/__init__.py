@@ -39,12 +39,14 @@ from spark_eos.protocol.actions.segments import ReplaceSegments
 from spark_eos.protocol.actions.staging_floor import RaiseStagingFloor
 from spark_eos.protocol.actions.topics import AlterTopic, CreateTopic, DeleteTopic
 from spark_eos.protocol.actions.two_phase.prepare import PrepareTransaction
+from spark_eos.protocol.actions.two_phase.several_logs import AddFollowers, FollowDecision, NoteFollowers
 from spark_eos.protocol.types import RULES, Membership, PartitionOffset, PinnedRange, SourceProgress
 
 __all__ = [
     "DECLARED",
     "TO_THE_END",
     "Action",
+    "AddFollowers",
     "AdvanceLogStart",
     "AlterLog",
     "AlterTopic",
@@ -66,11 +68,13 @@ __all__ = [
     "ExpireTransaction",
     "ExpireTransactionalIds",
     "FencePublisher",
+    "FollowDecision",
     "InitProducer",
     "JoinGroup",
     "LeaveGroup",
     "MarkEncrypted",
     "Membership",
+    "NoteFollowers",
     "PartitionOffset",
     "PinnedRange",
     "PrepareTransaction",
@@ -114,6 +118,9 @@ Action = (
     | DropPublication
     | MarkEncrypted
     | PrepareTransaction
+    | AddFollowers
+    | FollowDecision
+    | NoteFollowers
 )
 
 

@@ -133,6 +133,10 @@ def expire_transactional_ids(state: State, action: ExpireTransactionalIds) -> tu
             continue
         producer = producers[ids[name]]
         _require_idle(state, producer, "transactional.id.expiration.ms")
+        if producer.is_awaited:
+            raise InvalidRequestError(
+                f"other logs follow what transactional.id {name!r} decided: it does not expire"
+            )
         if name in state.queries:
             raise InvalidRequestError(f"transactional.id {name!r} holds the progress of a Spark query")
         producers, ids = producers.delete(producer.producer_id), ids.delete(name)
@@ -201,6 +205,7 @@ def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransacti
         if (
             name is not None
             and name not in state.queries
+            and not producer.is_awaited
             and idle_ms >= setting(state, "transactional.id.expiration.ms")
         ):
             named.append(name)

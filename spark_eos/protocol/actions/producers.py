@@ -49,6 +49,7 @@ __all__ = [
     "init",
     "next_sequence",
     "next_window",
+    "refuse_follower",
     "require_epoch",
     "require_transaction",
 ]
@@ -124,6 +125,8 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
                 "newer one goes on"
             )
         kept = action.keep_prepared and known.transaction is TransactionState.PREPARED
+        if not kept:
+            refuse_follower(known)
         if known.is_open and not kept:
             state = complete(state, known, commit=False)
             known = state.producers[known.producer_id]
@@ -186,6 +189,7 @@ def end_transaction(state: State, action: EndTransaction) -> tuple[State, None]:
             f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} is "
             f"{producer.transaction.value}: it cannot {'commit' if action.commit else 'abort'} any more"
         )
+    refuse_follower(producer)
     if producer.transaction is not TransactionState.PREPARED or stamp.number != producer.number:
         # A transaction that wrote nothing begins and ends here; it leaves no trace in any partition.
         state, producer = require_transaction(state, stamp)
@@ -258,6 +262,15 @@ def require_transaction(state: State, stamp: ProducerStamp) -> tuple[State, Prod
         ),
         producer,
     )
+
+
+def refuse_follower(producer: Producer) -> None:
+    """Raise if another log decides the open transaction: only `FollowDecision` ends it (docs/design/0014)."""
+    if producer.follows is not None:
+        raise InvalidTxnStateError(
+            f"transaction {producer.number} of transactional.id {producer.transactional_id!r} is prepared and follows "
+            f"{producer.follows}: it ends as that one does. Admin.resolve_transactions looks there"
+        )
 
 
 def require_idempotent(state: State, stamp: ProducerStamp) -> Producer:
@@ -358,10 +371,14 @@ def complete(state: State, producer: Producer, *, commit: bool) -> State:
     prepared = producer.prepared
     if producer.transaction is TransactionState.PREPARED and prepared is not None:
         prepared = replace(prepared, committed=commit)
+    decision = producer.decision
+    if decision is not None and decision.committed is None:
+        decision = replace(decision, committed=commit)
     producer = replace(
         producer,
         transaction=_completed(commit=commit),
         prepared=prepared,
+        decision=decision,
         touched=Map(),
         pending=Map(),
         started_ms=-1,

@@ -8,7 +8,7 @@ from typing import Any
 from spark_eos.protocol.encoding.avro import array, fingerprint, optional, record
 from spark_eos.protocol.encoding.index_pages import PIECES
 from spark_eos.protocol.encoding.snapshot_publications import PUBLICATIONS
-from spark_eos.protocol.encoding.values import OFFSET_COLUMNS, file_of, rows_of, source_of
+from spark_eos.protocol.encoding.values import DECIDER, FOLLOWERS, OFFSET_COLUMNS, file_of, rows_of, source_of
 
 __all__ = ["WRITTEN", "schemas"]
 
@@ -44,6 +44,7 @@ def _schema(version: int) -> dict[str, Any]:
     4: the rules by which requests are judged, the lineages, and how often the time was set back.
     5: offsets, and partitions that a producer or a member has, as columns. 6: versions of batch jobs.
     7: Parquet files, publications. 8: since when data files are encrypted. 9: prepared transactions.
+    10: transactions over several logs.
     """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
@@ -75,7 +76,21 @@ def _schema(version: int) -> dict[str, Any]:
         pieces=PIECES,
         tail=rows_of(file_of(3)),
     )
-    prepared = record("Prepared", epoch="long", committed=optional("boolean"))
+    prepared = record(
+        "Prepared",
+        epoch="long",
+        committed=optional("boolean"),
+        **({"decider": optional(DECIDER.schema(version))} if version >= 10 else {}),
+    )
+    decision = record(
+        "Decision",
+        epoch="long",
+        number="long",
+        history="bytes",
+        followers=FOLLOWERS.schema(version),
+        waiting=text,
+        committed=optional("boolean"),
+    )
     producer = record(
         "Producer",
         producer_id="long",
@@ -94,6 +109,7 @@ def _schema(version: int) -> dict[str, Any]:
         runs=text,
         **({"started_seq": "long"} if version >= 2 else {}),
         **({"prepared": optional(prepared)} if version >= 9 else {}),
+        **({"decision": optional(decision)} if version >= 10 else {}),
     )
     member = record(
         "Member",
@@ -185,7 +201,7 @@ def _schema(version: int) -> dict[str, Any]:
     )
 
 
-WRITTEN = tuple(map(_schema, range(1, 10)))
+WRITTEN = tuple(map(_schema, range(1, 11)))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

@@ -23,6 +23,12 @@ from spark_eos.protocol.encoding.offset_columns import (
     runs_of,
     source_columns,
 )
+from spark_eos.protocol.encoding.snapshot_decisions import (
+    read_decision,
+    read_prepared,
+    write_decision,
+    write_prepared,
+)
 from spark_eos.protocol.encoding.snapshot_partitions import partition_columns, read_partitions
 from spark_eos.protocol.encoding.snapshot_publications import publication_columns, read_publications
 from spark_eos.protocol.encoding.snapshot_schema import schemas
@@ -34,7 +40,6 @@ from spark_eos.protocol.state import (
     Member,
     Partition,
     PartitionKey,
-    PreparedTransaction,
     Producer,
     Query,
     State,
@@ -174,7 +179,8 @@ def _producer(producer: Producer) -> dict[str, Any]:
         ],
         "sequences": _windows(producer),
         "runs": list(producer.runs),
-        "prepared": None if producer.prepared is None else producer.prepared._asdict(),
+        "prepared": None if producer.prepared is None else write_prepared(producer.prepared),
+        "decision": None if producer.decision is None else write_decision(producer.decision),
     }
 
 
@@ -326,6 +332,7 @@ def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
     if transaction is TransactionState.ONGOING:
         fields.setdefault("started_seq", seq)  # Schema 1 does not say where it began: here at the latest.
     prepared = fields.get("prepared")  # Up to schema 8 there were none.
+    decision = fields.get("decision")  # Up to schema 9 there were none.
     for one in fields["pending"]:
         (topic, number), at = _read_offset(one["offset"])
         pending[one["group"], topic, number] = at
@@ -337,7 +344,8 @@ def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
             "pending": Map(pending),
             "sequences": _read_windows(fields["sequences"]),
             "runs": tuple(fields["runs"]),
-            "prepared": None if prepared is None else PreparedTransaction(**prepared),
+            "prepared": None if prepared is None else read_prepared(prepared),
+            "decision": None if decision is None else read_decision(decision),
         }
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_eos.protocol.encoding.avro import (
+    BYTES,
     LONG,
     STRING,
     Shape,
@@ -28,7 +29,9 @@ from spark_eos.protocol.encoding.offset_columns import (
 )
 from spark_eos.protocol.types import (
     BatchRef,
+    Decider,
     FileRef,
+    Follower,
     Membership,
     PartitionOffset,
     PinnedRange,
@@ -38,6 +41,8 @@ from spark_eos.protocol.types import (
 
 __all__ = [
     "BATCH_COLUMNS",
+    "DECIDER",
+    "FOLLOWERS",
     "MEMBERSHIP",
     "NUMBERED_TOPICS",
     "OFFSETS",
@@ -131,6 +136,19 @@ NUMBERED_TOPICS = array_of(_pair("NumberedTopic", LONG))
 """Partitions, by topic and number."""
 
 STAMP = record_of(ProducerStamp, producer_id=LONG, epoch=LONG, number=LONG)
+
+DECIDER = record_of(
+    Decider,
+    log_id=STRING,
+    url=STRING,
+    producer_id=LONG,
+    epoch=LONG,
+    number=LONG,
+    history=BYTES,
+    seq=LONG,
+)
+
+FOLLOWERS = array_of(record_of(Follower, log_id=STRING, url=STRING, transactional_id=STRING))
 
 MEMBERSHIP = record_of(Membership, member_id=STRING, generation=LONG, instance_id=optional_of(STRING))
 

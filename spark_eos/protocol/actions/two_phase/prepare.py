@@ -10,31 +10,46 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from spark_eos.errors import InvalidRequestError, InvalidTxnStateError
 from spark_eos.protocol.actions.declaration import Effects, Fate, Field, declare
 from spark_eos.protocol.actions.producers import require_transaction
-from spark_eos.protocol.encoding.values import STAMP
+from spark_eos.protocol.encoding.avro import optional_of
+from spark_eos.protocol.encoding.values import DECIDER, STAMP
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import PreparedTransaction, State, TransactionState
-from spark_eos.protocol.types import ProducerStamp
+from spark_eos.protocol.types import Decider, ProducerStamp
 
 __all__ = ["PrepareTransaction", "prepare"]
 
 
 class PrepareTransaction(NamedTuple):
-    """The transaction that ``producer`` names is complete, and waits for COMMIT or ABORT. The epoch rises by one."""
+    """The transaction that ``producer`` names is complete, and waits for COMMIT or ABORT. The epoch rises by one.
+
+    With ``decider`` it follows a transaction of another log (docs/design/0014).
+    """
 
     producer: ProducerStamp
+    decider: Decider | None = None
 
 
 def prepare(state: State, action: PrepareTransaction) -> tuple[State, ProducerStamp]:
     """Prepare the open transaction. One that wrote nothing begins here; its token counts all the same."""
     state, producer = require_transaction(state, action.producer)
+    if producer.decision is not None and producer.decision.committed is None:
+        raise InvalidTxnStateError(
+            f"transaction {producer.number} of transactional.id {producer.transactional_id!r} decides for other logs: "
+            "it cannot wait for a decision itself"
+        )
+    if action.decider is not None and action.decider.log_id == state.log_id:
+        raise InvalidRequestError(
+            f"log {state.log_id} cannot follow a transaction of its own: {action.decider}"
+        )
     epoch = producer.epoch + 1
     producer = replace(
         producer,
         epoch=epoch,
         transaction=TransactionState.PREPARED,
-        prepared=PreparedTransaction(epoch),
+        prepared=PreparedTransaction(epoch, None, action.decider),
         last_ms=state.timestamp_ms,
     )
     return replace(state, producers=state.producers.set(producer.producer_id, producer)), producer.stamp
@@ -55,7 +70,7 @@ declare(
     PrepareTransaction,
     number=29,
     since=10,
-    fields=(Field("producer", STAMP),),
+    fields=(Field("producer", STAMP), Field("decider", optional_of(DECIDER), since=11)),
     rule=prepare,
     fate=_fate,
     fate_decides=True,

@@ -1,0 +1,179 @@
+"""Transactions of a producer whose log decides for others, or follows one (docs/design/0014)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.two_phase import TwoPhaseTransactions
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    EosLogError,
+    IllegalStateError,
+    ProducerFencedError,
+    RetriableError,
+    StoreUnavailableError,
+)
+from spark_eos.log.commit.loop import Committed
+from spark_eos.log.deciding.following import follow
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Action, AddFollowers, NoteFollowers
+from spark_eos.protocol.state import Decision, State
+from spark_eos.protocol.types import Decider, Follower, ProducerStamp
+
+__all__ = ["MemberTransactions", "decider_of"]
+
+_S = ClientState
+_OF_THE_GROUP = {
+    *("init_transactions", "begin_transaction", "prepare_transaction", "commit_transaction"),
+    "complete_transaction",
+}
+
+
+def decider_of(log: Log, producer_id: int, decision: Decision, seq: int) -> Decider:
+    """How followers name the transaction."""
+    return Decider(log.log_id, log.url, producer_id, decision.epoch, decision.number, decision.history, seq)
+
+
+class MemberTransactions(TwoPhaseTransactions):
+    """One transaction after the other; with `lead`, each is part of one over several logs."""
+
+    def __init__(self, log: Callable[[], Log], settings: Mapping[str, Any]) -> None:
+        super().__init__(log, settings)
+        self.group = ""
+        """Whose member this is: it begins and ends the transactions then."""
+        self._enter: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
+        self._led = False
+        self._adding = b""
+        """The request that names the followers, until it is known to be in."""
+        self._was_open = False
+
+    @contextmanager
+    def lead(self, call: str) -> Iterator[None]:
+        """Calls of the group, in place of the application's."""
+        with self._enter(call):
+            self._led = True
+            try:
+                yield
+            finally:
+                self._led = False
+
+    def join(self, group: str, enter: Callable[[str], AbstractContextManager[None]]) -> None:
+        """Become a member. ``enter`` takes the producer's lock, and raises if it is closed."""
+        self.group, self._enter = group, enter
+
+    def check(self, call: str) -> None:
+        """As `TransactionManager.check`; the group alone begins and ends transactions of its members."""
+        ends = call in _OF_THE_GROUP or (call == "abort_transaction" and self.state is _S.PREPARED)
+        if self.group and not self._led and ends:
+            raise IllegalStateError(
+                f"{call} is not possible: the producer {self._id!r} belongs to a {self.group}; call its {call}"
+            )
+        super().check(call)
+
+    @property
+    def log(self) -> Log:
+        """The log of the producer."""
+        return self._log()
+
+    @property
+    def transactional_id(self) -> str:
+        """The setting."""
+        return self._id
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to commit."""
+        return self._touched or bool(self.pending) or any(self.offsets.values())
+
+    def init(self, *, keep_prepared: bool = False) -> Committed:
+        """As `TwoPhaseTransactions.init`. What another log decides is never aborted: it is asked."""
+        self.check("init_transactions")
+        log = self._log()
+        producer = log.follow().producer_of(self._id)
+        if producer is not None and producer.follows is not None:
+            waiting = log.resolve_followers().get(producer.producer_id)
+            if waiting is not None:
+                raise StoreUnavailableError(
+                    f"init_transactions: transaction {producer.number} of transactional.id {self._id!r} has not ended. "
+                    f"{waiting}. Call it again"
+                )
+        return super().init(keep_prepared=keep_prepared)
+
+    def add_followers(self, followers: tuple[Follower, ...]) -> Decider:
+        """Name the followers in the open transaction; how they name it. Repeat it after `CommitOutcomeUnknownError`.
+
+        What this epoch decided before has ended everywhere, since a group has one transaction at a time: that is noted.
+        """
+        self.check("commit_transaction")
+        if not self._adding:
+            self._end_if_late()
+            self._was_open, self._adding = self._touched, self.log.clock.unique()
+        log, stamp = self._log(), self.stamp
+
+        def propose(state: State) -> tuple[Action, ...]:
+            producer = state.producers.get(stamp.producer_id)
+            known = None if producer is None else producer.decision
+            if known is not None and (known.epoch, known.number) == (stamp.epoch, stamp.number):
+                return ()
+            return (*_noted(stamp, known), AddFollowers(stamp, followers))
+
+        try:
+            committed = log.commit(propose, writer=self._writer, request_id=self._adding)
+        except CommitOutcomeUnknownError:
+            self._touched = True
+            raise
+        except RetriableError:
+            raise
+        except EosLogError as error:
+            self.fail(error)
+            raise
+        self._adding = b""
+        self._touched = True
+        if not self._was_open:
+            # Its timeout runs from here on; not from an earlier try, which may have got in long after it was sent.
+            self._open_since = log.clock.monotonic()
+        self._learn(committed)
+        producer = committed.state.producers.get(stamp.producer_id)
+        known = None if producer is None else producer.decision
+        if known is None or (known.epoch, known.number) != (stamp.epoch, stamp.number):
+            fenced = ProducerFencedError(f"transactional.id {self._id!r} was taken over. Close this producer")
+            self.fail(fenced)
+            raise fenced
+        return decider_of(log, stamp.producer_id, known, committed.state.seq)
+
+    def abort(self) -> None:
+        """As `TwoPhaseTransactions.abort`."""
+        self._adding = b""
+        super().abort()
+
+    def follow(self, decider: Decider, *, commit: bool) -> None:
+        """End what is prepared as the decider did. It may have ended already, by any process."""
+        if self.state is not _S.PREPARED:
+            return
+        log = self._log()
+        producer = log.state.producers.get(self.stamp.producer_id)
+        if producer is not None and producer.follows == decider:
+            self._learn(follow(log.commit, producer, decider, commit=commit))
+        self._token = None
+        self._last = self._number
+        self._finish()
+
+    def note_followers(self) -> None:
+        """All have followed the last decision of this epoch: it need not be kept."""
+        if self._identity is not None and self.state is _S.READY:
+            stamp = self.stamp
+
+            def propose(state: State) -> tuple[Action, ...]:
+                producer = state.producers.get(stamp.producer_id)
+                return _noted(stamp, None if producer is None else producer.decision)
+
+            self.log.commit(propose, writer=self._writer)
+
+
+def _noted(stamp: ProducerStamp, known: Decision | None) -> tuple[Action, ...]:
+    if known is None or known.epoch != stamp.epoch or known.committed is None or not known.waiting:
+        return ()
+    return (NoteFollowers(stamp._replace(number=known.number), known.history, known.waiting),)

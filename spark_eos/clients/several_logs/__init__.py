@@ -1,0 +1,1 @@
+"""One transaction over several logs (docs/design/0014)."""

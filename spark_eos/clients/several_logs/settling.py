@@ -1,0 +1,72 @@
+"""What a coordinator before this one has left: followers of its last decision that may not have ended."""
+
+from __future__ import annotations
+
+from spark_eos.clients.producer.member import decider_of
+from spark_eos.errors import NotALogError
+from spark_eos.log.deciding.following import follow, note
+from spark_eos.log.log import Log
+from spark_eos.protocol.actions import Action, InitProducer
+from spark_eos.protocol.state import Producer, State
+from spark_eos.protocol.types import Decider, Follower
+
+__all__ = ["settle"]
+
+
+def settle(log: Log, transactional_id: str, known: dict[str, Log]) -> None:
+    """See that all follow the last decision of an id, and note it. ``known`` are logs by their ids that are open.
+
+    One that is not prepared after an abort is fenced: its coordinator may be slow, and would prepare it later, when
+    the decision is forgotten.
+    """
+    state = log.follow()
+    producer = state.producer_of(transactional_id)
+    decision = None if producer is None else producer.decision
+    if producer is None or decision is None or decision.committed is None or not decision.waiting:
+        return
+    decider = decider_of(log, producer.producer_id, decision, state.seq)
+    for one in decision.followers:
+        if one.log_id in decision.waiting:
+            _end(known.get(one.log_id) or _opened(one), one, decider, commit=decision.committed)
+            note(log, decider, one.log_id)
+
+
+def _opened(follower: Follower) -> Log:
+    log = Log.open(follower.url)
+    if log.log_id != follower.log_id:
+        raise NotALogError(
+            f"{follower.url} holds log {log.log_id}. Log {follower.log_id}, which was there, follows a transaction "
+            "that has to end first. Make it a member of the MultiLogProducer, opened where it is now"
+        )
+    return log
+
+
+def _end(log: Log, follower: Follower, decider: Decider, *, commit: bool) -> None:
+    producer = log.follow().producer_of(follower.transactional_id)
+    if producer is not None and _same(producer.follows, decider):
+        assert producer.follows is not None
+        follow(log.commit, producer, producer.follows, commit=commit)
+    elif not commit:
+
+        def propose(state: State) -> tuple[Action, ...]:
+            known = state.producer_of(follower.transactional_id)
+            if known is None or known.follows is not None or _has_ended(known, decider):
+                return ()
+            return (
+                InitProducer(known.producer_id, known.epoch + 1, known.transactional_id, known.timeout_ms),
+            )
+
+        state = log.commit(propose, writer=follower.transactional_id).state
+        known = state.producer_of(follower.transactional_id)
+        if known is not None and _same(known.follows, decider):
+            assert known.follows is not None
+            follow(log.commit, known, known.follows, commit=False)
+
+
+def _has_ended(producer: Producer, decider: Decider) -> bool:
+    return producer.prepared is not None and _same(producer.prepared.decider, decider)
+
+
+def _same(one: Decider | None, other: Decider) -> bool:
+    """Whether both are the same transaction. The entry and the place in them may be others."""
+    return one is not None and one._replace(seq=0, url="") == other._replace(seq=0, url="")

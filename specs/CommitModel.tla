@@ -1,0 +1,31 @@
+---------------------------- MODULE CommitModel ----------------------------
+(* A small model of Commit. What a step of the code may do at many places, and what matters at one, is done there. *)
+EXTENDS Commit
+
+CONSTANTS Followers, Leaders,  \* who may submit, and who may take along what was submitted
+          OfLeaders,           \* how many requests a leader has; the others have one
+          Calls,               \* answers after which a call is made (again)
+          Kinds                \* of models: "alone" without group commit, "group" without faults, "old" entries that
+                               \* are retired, or "all" of it
+VARIABLE kind
+ModelSpec == Init /\ kind \in Kinds /\ [][Next /\ kind' = kind]_<<vars, kind>>
+
+EachOf == [p \in Procs |-> IF p \in Leaders THEN OfLeaders ELSE 1]
+Bounded == End <= MaxEnd
+Small == (kind \in {"alone", "group"} => floor' = 0) /\ (kind = "group" => faults' = 0) /\ \A p \in Procs :
+  LET now == proc[p]
+      then == proc'[p]
+      open == now.cur # <<>> /\ doubt[now.cur].open
+  IN /\ (then.base > now.read /\ now.pc # "created") => (now.read < floor /\ then.base >= floor)
+     /\ (then.base > now.read /\ now.pc = "created") => (then.base >= floor \/ then.pc = "idle")
+     /\ then.read # now.read => now.pc \in {"ready", "waiting", "taken", "created"}
+     /\ then.pc = "waiting" => p \in Followers /\ kind \in {"group", "all"}
+     /\ (then.draft.reqs # now.draft.reqs) => (then.draft.reqs.new \subseteq then.draft.own \/ p \in Leaders)
+     /\ (then.pc # "idle" /\ now.pc = "idle") => (then.pc = "ready" /\ answer[then.cur] \in Calls
+                                                       /\ (kind = "group" => answer[then.cur] = "none")
+                                                       /\ (kind \in {"alone", "old"} => then.cur[2] = 1))
+     /\ (then.pc = "idle" /\ now.pc # "idle") =>
+          \/ answer'[now.cur] = "yes" \/ (now.pc = "sending" /\ kind # "group")
+          \/ (answer'[now.cur] = "no" /\ open)
+          \/ (now.pc = "ready" /\ (~open \/ doubt[now.cur].lost))
+=============================================================================

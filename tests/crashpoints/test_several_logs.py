@@ -1,0 +1,17 @@
+"""Every crash point of a transaction over two logs, in either of them.
+
+To run one point of a scenario again: ``CRASH_POINT=17:reply_lost pytest tests/crashpoints -k name``.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crashpoints.app import every_point, no_threads
+from tests.crashpoints.several_logs import SCENARIOS
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_crash_point(name):
+    with no_threads():
+        assert every_point(SCENARIOS[name])

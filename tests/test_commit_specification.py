@@ -1,0 +1,105 @@
+"""The specification of the commit protocol holds, and what running code does is one of its behaviours."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import shutil
+import types
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.jars import Missing, fetch
+from tests.mutants.mutants import MUTANTS
+from verification.specification.planted import PLANTED, seen
+from verification.specification.tlc import SPECS, TLC, check
+from verification.specification.traces import behaviours, rejected
+from verification.specification.worlds import record
+
+SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "300"))
+
+BY_HAND = ("taken along by a leader that forgot", "a name that was deleted is a slot", "a busy store is a no")
+"""Mistakes that are seen late. `scripts/specify` plants them, too."""
+
+CODE = (
+    "unknown-is-no",
+    "taken-slot-is-ours",
+    "own-entry-not-recognised",
+    "next-slot-while-in-doubt",
+)
+"""Mutants of the commit path, each of which gives traces that are no behaviours."""
+
+OF_A_MUTANT = 12
+"""Worlds for each of them."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tlc():
+    if shutil.which("java") is None:
+        pytest.skip("TLC needs Java on the PATH")
+    try:
+        fetch("tlc", TLC, alone=True)
+    except Missing as missing:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(missing))
+
+
+def test_the_protocol_holds():
+    model = check("CommitModel")
+    assert model.violated is None
+    assert model.states > 10_000
+
+
+def test_planted_mistakes_are_seen():
+    names = [name for name in PLANTED if name not in BY_HAND]
+    assert seen(names) == {name: PLANTED[name].violated for name in names}
+
+
+def test_what_the_code_does_is_specified():
+    runs = [record(seed) for seed in range(SEEDS)]
+    wrong = rejected([run.events for run in runs])
+    assert not wrong, "\n".join(f"seed {runs[one.trace - 1].seed}, {one}" for one in wrong)
+    known = set(re.findall(r'e\.k = "(\w+)"', (SPECS / "CommitTrace.tla").read_text(encoding="utf-8")))
+    assert set(Counter(event.kind for run in runs for event in run.events)) == known
+
+
+def plant(name, monkeypatch):
+    """Let the classes of the product have the methods of the mutant."""
+    mutant = next(one for one in MUTANTS if one.name == name)
+    source = (Path(__file__).parents[1] / mutant.file).read_text(encoding="utf-8")
+    assert source.count(mutant.old) == 1
+    real = importlib.import_module(mutant.file.removesuffix(".py").replace("/", "."))
+    twin = types.ModuleType(real.__name__)
+    exec(compile(source.replace(mutant.old, mutant.new), mutant.file, "exec"), vars(twin))
+    for owner in [
+        one for one in vars(twin).values() if inspect.isclass(one) and one.__module__ == real.__name__
+    ]:
+        for attribute, function in vars(owner).items():
+            if inspect.isfunction(function) and differs(
+                function, vars(getattr(real, owner.__name__))[attribute]
+            ):
+                monkeypatch.setattr(getattr(real, owner.__name__), attribute, function)
+
+
+def differs(one, other):
+    """Whether two functions are of other code: a method that calls ``super`` works in its own class alone."""
+    codes = [function.__code__ for function in (one, other)]
+    first, second = (
+        [code.co_code, code.co_names, [*(c for c in code.co_consts if not inspect.iscode(c))]]
+        for code in codes
+    )
+    return first != second
+
+
+def test_planted_bugs_give_traces_that_are_no_behaviours():
+    traces = []
+    for name in CODE:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            plant(name, monkeypatch)
+            traces += [record(seed).events for seed in range(OF_A_MUTANT)]
+    good = behaviours(traces)
+    unseen = [name for at, name in enumerate(CODE) if all(good[at * OF_A_MUTANT : (at + 1) * OF_A_MUTANT])]
+    assert not unseen
