@@ -5,19 +5,19 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from contextlib import AbstractContextManager
 from typing import NoReturn
 
 import pyarrow as pa
 
 from spark_eos.errors import StorePermissionError
 from spark_eos.storage import Store
-from spark_eos.storage.store import Data, ObjectInfo, Upload
+from spark_eos.storage.no_writes import NoWrites
+from spark_eos.storage.store import ObjectInfo
 
 __all__ = ["ReadOnlyStore"]
 
 
-class ReadOnlyStore(Store):
+class ReadOnlyStore(NoWrites):
     """Passes reads on to another store and counts them; every write is refused before it reaches that store."""
 
     def __init__(self, inner: Store) -> None:
@@ -63,21 +63,6 @@ class ReadOnlyStore(Store):
 
     def ensure_durable(self, name: str) -> None:
         self._inner.ensure_durable(name)
-
-    def create(self, name: str, data: Data) -> None:
-        self._refuse("create", name)
-
-    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
-        self._refuse("upload", name)
-
-    def delete(self, name: str) -> None:
-        self._refuse("delete", name)
-
-    def overwrite(self, name: str, data: Data) -> None:
-        self._refuse("overwrite", name)
-
-    def retire(self, name: str) -> None:
-        self._refuse("retire", name)
 
     def _refuse(self, verb: str, name: str) -> NoReturn:
         raise StorePermissionError(f"{self.url}/{name}: the page only reads, and does not {verb} objects")

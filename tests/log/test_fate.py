@@ -11,7 +11,11 @@ from spark_eos.protocol.actions import (
     InitProducer,
     PartitionOffset,
     Request,
+    SetAppVersion,
 )
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.fate import Fate
+from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.memory import MemoryStore
 from tests.log.fakes import FakeClock, create
@@ -39,6 +43,20 @@ def test_a_request_that_was_found_stays_found_when_it_is_sent_again():
     found = in_doubt.found(done.request_id)
     assert found is not None
     assert found[0] == done.seq
+
+
+def test_what_was_lost_and_sent_again_may_still_come():
+    """Its first slot was retired unread, and no trace is in the state; the store has not answered for the second."""
+    in_doubt = InDoubtRequests()
+    request = Request(b"1" * 16, 0, (SetAppVersion("app", 1),))
+    state = replace(EMPTY, seq=4)
+    in_doubt.record_attempt([request], 3)
+    in_doubt.record_skip()
+    assert in_doubt.fate(state, request.request_id) is Fate.NOT_APPLIED
+    in_doubt.record_attempt([request], 5)
+    in_doubt.record_lost_reply([request])
+    assert in_doubt.fate(state, request.request_id) is Fate.UNKNOWN
+    assert in_doubt.fate(replace(state, seq=5), request.request_id) is Fate.NOT_APPLIED
 
 
 def test_a_clock_that_jumps_aborts_nobody():

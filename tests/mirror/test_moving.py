@@ -12,9 +12,17 @@ from spark_eos.errors import CheckpointMismatchError, ConfigError, KafkaTimeoutE
 from spark_eos.log.log import Log
 from spark_eos.mirror.groups import maps_of, passed_over, translate, translations
 from spark_eos.mirror.kafka_source import SourceTopic
-from spark_eos.mirror.moving.checkpoint import StandingJob, kafka_offsets, stands_at, starting_offsets
+from spark_eos.mirror.moving.checkpoint import (
+    StandingJob,
+    kafka_offsets,
+    log_offsets,
+    stands_at,
+    starting_offsets,
+)
+from spark_eos.mirror.moving.spark_files import SparkFiles
 from spark_eos.mirror.targets import Target, prepare
-from spark_eos.spark.sink.checkpoint import Checkpoint
+from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.source.offsets import SourceOffset
 
 from .test_plan import NEW, share_of, take, write_with_map
 
@@ -145,7 +153,7 @@ def begin(folder, batch, *sources):
 
 def test_a_job_goes_on_where_its_last_batch_ended(log, folder):
     mirror(log, 0, 1, 2)
-    job = stands_at(Checkpoint(str(folder)))
+    job = stands_at(SparkFiles(str(folder)))
     assert job == StandingJob(1, {("k", 0): 3})
     assert starting_offsets(log, "m", job, timeout_s=0) == {"t": {"0": 3}}
 
@@ -153,42 +161,42 @@ def test_a_job_goes_on_where_its_last_batch_ended(log, folder):
 def test_a_batch_that_was_not_done_is_never_guessed(folder):
     begin(folder, 2, {"k": {"0": 9}})
     with pytest.raises(CheckpointMismatchError, match=r"micro-batch 2 .* once more, with trigger"):
-        stands_at(Checkpoint(str(folder)))
-    assert stands_at(Checkpoint(str(folder)), unfinished="redo") == StandingJob(1, {("k", 0): 3})
-    assert stands_at(Checkpoint(str(folder)), unfinished="skip") == StandingJob(2, {("k", 0): 9})
+        stands_at(SparkFiles(str(folder)))
+    assert stands_at(SparkFiles(str(folder)), unfinished="redo") == StandingJob(1, {("k", 0): 3})
+    assert stands_at(SparkFiles(str(folder)), unfinished="skip") == StandingJob(2, {("k", 0): 9})
 
 
 def test_the_first_batch_was_not_done(folder):
     for path in (*(folder / "commits").iterdir(), folder / "offsets" / "1"):
         path.unlink()
     with pytest.raises(CheckpointMismatchError, match="no micro-batch that is done"):
-        stands_at(Checkpoint(str(folder)), unfinished="redo")
+        stands_at(SparkFiles(str(folder)), unfinished="redo")
     (folder / "offsets" / "0").unlink()
     with pytest.raises(CheckpointMismatchError, match="has read nothing"):
-        stands_at(Checkpoint(str(folder)))
+        stands_at(SparkFiles(str(folder)))
 
 
 def test_state_does_not_move(folder):
     (folder / "state").mkdir()
     with pytest.raises(CheckpointMismatchError, match="--without-state"):
-        stands_at(Checkpoint(str(folder)))
-    assert stands_at(Checkpoint(str(folder)), without_state=True).batch_id == 1
+        stands_at(SparkFiles(str(folder)))
+    assert stands_at(SparkFiles(str(folder)), without_state=True).batch_id == 1
 
 
 def test_one_of_several_sources(folder):
     begin(folder, 1, {"k": {"0": 3}}, {"other": {"0": 1}})
     with pytest.raises(ConfigError, match="sources 0, 1: give one with --source"):
-        stands_at(Checkpoint(str(folder)))
-    assert stands_at(Checkpoint(str(folder)), source="1").offsets == {("other", 0): 1}
+        stands_at(SparkFiles(str(folder)))
+    assert stands_at(SparkFiles(str(folder)), source="1").offsets == {("other", 0): 1}
     begin(folder, 1, {"@eoslog": {}, "t": {"0": 3}})
     with pytest.raises(CheckpointMismatchError, match="no offsets of a source that can move"):
-        stands_at(Checkpoint(str(folder)))
+        stands_at(SparkFiles(str(folder)))
 
 
 def test_a_number_that_is_not_the_newest(folder):
     with pytest.raises(CheckpointMismatchError, match="has micro-batch 1: --batch 0 is not the newest"):
-        stands_at(Checkpoint(str(folder)), batch=0)
-    assert stands_at(Checkpoint(str(folder)), batch=1).batch_id == 1
+        stands_at(SparkFiles(str(folder)), batch=0)
+    assert stands_at(SparkFiles(str(folder)), batch=1).batch_id == 1
 
 
 @pytest.mark.parametrize("text", ['{"logOffset":3}', '{"k":{"0":"3"}}', '{"k":{"0":-1}}', "{}", "3", None])
@@ -213,3 +221,22 @@ def test_a_job_is_never_moved_past_records_of_the_logs_producers(url, log, folde
     assert "record 1 before that, which the query would never read" in capsys.readouterr().err
     assert main([*command, "--accept-loss"]) == 0
     assert json.loads(capsys.readouterr().out) == {"t": {"0": 4}}
+
+
+def test_a_job_of_the_log_returns(log):
+    """Its offsets are read, if they are of this log and of the topics that it has."""
+    topic_id = log.topic("t").topic_id
+
+    def line(log_id=log.log_id, topic_id=topic_id):
+        return json.dumps({"@eoslog": {"log": log_id, "topics": {"t": topic_id}}, "t": {"0": 5}})
+
+    reads = log_offsets(log)
+    at = TopicPartition("t", 0)
+    real = SourceOffset(log.log_id, {"t": topic_id}, {at: 5}, {at: 0}, "group", "earliest")
+    assert reads(json.dumps(real.to_json_dict())) == reads(line()) == {("t", 0): 5}
+    assert reads('{"t":{"0":5}}') is None
+    assert reads(None) is None
+    with pytest.raises(CheckpointMismatchError, match="belongs to log other"):
+        reads(line("other"))
+    with pytest.raises(CheckpointMismatchError, match="created again"):
+        reads(line(topic_id="other"))

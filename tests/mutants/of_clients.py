@@ -354,8 +354,9 @@ MUTANTS = (
     Mutant(
         "commits-what-it-returns",
         _CONSUMER,
-        "                    found = gather(state)\n",
-        "                    found = gather(state)\n                    self._offsets.auto_commit(now=bool(found))\n",
+        "                    found = gather(self._log.as_decided(state))\n",
+        "                    found = gather(self._log.as_decided(state))\n"
+        "                    self._offsets.auto_commit(now=bool(found))\n",
         "records are committed before anybody has seen them",
         (*_OF_CONSUMER, *_OF_GROUPS),
     ),

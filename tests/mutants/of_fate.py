@@ -12,6 +12,7 @@ _APPENDS, _PRODUCERS, _TOPICS = f"{_ACTIONS}/appends.py", f"{_ACTIONS}/producers
 _MICROBATCH = f"{_ACTIONS}/queries/microbatch.py"
 _TAIL, _COMMIT = "spark_eos/log/commit/tail.py", "spark_eos/log/commit/loop.py"
 
+_OF_FATE = ("tests/log/test_fate.py",)
 _OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
 
 MUTANTS = (
@@ -59,10 +60,18 @@ MUTANTS = (
     Mutant(
         "no-to-what-is-in",
         "spark_eos/log/commit/in_doubt.py",
-        "            return one.told_by(state)\n        # It may",
-        "            return Fate.NOT_APPLIED\n        # It may",
+        "told = one.told_by(state) if one.is_lost else Fate.NOT_APPLIED",
+        "told = Fate.NOT_APPLIED",
         "who asks again after its entry was retired is told no, though it is in",
         _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "no-to-what-was-lost-and-sent-again",
+        "spark_eos/log/commit/in_doubt.py",
+        "if told is Fate.NOT_APPLIED and may_come else told",
+        "if told is Fate.NOT_APPLIED and may_come and not one.is_lost else told",
+        "a request that was retired unread and is on its way again is answered with no",
+        _OF_FATE,
     ),
     # -- evidence ---------------------------------------------------------------------------------------
     Mutant(

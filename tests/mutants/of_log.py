@@ -283,8 +283,8 @@ MUTANTS = (
     Mutant(
         "refused-while-in-doubt",
         "spark_eos/log/commit/in_doubt.py",
-        "one.slot == _NEXT_FREE or one.slot > state.seq else",
-        "one.slot == _NEXT_FREE or one.slot > state.seq + 1 else",
+        "may_come = one.slot == _NEXT_FREE or one.slot > state.seq",
+        "may_come = one.slot == _NEXT_FREE or one.slot > state.seq + 1",
         "a caller is told no while an earlier try may still land",
         _OF_COMMIT,
     ),

@@ -246,7 +246,7 @@ MUTANTS = (
     # -- looking never writes -----------------------------------------------------------------------------
     Mutant(
         "looking-may-create",
-        _STORE,
+        "spark_eos/storage/no_writes.py",
         'self._refuse("create", name)',
         "super().create(name, data)",
         "what looks may create objects",
@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "looking-may-delete",
-        _STORE,
+        "spark_eos/storage/no_writes.py",
         'self._refuse("delete", name)',
         "super().delete(name)",
         "what looks may delete objects",

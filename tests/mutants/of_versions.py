@@ -22,10 +22,8 @@ MUTANTS = (
     Mutant(
         "newer-entry-settles-nothing",
         _ANSWERS,
-        "            if self.settle([ticket]):\n                return\n        except EosLogError as failure:\n"
-        "            self.given_up(ticket, failure)\n            return\n        # This process",
-        "            pass\n        except EosLogError as failure:\n"
-        "            self.given_up(ticket, failure)\n            return\n        # This process",
+        "        if self._is_settled(ticket):\n            return\n        # This process",
+        "        # This process",
         "a request that is in an entry before the newer one is not known to be",
         _OF_NEWER,
     ),

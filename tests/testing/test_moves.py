@@ -95,7 +95,7 @@ def test_a_writer_that_ignores_the_mark_is_found(monkeypatch):
 
 
 def test_a_writer_that_opens_a_copy_just_before_it_is_a_log_is_found(monkeypatch):
-    """It sleeps after it has found no snapshot, until there are a snapshot and entry 0. The copy takes half a minute."""
+    """It sleeps after it has found no snapshot, until there is a snapshot and an entry 0. The copy takes long."""
 
     def asleep(cast, process, place):
         store = copy.copy(cast.stores[place])

@@ -38,7 +38,7 @@ def administrator(stage: Stage) -> Callable[[Process], None]:
             admin.grow,
         ]
         verbs += [admin.look, admin.reset, admin.forget, admin.recreate, admin.shorten, admin.evict]
-        verbs += [admin.reset, admin.reset]
+        verbs += [admin.reset, admin.reset, admin.forget]
         while stage.goes_on:
             process.wait(stage.chance.choice([0.2, 2.0, 30.0]))
             try:

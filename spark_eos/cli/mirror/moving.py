@@ -171,16 +171,13 @@ def checkpoint(
     """
     from spark_eos.mirror.moving.back import start_in_kafka
     from spark_eos.mirror.moving.checkpoint import log_offsets, stands_at, starting_offsets
+    from spark_eos.mirror.moving.spark_files import SparkFiles
 
-    try:
-        from spark_eos.spark.sink.checkpoint import Checkpoint
-    except ImportError as error:
-        raise ConfigError(f"a checkpoint is read with pyspark, which is not here: {error}") from error
     if unfinished not in {None, "redo", "skip"}:
         raise typer.BadParameter(f"{unfinished!r} is not redo or skip", param_hint="'--unfinished'")
     choice: Any = unfinished or "refuse"
     log = open_log(url, command_config)
-    read = Checkpoint(location, store_settings(command_config))
+    read = SparkFiles(location, store_settings(command_config))
     job = stands_at(
         read,
         log_offsets(log) if back else None,

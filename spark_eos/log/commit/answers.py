@@ -117,13 +117,17 @@ class Answers:
         else:
             ticket.error = error
 
-    def closed(self, ticket: PendingCommit, error: NotALogError) -> None:
-        """The log takes nothing more. An earlier attempt may be in one of its last entries, which were read."""
+    def _is_settled(self, ticket: PendingCommit) -> bool:
+        """Whether it has an answer: by the entries that were read, or by the error with which reading them ended."""
         try:
-            if self.settle([ticket]):
-                return
+            return self.settle([ticket])
         except EosLogError as failure:
             self.given_up(ticket, failure)
+            return True
+
+    def closed(self, ticket: PendingCommit, error: NotALogError) -> None:
+        """The log takes nothing more. An earlier attempt may be in one of its last entries, which were read."""
+        if self._is_settled(ticket):
             return
         if self._in_doubt.is_lost(ticket.request_id):
             self.unknown(ticket, error)
@@ -132,11 +136,7 @@ class Answers:
 
     def overtaken(self, ticket: PendingCommit, error: UnsupportedVersionError) -> None:
         """A newer version has written what this process cannot read. All entries before that were read."""
-        try:
-            if self.settle([ticket]):
-                return
-        except EosLogError as failure:
-            self.given_up(ticket, failure)
+        if self._is_settled(ticket):
             return
         # This process could read what it has created itself; but a newer leader may have taken in what was submitted.
         known = self._tail.ends_at_newer

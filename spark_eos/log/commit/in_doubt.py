@@ -192,10 +192,10 @@ class InDoubtRequests:
             return Fate.NOT_APPLIED
         if one.is_submitted:
             return Fate.UNKNOWN
-        if one.is_lost:
-            return one.told_by(state)
-        # It may still get into its slot, after others that it depended on.
-        return Fate.UNKNOWN if one.slot == _NEXT_FREE or one.slot > state.seq else Fate.NOT_APPLIED
+        told = one.told_by(state) if one.is_lost else Fate.NOT_APPLIED
+        # It may still get into its slot, after others that it depended on; also if it was lost and sent again.
+        may_come = one.slot == _NEXT_FREE or one.slot > state.seq
+        return Fate.UNKNOWN if told is Fate.NOT_APPLIED and may_come else told
 
     def is_unresolvable(self, state: State, request_id: bytes) -> bool:
         """Whether it is lost, ``state`` does not tell what became of it, and doing it twice would be wrong."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
 from spark_eos.log.log import Log
 from spark_eos.mirror.groups import maps_of
+from spark_eos.mirror.moving.spark_files import SparkFiles
 from spark_eos.mirror.offset_map import current
 
 __all__ = [
     "Reads",
-    "SparkCheckpoint",
     "StandingJob",
     "Unfinished",
     "kafka_offsets",
@@ -32,32 +32,6 @@ _EARLIEST = -2
 _AGAIN_S = 0.2
 
 
-class _Ends(Protocol):
-    """Where the sources end in a batch, as JSON text by name."""
-
-    @property
-    def offsets(self) -> dict[str, str | None]: ...
-
-
-class SparkCheckpoint(Protocol):
-    """What is asked of a checkpoint (`spark_eos.spark.sink.checkpoint.Checkpoint`)."""
-
-    def last_batch(self) -> int | None:
-        """The newest micro-batch that Spark has begun."""
-
-    def offsets(self, batch_id: int) -> _Ends | None:
-        """Where the sources end in the batch; None: there is no such batch."""
-
-    def finished(self, batch_id: int) -> bool:
-        """Whether Spark has noted the batch as done."""
-
-    def stateful(self) -> bool:
-        """Whether the query keeps state."""
-
-    def require_offsets(self, batch_id: int) -> _Ends:
-        """Where the sources end in the batch."""
-
-
 class StandingJob(NamedTuple):
     """Where a query stands, after ``batch_id``: the next offset, by topic and partition."""
 
@@ -66,7 +40,7 @@ class StandingJob(NamedTuple):
 
 
 def stands_at(
-    checkpoint: SparkCheckpoint,
+    checkpoint: SparkFiles,
     reads: Reads | None = None,
     *,
     source: str | None = None,
@@ -154,25 +128,24 @@ def kafka_offsets(text: str | None) -> dict[tuple[str, int], int] | None:
 
 def log_offsets(log: Log) -> Reads:
     """The same for lines of the source ``eoslog`` that read this log."""
-    from spark_eos.spark.source.offsets import SourceOffset
-
     state = log.follow()
 
     def reads(text: str | None) -> dict[tuple[str, int], int] | None:
-        if text is None or not SourceOffset.is_ours(text):
+        whole = json.loads(text or "null")
+        meta = whole.pop("@eoslog", None) if isinstance(whole, dict) else None
+        if not isinstance(meta, dict) or "topics" not in meta:
             return None
-        found = SourceOffset.from_json_dict(json.loads(text))
-        if found.log_id != log.log_id:
+        if meta.get("log") != log.log_id:
             raise CheckpointMismatchError(
-                f"the checkpoint belongs to log {found.log_id}, but {log.url} is log {log.log_id}"
+                f"the checkpoint belongs to log {meta.get('log')}, but {log.url} is log {log.log_id}"
             )
-        for name, topic_id in found.topic_ids.items():
+        for name, topic_id in meta["topics"].items():
             topic = state.topics.get(name)
             if topic is None or topic.topic_id != topic_id:
                 raise CheckpointMismatchError(
                     f"topic {name!r} was deleted, or deleted and created again, since the checkpoint was written"
                 )
-        return {(at.topic, at.partition): offset for at, offset in found.positions.items()}
+        return kafka_offsets(json.dumps(whole))
 
     return reads
 

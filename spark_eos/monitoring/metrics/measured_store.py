@@ -18,6 +18,7 @@ from spark_eos.monitoring.metrics.table import METRICS
 from spark_eos.storage import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.forks import Lock
 from spark_eos.storage.group_channel import GroupChannel
+from spark_eos.storage.no_writes import NoWrites
 
 __all__ = ["LookingStore", "MeasuredStore"]
 
@@ -226,7 +227,7 @@ class _MeasuredUpload(AbstractContextManager[Upload]):
         return None
 
 
-class LookingStore(MeasuredStore):
+class LookingStore(NoWrites, MeasuredStore):
     """A measured store that refuses all that writes. It does not tell the time, for which stores make an object.
 
     Its requests count as requests, also those to a folder: who looks asks for nothing twice.
@@ -235,21 +236,6 @@ class LookingStore(MeasuredStore):
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.requests_are_free = False
-
-    def create(self, name: str, data: Data) -> None:
-        self._refuse("create", name)
-
-    def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
-        self._refuse("upload", name)
-
-    def delete(self, name: str) -> None:
-        self._refuse("delete", name)
-
-    def overwrite(self, name: str, data: Data) -> None:
-        self._refuse("overwrite", name)
-
-    def retire(self, name: str) -> None:
-        self._refuse("retire", name)
 
     def ensure_durable(self, name: str) -> None:
         """Nothing: no write rests on what was seen."""

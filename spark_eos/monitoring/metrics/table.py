@@ -162,7 +162,12 @@ _OF_LOGS = (
         "Kafka `PartitionsWithLateTransactionsCount`",
     ),
     _gauge("transactions.oldest.age", "s", (_LOG,), "Age of the oldest open transaction; 0: there is none"),
-    _gauge("transactions.prepared", "{transaction}", (_LOG,), "Prepared transactions: open, and without a timeout"),
+    _gauge(
+        "transactions.prepared",
+        "{transaction}",
+        (_LOG,),
+        "Prepared transactions: open, and without a timeout",
+    ),
     _gauge(
         "transactions.prepared.age",
         "s",

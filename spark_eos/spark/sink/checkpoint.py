@@ -118,19 +118,6 @@ class Checkpoint:
         name = f"commits/{batch_id}"
         return _exists(self._root / name) if self._remote is None else self._remote.exists(name)
 
-    def last_batch(self) -> int | None:
-        """The newest batch that Spark has begun; None if there is none.
-
-        Raises `ConfigError` for a checkpoint that is not in a folder of this machine.
-        """
-        if self._remote is not None:
-            raise ConfigError(
-                f"the files of {self!r} cannot be listed here: give the number of the newest file in its folder "
-                "offsets (--batch)"
-            )
-        numbers = [int(path.name) for path in (self._root / "offsets").glob("*") if path.name.isdecimal()]
-        return max(numbers, default=None)
-
     def begun(self) -> bool:
         """Whether Spark has noted any batch as done."""
         if self._remote is not None:
