@@ -419,8 +419,8 @@ def test_what_is_refused_on_the_way_back(guide, broker):
             admin.alter_group_offsets("late", {TopicPartition("returned", 0): offset})
 
     run = f"eoslog mirror in {at} --partitions returned:0 --once"
-    out = f"eoslog mirror out log --name back --bootstrap-server {broker.address} --reverse shop --once"
-    back = f"log --back --name back --bootstrap-server {broker.address}"
+    out = f"eoslog mirror out log --name returned --bootstrap-server {broker.address} --reverse shop --once"
+    back = f"log --back --name returned --bootstrap-server {broker.address}"
     group = f"eoslog mirror group {back} --group late"
     send(b"k0")
     guide.run(run)
