@@ -53,7 +53,7 @@ def plan_table(
 ) -> TableRead:
     """Plan a read of all that is committed, now or as of an entry or a time. Raises the errors of `read_arrow`."""
     opened = opened_log(log, config)
-    state = opened.end_overdue()
+    state = opened.as_decided(opened.end_overdue())
     now = topic_of(state, topic, opened.url)
     past = past_log(opened, topic, as_of)
     shown = state if past is None else past.state

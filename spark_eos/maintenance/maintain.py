@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_eos.errors import EosLogError, NotALogError
+from spark_eos.log.deciding.outcome import followers
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import iso
 from spark_eos.log.timekeeping import MEND, is_ahead
@@ -180,6 +181,7 @@ class Maintainer:
     def _expire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("looking for what is past its time")
         trust = self._trust_clock
+        followed = 0 if dry_run else _follow_others(log, tell)
         ended = (
             [*log.overdue(), *log.due(trust_clock=trust)]
             if dry_run
@@ -190,10 +192,23 @@ class Maintainer:
             if ended
             else NOTHING
         )
+        if followed:
+            text = f"ended {_count(followed, 'transaction', 'transactions')} as another log decided"
+            named = f"{named}; {text}" if ended else text
         store_ms = log.time.store_ms()
         if store_ms is not None and is_ahead(log.state, store_ms):
             return f"{named} (the log's time is ahead, {iso(log.state.timestamp_ms)}: {MEND})"
         return named
+
+
+def _follow_others(log: Log, tell: Tell) -> int:
+    """End what other logs have decided; how many transactions that were."""
+    open_before = [producer.producer_id for producer, _ in followers(log.state)]
+    if not open_before:
+        return 0
+    for why in log.resolve_followers().values():
+        tell(f"a transaction waits: {why}")
+    return sum(one not in log.state.open_transactions for one in open_before)
 
 
 _KINDS = {

@@ -21,6 +21,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.protocol.actions import FollowDecision
 from spark_eos.protocol.state import TransactionState
 from spark_eos.storage import open_store
@@ -428,6 +429,24 @@ def test_readers_wait_while_the_deciding_log_cannot_be_read_and_are_told(world, 
     log.register_decider(Log.open(away))
     assert log.resolve_followers() == {}
     assert world.seen("payments") == ["a"]
+
+
+def test_maintenance_ends_what_is_decided(world):
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    killed_at(group, "follow")
+    log, said = world.log("payments"), []
+    away = world.urls["orders"].rename(world.urls["orders"].with_name("away"))
+
+    def maintain():
+        return [done.text for done in Maintainer(log, min_age_s=0, tell=said.append).run()]
+
+    assert not any("as another log decided" in text for text in maintain())
+    assert any(text.startswith("a transaction waits: ") for text in said)
+    away.rename(world.urls["orders"])
+    assert "ended 1 transaction as another log decided" in maintain()
+    assert not log.state.open_transactions
 
 
 def test_another_log_in_its_place_decides_nothing(world):

@@ -18,6 +18,7 @@ from spark_eos.spark.host import host
 from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.source.offset_resolution import wanted_ranges
 from spark_eos.spark.source.scan import read_task, split
+from spark_eos.spark.source.seen import as_readers_see
 from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions, shown_past
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ class EosLogBatchReader(DataSourceReader):
         """The tasks; what is appended after this call is not read."""
         options = self._options
         log = host().log(options.path, options.settings)
-        state = log.end_overdue()
+        seen = as_readers_see(log)
+        state = seen.state
         past = shown_past(options, log)
-        shown = log if past is None else past
+        shown = seen if past is None else past
         selected = selected_partitions(options, shown.state)
         names = sorted({at.topic for at in selected})
         self._shapes.check([shown.state.topics[name] for name in names if name in shown.state.topics])

@@ -17,7 +17,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_eos.errors import ConfigError, DivergedLogError, OffsetOutOfRangeError
+from spark_eos.config.isolation import Isolation
+from spark_eos.errors import ConfigError, DivergedLogError, OffsetOutOfRangeError, StoreUnavailableError
 from spark_eos.log.data.planner import Fetch, end_offset, plan
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.log import Log
@@ -31,6 +32,7 @@ from spark_eos.spark.source.admission import TriggerDelay, admit
 from spark_eos.spark.source.offset_resolution import starting_positions
 from spark_eos.spark.source.offsets import SourceOffset, beginning, is_beginning
 from spark_eos.spark.source.scan import of_plan, read_task, split
+from spark_eos.spark.source.seen import as_readers_see, held_by_another_log
 from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions
 
 if TYPE_CHECKING:
@@ -95,8 +97,9 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         log = self._log(math.inf)
         self._look(log)
-        state = log.end_overdue()  # This query waits for open transactions.
-        begin = self._begin(log) if is_beginning(start) else self._go_on(start, log, state)
+        seen = as_readers_see(log)
+        state = seen.state
+        begin = self._begin(seen) if is_beginning(start) else self._go_on(start, log, state)
         ends = self._ends(begin, state)
         if self._bounded:
             if self._target is None:
@@ -126,7 +129,8 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The ends of the partitions, for the query's progress (lag), as `latestOffset` has seen them."""
-        state = self._log(math.inf).state
+        log = self._log(math.inf)
+        state = log.as_decided(log.state)
         gone = () if self._options.fail_on_data_loss else self._options.named_topics
         ends: dict[str, Any] = {}
         for at in selected_partitions(self._options, state, gone):
@@ -146,9 +150,11 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         finish = SourceOffset.from_json_dict(end)
         log = self._log(math.inf)
-        if not _reaches(log.state, finish):
+        if not _reaches(log.state, finish, Isolation.READ_UNCOMMITTED):
             log.follow()
-        state = log.state
+        state = log.as_decided(log.state)
+        if not _reaches(state, finish, self._isolation):
+            state = as_readers_see(log).state  # A micro-batch of an earlier run: this one has not asked yet.
         begin: Mapping[TopicPartition, int] = {}  # Of a first micro-batch: where `finish` says that it began.
         if not is_beginning(start):
             offset = SourceOffset.from_json_dict(start)
@@ -302,6 +308,12 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if stop > partition.end:
             raise _lost(at, stop, partition.end)
         if stop > end_offset(partition, self._isolation):
+            if self._known is not None and (why := held_by_another_log(self._known, partition)):
+                raise StoreUnavailableError(
+                    f"this micro-batch was begun when it was known how a transaction of another log ended, which is "
+                    f"open in {at} at offset {partition.last_stable_offset}; now it is not: {why}. Start the query "
+                    "again when that log can be read"
+                )
             raise ConfigError(
                 f"option isolation.level was read_uncommitted when this micro-batch was begun: it reads {at} up to "
                 f"offset {stop}, but a transaction is open at offset {partition.last_stable_offset}, which "
@@ -321,11 +333,11 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return partition.start, max(stop, partition.start)
 
 
-def _reaches(state: State, offset: SourceOffset) -> bool:
-    """Whether the state has all that lies before the offset."""
+def _reaches(state: State, offset: SourceOffset, isolation: Isolation) -> bool:
+    """Whether the state has all that lies before the offset, for readers of that isolation level."""
     for at, stop in offset.positions.items():
         partition = state.partitions.get((offset.topic_ids[at.topic], at.partition))
-        if partition is None or partition.end < stop:
+        if partition is None or end_offset(partition, isolation) < stop:
             return False
     return True
 
