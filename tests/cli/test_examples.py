@@ -86,7 +86,18 @@ DONE = {
 """What shows that the examples of a command did something."""
 
 
-SERVERS = {"ui", "mirror in"}
+SERVERS = {
+    "ui",
+    *(
+        "mirror in",
+        "mirror out",
+        "mirror sent",
+        "mirror wait",
+        "mirror group",
+        "mirror checkpoint",
+        "mirror check",
+    ),
+}
 """Commands that do not end by themselves, or need a server; tests/ui and tests/mirror run them."""
 
 

@@ -48,7 +48,7 @@ def test_the_commands():
         *("describe", "produce", "consume", "get-offsets"),
         *("transactions list", "transactions describe", "transactions describe-producers"),
         *("transactions find-hanging", "transactions fencings", "transactions abort"),
-        "transactions force-terminate",
+        *("transactions force-terminate", "transactions resolve"),
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
         *(
             "groups remove-members",
@@ -68,8 +68,8 @@ def test_the_commands():
             "backups verify",
             "encryption keys",
             "encryption rotate",
-            "mirror in",
-            "mirror offsets",
+            *("mirror in", "mirror offsets", "mirror out", "mirror sent"),
+            *("mirror wait", "mirror group", "mirror checkpoint", "mirror check"),
             "dump",
             "history",
             "diff",
@@ -90,7 +90,8 @@ def test_help_is_plain_text_on_a_pipe(names, option, capsys):
     assert shown.err == ""
     if names in COMMANDS:
         assert "--command-config FILE" in shown.out
-        assert "--json" in shown.out
+        # Where a job goes on is the value of an option of Spark: always JSON.
+        assert ("--json" in shown.out) is (names != ("mirror", "checkpoint"))
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)

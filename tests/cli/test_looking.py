@@ -133,7 +133,17 @@ CHANGING = {
     *("expire", "maintain", "vacuum", "delete-records", "tables create", "tables publish", "tables drop"),
     *("copy", "backup", "restore", "backups list", "backups delete", "backups vacuum", "backups verify"),
     *("mirror in", "encryption rotate"),
-    "mirror offsets",  # Of a mirror: tests/mirror.
+    # Of a mirror: tests/mirror.
+    *(
+        "mirror offsets",
+        "mirror out",
+        "mirror sent",
+        "mirror wait",
+        "mirror group",
+        "mirror checkpoint",
+        "mirror check",
+    ),
+    "transactions resolve",
     "consume",  # It is a reader as any other: what it waits for and is past its timeout, it aborts.
     "clock",  # It makes an object to learn the store's time, and deletes it.
     *("ui", "tables versions"),  # Below.

@@ -205,7 +205,8 @@ def check(
         str,
         typer.Option(
             metavar="producers|end",
-            help="producers: no group reads the old side any more. end: and all that it has is on the other one.",
+            help="What comes next. producers: no group reads the old side any more. end: and all that it has is on the "
+            "other one.",
         ),
     ],
     ignore_groups: Annotated[
@@ -214,6 +215,7 @@ def check(
     back: _Back = False,
     kafka_config: KafkaConfig = None,
     command_config: ConfigFile = None,
+    as_json: Json = False,
 ) -> None:
     """Fail unless the next step of a migration is safe: producers move, or the mirror ends."""
     from spark_eos.mirror.moving import back as way_back
@@ -230,13 +232,22 @@ def check(
         checks.refuse(
             left, f"producers must not move yet: these groups would not see what they write in {there}"
         )
-        print(f"no group reads {here}: producers may move")
+        _said({"before": before, "safe": True}, f"no group reads {here}: producers may move", as_json=as_json)
         return
     left += way.records_left(log, kafka, name)
     checks.refuse(left, "the mirror must not end yet")
-    for one in way.unsealed(log, kafka, name):
+    unsealed = [*way.unsealed(log, kafka, name)]
+    for one in unsealed:
         tell(f"topic {one} of {here} takes records: one that a forgotten producer writes stays there")
-    print(f"all that {here} has is in {there}, and no group reads {here}: the mirror may end")
+    text = f"all that {here} has is in {there}, and no group reads {here}: the mirror may end"
+    _said({"before": before, "safe": True, "takes_records": unsealed}, text, as_json=as_json)
+
+
+def _said(values: dict[str, object], text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(values)
+    else:
+        print(text)
 
 
 def _kafka(name: str, bootstrap_server: str, kafka_config: str | None) -> Any:

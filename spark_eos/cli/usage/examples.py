@@ -42,6 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "transactions fencings": ("eoslog transactions fencings LOG --transactional-id billing",),
     "transactions abort": ("eoslog transactions abort LOG --transactional-id hanging",),
     "transactions force-terminate": ("eoslog transactions force-terminate LOG --transactional-id billing",),
+    "transactions resolve": ("eoslog transactions resolve LOG",),
     "groups list": ("eoslog groups list LOG --state Empty",),
     "groups describe": (
         "eoslog groups describe LOG --group audit",
