@@ -215,5 +215,6 @@ def test_version(run):
     assert first == f"eoslog {spark_eos.__version__}"
     assert second.startswith(f"Python {platform.python_version()}, pyarrow {pa.__version__}, fastavro ")
     assert (
-        third == "formats written: entries 10, snapshots 9, index pages 2, rules 3; all earlier ones are read"
+        third
+        == "formats written: entries 11, snapshots 10, index pages 2, rules 3; all earlier ones are read"
     )

@@ -177,6 +177,7 @@ CALLS = {
     "fence_producers": (["x"],),
     "abort_transaction": ("x",),
     "abort_transaction_at": (T0, 0),
+    "resolve_transactions": (),
     "force_terminate_transaction": ("x",),
     "find_hanging_transactions": (),
     "delete_records": ({T0: 1},),

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from spark_eos import Admin, Consumer, MultiLogProducer, Producer, TopicPartition, read_arrow
+from spark_eos.clients.table_plan import plan_table
 from spark_eos.errors import (
     AbortableError,
     CommitOutcomeUnknownError,
@@ -310,14 +311,19 @@ def test_a_slow_prepare_comes_too_late_in_a_log_that_the_successor_does_not_writ
     assert not world.log("payments").state.open_transactions
 
 
-def test_a_plain_producer_with_the_id_of_a_follower_does_not_abort_it(world):
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_plain_producer_with_the_id_of_a_follower_does_not_abort_it(world, is_early):
     group = world.producer()
     group.begin_transaction()
     send(group, "a")
+    early = world.log("payments")  # It has read the log before the transaction is prepared.
     killed_at(group, "follow")
-    plain = Producer(world.log("payments"), {"transactional.id": "shop"})
+    plain = Producer(early if is_early else world.log("payments"), {"transactional.id": "shop"})
     plain.init_transactions()
-    assert world.seen("payments") == ["a"]
+    plain.begin_transaction()
+    plain.send("payments", "b")
+    plain.commit_transaction()
+    assert world.seen("payments") == ["a", "b"]
 
 
 def test_a_decision_in_doubt_is_only_repeated(world):
@@ -385,6 +391,7 @@ def test_a_reader_without_the_right_to_write_sees_it_as_decided(world, caplog):
     consumer.assign([TopicPartition("payments", 0)])
     assert [one.value for one in consumer.poll(0)] == [b"before", b"a"]
     assert world.seen("payments", log) == ["before", "a"]
+    assert sum(fetch.count for fetch in plan_table(log, "payments").rest) == 2
     assert "cannot be written here" in caplog.text
     assert log.state.open_transactions
     assert log.as_decided(log.state).offsets["g"]["payments", 0].offset == 1

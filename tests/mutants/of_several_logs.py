@@ -191,6 +191,22 @@ MUTANTS = (
         _CRASHES,
     ),
     Mutant(
+        "id-of-a-follower-not-asked-for-again",
+        _MEMBER,
+        "            if producer is None or producer.follows is None:\n                raise\n",
+        "            raise\n",
+        "a producer whose log has read too little ends instead of asking the deciding log",
+        _CLIENTS,
+    ),
+    Mutant(
+        "table-waits-without-the-right-to-write",
+        "spark_eos/clients/table_plan.py",
+        "opened.as_decided(opened.end_overdue())",
+        "opened.end_overdue()",
+        "a table is read without what is decided, where this process may not write",
+        _CLIENTS,
+    ),
+    Mutant(
         "members-commit-alone",
         _MEMBER,
         "        if self.group and not self._led and ends:\n",

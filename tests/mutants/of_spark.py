@@ -61,7 +61,7 @@ MUTANTS = (
     Mutant(
         "plan-on-an-old-state",
         _SOURCE,
-        "        if not _reaches(log.state, finish):\n",
+        "        if not _reaches(log.state, finish, Isolation.READ_UNCOMMITTED):\n",
         "        if False:\n",
         "a restarted query plans what it has not heard of as lost",
         _OF_REQUESTS,

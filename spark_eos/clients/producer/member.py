@@ -12,6 +12,7 @@ from spark_eos.errors import (
     CommitOutcomeUnknownError,
     EosLogError,
     IllegalStateError,
+    InvalidTxnStateError,
     ProducerFencedError,
     RetriableError,
     StoreUnavailableError,
@@ -92,15 +93,29 @@ class MemberTransactions(TwoPhaseTransactions):
         """As `TwoPhaseTransactions.init`. What another log decides is never aborted: it is asked."""
         self.check("init_transactions")
         log = self._log()
-        producer = log.follow().producer_of(self._id)
-        if producer is not None and producer.follows is not None:
-            waiting = log.resolve_followers().get(producer.producer_id)
-            if waiting is not None:
-                raise StoreUnavailableError(
-                    f"init_transactions: transaction {producer.number} of transactional.id {self._id!r} has not ended. "
-                    f"{waiting}. Call it again"
-                )
+        self._ask_decider(log)
+        try:
+            return super().init(keep_prepared=keep_prepared)
+        except InvalidTxnStateError:
+            producer = log.state.producer_of(self._id)
+            if producer is None or producer.follows is None:
+                raise
+        # It was prepared after this handle had read the log, which does not end it at a call of this producer.
+        self.state = _S.UNINITIALIZED
+        self._ask_decider(log)
         return super().init(keep_prepared=keep_prepared)
+
+    def _ask_decider(self, log: Log) -> None:
+        """End what this id has prepared for another log, as far as the state tells that is known: without a request."""
+        producer = log.state.producer_of(self._id)
+        if producer is None or producer.follows is None:
+            return
+        waiting = log.resolve_followers().get(producer.producer_id)
+        if waiting is not None:
+            raise StoreUnavailableError(
+                f"init_transactions: transaction {producer.number} of transactional.id {self._id!r} has not ended. "
+                f"{waiting}. Call it again"
+            )
 
     def add_followers(self, followers: tuple[Follower, ...]) -> Decider:
         """Name the followers in the open transaction; how they name it. Repeat it after `CommitOutcomeUnknownError`.
