@@ -285,7 +285,7 @@ def check_ended(app):
 def check_prepared_is_kept(app):
     producer = app.log.follow().producer_of("p")
     assert producer.stamp == producer.stamp._replace(epoch=1, number=0)
-    assert producer.prepared == (1, None)
+    assert producer.prepared[:2] == (1, None)
 
 
 # -- Consumers --------------------------------------------------------------------------------------
