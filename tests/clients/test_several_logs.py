@@ -1,4 +1,4 @@
-"""Transactions over several logs: seen in all of them or in none, whatever dies, and whoever looks."""
+"""A transaction over several logs is seen in all of them or in none, whichever process dies and whichever reads."""
 
 from __future__ import annotations
 

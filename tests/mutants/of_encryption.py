@@ -90,7 +90,7 @@ MUTANTS = (
         _MARK,
         "    if state.encrypted_at >= 0:\n        return state, None\n",
         "",
-        "each writer with keys marks the log anew, and files that were staged since the first mark are refused",
+        "a writer with keys marks an encrypted log a second time, and files staged since the first mark are refused",
         _OF_MARK,
     ),
     Mutant(
@@ -138,7 +138,7 @@ MUTANTS = (
         _HANDLE,
         "            if store.encryption_key_id is None and any(map(_has_files, actions)):",
         "            if False:",
-        "a process without keys that has slept is told of the staging floor, and not that keys are missing",
+        "the error of a process without keys that has slept names the staging floor, and not the missing keys",
         _OF_HANDLE,
     ),
     Mutant(

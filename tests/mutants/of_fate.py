@@ -62,7 +62,7 @@ MUTANTS = (
         "spark_eos/log/commit/in_doubt.py",
         "told = one.told_by(state) if one.is_lost else Fate.NOT_APPLIED",
         "told = Fate.NOT_APPLIED",
-        "who asks again after its entry was retired is told no, though it is in",
+        "a request whose entry was retired is answered with no, though it is in the log",
         _OF_SNAPSHOTS,
     ),
     Mutant(

@@ -313,7 +313,7 @@ MUTANTS = (
         _MAINTENANCE,
         "            self._check()\n        except DivergedLogError as error:\n            raise",
         "            pass\n        except DivergedLogError as error:\n            raise",
-        "which entry of another history a process has overwritten is told to no operator",
+        "the error does not name the entry of another history that the process has retired",
         ("tests/log/test_divergence.py",),
     ),
     Mutant(

@@ -285,7 +285,7 @@ MUTANTS = (
         "spark_eos/log/commit/in_doubt.py",
         "may_come = one.slot == _NEXT_FREE or one.slot > state.seq",
         "may_come = one.slot == _NEXT_FREE or one.slot > state.seq + 1",
-        "a caller is told no while an earlier try may still land",
+        "a request is answered with no while an earlier try may still get into the log",
         _OF_COMMIT,
     ),
     Mutant(

@@ -24,7 +24,7 @@ MUTANTS = (
         _GROUPS_PAGE,
         "    if not lag:\n        return found",
         "    if False:\n        return found",
-        "a group that has read all is told to start its consumers",
+        "the page advises to start consumers of a group that has read everything",
         _OF_ADVICE,
     ),
     Mutant(
@@ -32,7 +32,7 @@ MUTANTS = (
         _GROUPS_PAGE,
         "    elif name in state.groups and state.groups[name].members:",
         "    elif name in state.groups:",
-        "a group that no process reads for is told to add members",
+        "the page advises to add members to a group that has none",
         _OF_ADVICE,
     ),
     Mutant(

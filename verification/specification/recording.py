@@ -299,7 +299,7 @@ class Watch(InDoubtRequests):
     # -- The group channel ----------------------------------------------------------------------------------
 
     def submits(self, *, is_there: bool, works: bool) -> None:
-        """It has written into its box; whether that is there, and whether it is told so."""
+        """The process writes into its box. The write may be done or not, and the process may hear of it or not."""
         assert self._submitting is not None
         self._submitting.flags = (is_there, works)
         self._was_sent_by_submit, self._waits = not works, works

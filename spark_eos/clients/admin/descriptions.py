@@ -108,7 +108,7 @@ class TransactionDescription:
     decided_by
         The transaction of another log that decides the prepared one, and where that log was; empty if there is none.
     awaited_logs
-        Where the logs are that have yet to follow what the newest transaction over several logs decides.
+        URLs of the logs that have not followed the newest decision of this id yet (transactions over several logs).
     """
 
     transactional_id: str

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from enum import Enum
+from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 from spark_eos.clients.producer.base import member_of
 from spark_eos.clients.producer.member import MemberTransactions
@@ -18,6 +20,8 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import Decider, Follower
 
 __all__ = ["MultiLogProducer"]
+
+_Result = TypeVar("_Result")
 
 
 class _State(Enum):
@@ -281,7 +285,7 @@ class MultiLogProducer:
                 )
         for member in self._active:
             if member.state is not ClientState.PREPARED:
-                self._attempt(lambda one=member: one.prepare(decision))  # type: ignore[misc]
+                self._attempt(partial(member.prepare, decision))
 
     def _follow(self, *, commit: bool) -> None:
         decision = self._decision
@@ -305,10 +309,10 @@ class MultiLogProducer:
                 member.abort()
         self._follow(commit=False)
 
-    def _attempt(self, call: Callable[[], Decider | object]) -> Decider:
+    def _attempt(self, call: Callable[[], _Result]) -> _Result:
         """The call of a member. After a fatal error the transaction is over in all logs."""
         try:
-            return call()  # type: ignore[return-value]
+            return call()
         except EosLogError as error:
             if error.fatal:
                 self._give_up()

@@ -19,7 +19,8 @@ class Covered:
     def within(self, key: PartitionKey, first: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts of the range ``first`` to ``end - 1`` that are covered, in order."""
         ranges = self._ranges.get(key, [])
-        for begin, stop in ranges[max(bisect_right(ranges, (first, first)) - 1, 0) :]:
+        for at in range(max(bisect_right(ranges, (first, first)) - 1, 0), len(ranges)):
+            begin, stop = ranges[at]
             if begin >= end:
                 break
             low, high = max(begin, first), min(stop, end)

@@ -148,8 +148,8 @@ class TransactionalProducer:
         if cause.name() in _FENCED:
             return ProducerFencedError(
                 f"another process mirrors under this --name ({self._id} is fenced in Kafka), or this one took longer "
-                f"for a transaction than transaction.timeout.ms: this one stops. Nothing of its last transaction is "
-                f"in Kafka ({cause.name()})"
+                "for a transaction than transaction.timeout.ms: this one stops. Its last transaction is in Kafka as a "
+                f"whole or not at all; the next process finds out by the position ({cause.name()})"
             )
         if cause.retriable() or self.is_away(cause):
             return KafkaTimeoutError(f"Kafka at {self._target.address} does not answer: {cause.str()}")

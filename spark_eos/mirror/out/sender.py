@@ -63,9 +63,10 @@ class Sender:
         self._producer.commit()
 
     def send(self, head: Head, before: Cut, cut: Cut, fetches: list[tuple[PartitionKey, Fetch]]) -> int:
-        """Send what is between two cuts. Returns how many records. If it raises, nothing of it is in Kafka.
+        """Send what is between two cuts. Returns how many records.
 
-        But for `CommitOutcomeUnknownError`: then it is not known, and the process has to end.
+        After `AbortedError` and other errors that may be retried, nothing of it is in Kafka. After
+        `CommitOutcomeUnknownError` and `ProducerFencedError` that is not known, and the process has to end.
         """
         moved = {key[0] for key in cut if cut[key] != before[key]}
         ends = dict(self.ends)
