@@ -45,6 +45,20 @@ def cuts(start, stops):
         yield dict(zip(keys, ends, strict=True))
 
 
+def sent(units, at, cut):
+    """How many records there are between two cuts, at most."""
+    return records(units, at) - records(units, cut)
+
+
+def least_with(unit, units, start, end):
+    """The least whole cut that has the unit. Of two whole cuts, the lesser offsets of each partition are one, too."""
+    found = end
+    for other in cuts(start, end):
+        if is_whole(units, other) and is_before(unit, other):
+            found = {key: min(found[key], other[key]) for key in found}
+    return found
+
+
 @given(logs())
 def test_the_greatest_whole_cut(log):
     units, start, stops = log
@@ -66,14 +80,15 @@ def test_transactions_of_kafka_have_whole_ones_of_the_log(log, wanted, limit):
         assert all(at[key] <= cut[key] <= end[key] for key in at)
         if cut == at:
             break
-        size = records(units, at) - records(units, cut)
-        assert size <= limit
-        if torn(units, cut):
-            # The least that belongs together, from here on, is too large for one.
+        # There are no more records than offsets; of a part of a unit no more is known.
+        offsets = sum(cut[key] - at[key] for key in at)
+        assert (offsets if torn(units, cut) else min(offsets, sent(units, at, cut))) <= limit
+        if torn(units, cut) and not torn(units, at):
+            # The least that belongs together with what is torn is too large for one.
             assert not is_whole(units, cut)
-            for other in cuts(at, end):
-                if other != at and is_whole(units, other) and records(units, at) > records(units, other):
-                    assert records(units, at) - records(units, other) > limit or torn(units, at)
+            for unit in torn(units, cut):
+                for other in cuts(at, least_with(unit, units, at, end)):
+                    assert not is_whole(units, other) or sent(units, at, other) in {0, *range(limit + 1, 100)}
         seen.append(cut)
         at = cut
     assert at == end, "all of it is sent in the end"
@@ -106,6 +121,13 @@ def test_small_ones_go_together_and_one_that_is_too_large_is_torn():
     assert torn(units, {A: 4}) == units[:1]
     assert chosen({A: 4}, end, units, 15, 6) == {A: 10}
     assert torn(units, {A: 10}) == []
+
+
+def test_what_lies_before_and_ended_later_goes_first():
+    """A long transaction began before a short one, and ended after it. Both are within the limit, and not together."""
+    long, short = Unit(9, {A: Part(0, 3, 3)}), Unit(1, {A: Part(3, 5, 2)})
+    assert chosen({A: 0}, {A: 6}, [short, long], 100, 4) == {A: 3}
+    assert chosen({A: 3}, {A: 6}, [short], 100, 4) == {A: 6}
 
 
 def test_what_lies_between_goes_along():

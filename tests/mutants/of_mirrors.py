@@ -111,6 +111,14 @@ MUTANTS = (
         _CUT,
     ),
     Mutant(
+        "mirror-out-tears-what-fits",
+        "spark_eos/mirror/out/cut.py",
+        "            return grown if least <= limit else _beginning(start, grown, limit)\n",
+        "            return _beginning(start, grown, limit)\n",
+        "a transaction is torn because another one that ended before it lies after it",
+        _CUT,
+    ),
+    Mutant(
         "mirror-out-tears-what-is-held",
         "spark_eos/mirror/out/cut.py",
         "                for number in lists.ending_after(key, first):\n",

@@ -62,7 +62,8 @@ def chosen(start: Cut, end: Cut, units: Sequence[Unit], wanted: int, limit: int)
     """The cut of the next Kafka transaction: from ``start`` on, not past ``end``, which `most` has found.
 
     It has whole units, in the order in which they ended, until there are ``wanted`` records. What belongs together and
-    has more than ``limit`` is torn: then the cut is a part of it, with ``limit`` records.
+    has more than ``limit`` is torn: then the cut is a part of it, with ``limit`` records. Whole units that lie before
+    that, and that ended later, go first.
     """
     lists = _Lists(units)
     cut = dict(start)
@@ -79,7 +80,8 @@ def chosen(start: Cut, end: Cut, units: Sequence[Unit], wanted: int, limit: int)
         if count and count + more > limit:
             return cut
         if more > limit:
-            return _beginning(start, grown, limit)
+            least, grown = _least(group, cut, units)
+            return grown if least <= limit else _beginning(start, grown, limit)
         taken |= group
         cut, count = grown, count + more
     return dict(end)  # All of it, with what is no unit: control batches and aborted records.
@@ -102,6 +104,24 @@ def _closure(
                 waiting.append(other)
             grown[key] = part.end
     return group, grown
+
+
+def _least(group: set[int], cut: Cut, units: Sequence[Unit]) -> tuple[int, dict[PartitionKey, int]]:
+    """The smallest part of a group that can be sent by itself: how many records it has at most, and the cut after it.
+
+    It has the first unit of some partition, since what is sent is a beginning of each.
+    """
+    firsts: dict[PartitionKey, tuple[int, int]] = {}
+    for number in group:
+        for key, part in units[number].parts.items():
+            if part.end > cut.get(key, part.end):
+                firsts[key] = min(firsts.get(key, (part.first, number)), (part.first, number))
+    found = []
+    for number in sorted({number for _, number in firsts.values()}):
+        members, grown = _closure(number, cut, units, _Lists(units), set())
+        found.append((sum(part_of(units[one], cut) for one in members), len(members), number, grown))
+    size, _, _, grown = min(found, key=lambda one: one[:3])
+    return size, grown
 
 
 def _beginning(start: Cut, end: Cut, limit: int) -> dict[PartitionKey, int]:
