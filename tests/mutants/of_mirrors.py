@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         "mirror-out-tears-what-fits",
         "spark_eos/mirror/out/cut.py",
-        "            return grown if least <= limit else _beginning(start, grown, limit)\n",
-        "            return _beginning(start, grown, limit)\n",
+        "            least, grown = _least(group, cut, units)\n",
+        "            least = more\n",
         "a transaction is torn because another one that ended before it lies after it",
         _CUT,
     ),
