@@ -99,24 +99,7 @@ class KafkaTarget(KafkaSource):
 
     def ends(self, name: str, partitions: int) -> list[int]:
         """The offset after the last record of each partition, also of one whose transaction is open."""
-        spec = self._admin_module.OffsetSpec.latest()
-        asked = self._admin.list_offsets(
-            {self._kafka.TopicPartition(name, number): spec for number in range(partitions)},
-            request_timeout=_TIMEOUT_S,
-        )
-        found = {}
-        for at, future in asked.items():
-            try:
-                found[at.partition] = int(future.result(_TIMEOUT_S * 2).offset)
-            except self._kafka.KafkaException as error:
-                # A client that was there before the topic, or the partition, does not know its leader.
-                if error.args[0].name() in {"_NOENT", "_UNKNOWN_PARTITION"}:
-                    self._admin = self._new_admin()
-                    raise KafkaTimeoutError(f"{name}-{at.partition} of Kafka has no leader yet") from error
-                raise self._translated(error) from error
-            except TimeoutError as error:
-                raise KafkaTimeoutError(f"Kafka at {self.address} does not answer") from error
-        return [found[number] for number in range(partitions)]
+        return self._listed(name, range(partitions), self._admin_module.OffsetSpec.latest())
 
     # -- Records of the mirror ---------------------------------------------------------------------------
 
