@@ -81,7 +81,7 @@ def ongoing(url):
 
 
 def until(condition, copiers):
-    end = time.monotonic() + 120
+    end = time.monotonic() + 400
     while not condition():
         assert time.monotonic() < end, "no progress"
         assert all(copier.process.is_alive() for copier in copiers), "one of them ended by itself"
