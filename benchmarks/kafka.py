@@ -63,7 +63,13 @@ class Broker:
         cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         self._output = folder / "broker.log"
         formatted = self.tool(
-            "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", settings
+            # With "=": an id may begin with a hyphen, which would be read as an option.
+            "kafka.tools.StorageTool",
+            "format",
+            "--standalone",
+            f"--cluster-id={cluster}",
+            "-c",
+            settings,
         )
         formatted.check_returncode()
         self.start()

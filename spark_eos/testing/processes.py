@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -125,13 +126,30 @@ class Process:
         """Itself and all that it has started, while they live."""
         return sorted({*marked(MARK, self._mark), *([self.pid] if self.running else [])})
 
+    def state(self) -> str:
+        """What each process of the family is at: its command and its state, and what the threads of a JVM wait for."""
+        told = []
+        for pid in self.family():
+            command = command_line(pid)
+            told.append(f"process {pid} ({_state(pid)}): {command[-300:]}")
+            if "java" in command.partition(" ")[0] and (jstack := shutil.which("jstack")):
+                with suppress(subprocess.TimeoutExpired):
+                    dump = subprocess.run(  # noqa: S603
+                        [jstack, str(pid)], capture_output=True, text=True, timeout=30, check=False
+                    )
+                    told.append((dump.stdout + dump.stderr)[-20_000:])
+        return "\n".join(told)
+
     def succeed(self, timeout: float = 150) -> str:
         """Wait for its end, for so many seconds, which must be a good one; its output. Raises `AssertionError`."""
         try:
             code = self._popen.wait(timeout)
         except subprocess.TimeoutExpired:
+            state = self.state()
             self.kill()
-            raise AssertionError(f"still running after {timeout} s:\n{self.text[-_SHOWN:]}") from None
+            raise AssertionError(
+                f"still running after {timeout} s:\n{self.text[-_SHOWN:]}\n{state}"
+            ) from None
         if code:
             raise AssertionError(f"exit code {code}:\n{self.text[-_SHOWN:]}")
         return self.text
@@ -192,6 +210,14 @@ def _living() -> Iterator[tuple[int, int]]:
             state, parent = path.read_text("utf-8", "replace").rpartition(")")[2].split()[:2]
             if state not in "ZX":
                 yield int(path.parent.name), int(parent)
+
+
+def _state(pid: int) -> str:
+    """The letter of its state, and what it waits for in the kernel."""
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        return f"{state}, {Path(f'/proc/{pid}/wchan').read_text()}"
+    return "ended"
 
 
 def marked(name: str, value: str) -> list[int]:

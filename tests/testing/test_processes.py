@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from spark_eos.testing.processes import running
 
 HALF = 'import time; print("did 1\\ndid", end="", flush=True); time.sleep(600)'
@@ -14,3 +16,16 @@ def test_a_line_that_is_half_written_is_none_yet(tmp_path):
         process.until(lambda: process.text.endswith("did"), "half of the second line")
         assert process.lines == ["did 1"]
     assert process.lines == ["did 1"]
+
+
+def test_one_that_does_not_end_is_shown_with_all_it_has_started(tmp_path):
+    script = 'echo begun; "$0" -c "import signal; signal.pause()" & wait'
+    with running(["sh", "-c", script, sys.executable], tmp_path / "out") as process:
+        process.until(lambda: "signal.pause" in process.state(), "the process that it starts")
+        with pytest.raises(AssertionError, match="still running after 0 s") as raised:
+            process.succeed(0)
+    told = str(raised.value)
+    assert "begun" in told
+    assert f"process {process.pid} (S, " in told
+    assert "-c import signal; signal.pause()" in told
+    assert process.family() == []

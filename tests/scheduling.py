@@ -1,0 +1,68 @@
+"""How several processes share the tests: longest files first; a test that ended its process is not run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+LONGEST = (
+    "jobs/test_jobs.py",
+    "spark/test_exactly_once.py",
+    "mirror/test_migration.py",
+    "spark/test_connect.py",
+    "jobs/test_pipelines.py",
+    "jobs/test_delta.py",
+    "spark/test_checkpoints.py",
+    "jobs/test_notebook.py",
+    "jobs/test_tutorial.py",
+    "spark/test_evolution.py",
+    "mirror/test_mirror_out.py",
+    "testing/test_simulator.py",
+    "testing/test_explorer.py",
+    "spark/test_fencing.py",
+    "chaos/test_chaos.py",
+    "spark/test_cluster.py",
+    "tables/test_delta_spark.py",
+    "mirror/test_mirror_in.py",
+    "test_commit_specification.py",
+    "testing/test_spark_calls.py",
+    "spark/test_transactions.py",
+    "spark_calls/test_recordings.py",
+)
+"""The files that take longest, in that order: begun last, one of them would run alone at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    """All other files stay in their order, and so do the tests of each."""
+    places = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Of `--dist loadfile`. A test that ended its process: pytest-xdist would run it in one process after another."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def schedule(self):
+            super().schedule()
+            # A process begins a test when it knows what follows: it gets two files at once, as the first ones do.
+            for node in self.nodes:
+                self._reschedule(node)
+
+        def remove_node(self, node):
+            work = self.assigned_work[node]
+            crashed = next((name for file in work.values() for name, done in file.items() if not done), None)
+            for file in work.values():
+                if crashed in file:
+                    file[crashed] = True
+            # A process that gets a file of which all is done would get nothing after it.
+            self.assigned_work[node] = {name: file for name, file in work.items() if not all(file.values())}
+            super().remove_node(node)
+            return crashed
+
+    return Scheduling(config, log)
