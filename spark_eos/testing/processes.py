@@ -74,6 +74,8 @@ def spark_submit(script: Path, *arguments: object, conf: Mapping[str, str] | Non
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
+        # A query without a trigger that has nothing to read looks again after 10 ms: that is a core for nothing.
+        "spark.sql.streaming.pollingDelay": "100ms",
         **(conf or {}),
     }
     options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]

@@ -11,16 +11,24 @@ import pytest
 from spark_eos.testing.processes import running
 
 DRIVER = Path(__file__).with_name("drivers") / "connect.py"
+BOUND_S = 450
+"""Only to end a test that has failed, before pytest's own limit does: slow machines take minutes."""
 
 
 def test_batch_stream_discovery_and_errors(tmp_path):
     pytest.importorskip("grpc", reason="Spark Connect needs pip install 'spark-eos[connect]'")
     command = ["sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path)]  # Where Spark puts its tables.
-    command += [sys.executable, str(DRIVER), str(tmp_path / "log"), str(tmp_path / "checkpoint")]
+    command += [
+        sys.executable,
+        str(DRIVER),
+        str(tmp_path / "log"),
+        str(tmp_path / "checkpoint"),
+        str(BOUND_S),
+    ]
     with running(
         command, tmp_path / "connect.out", SPARK_CONNECT_MODE_ENABLED="1", SPARK_TESTING="1"
     ) as client:
-        output = client.succeed(400)
+        output = client.succeed(BOUND_S)
     told = json.loads(next(line for line in output.splitlines() if line.startswith("TOLD "))[5:])
     assert told["session"].startswith("pyspark.sql.connect")
     assert told["columns"][:2] == ["key", "value"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 import time
@@ -11,12 +12,22 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.connect.streaming.query import StreamingQuery
 
 from spark_eos import BatchTransaction, Log, ProgressListener, query_progress, read_table, start_query
 
-url, checkpoint = sys.argv[1:]
+url, checkpoint, bound = sys.argv[1:]
+# What it waits for is said before the test ends it; the bound only ends a test that has failed.
+faulthandler.dump_traceback_later(0.9 * float(bound))
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 told = {"session": type(spark).__module__}
+
+
+def wait_for(query: StreamingQuery) -> None:
+    """Until it has ended. Raises its error, or one with its state if it does not end."""
+    if not query.awaitTermination(int(0.6 * float(bound))):
+        raise TimeoutError(f"query {query.id} has not ended: {query.status}, {query.lastProgress}")
+
 
 frame = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CAST(id * 2 AS STRING) AS value")
 frame.write.format("eoslog").option("topic", "numbers").option("num.partitions", 2).mode("append").save(url)
@@ -39,7 +50,7 @@ reports: list[dict[str, Any]] = []
 listener = ProgressListener(url, on_progress=reports.append)
 spark.streams.addListener(listener)
 query = start_query(lambda: writer.start(url))
-query.awaitTermination()
+wait_for(query)
 end = time.monotonic() + 60
 while not reports and time.monotonic() < end:
     time.sleep(0.1)
@@ -89,7 +100,7 @@ after = (
     .option("checkpointLocation", f"{checkpoint}-after")
     .trigger(availableNow=True)
 )
-start_query(lambda: after.start(url)).awaitTermination()
+wait_for(start_query(lambda: after.start(url)))
 told["after the version"] = [[*row] for row in read("after").select("id", "name").collect()]
 told["columns of a read"] = read("people", columns="name").columns
 spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
@@ -125,7 +136,7 @@ def counts(checkpoint_of: str) -> None:
     sink = sink.option("transactional.id", "counts").option(
         "checkpointLocation", f"{checkpoint}-{checkpoint_of}"
     )
-    start_query(lambda: sink.trigger(availableNow=True).start(url)).awaitTermination()
+    wait_for(start_query(lambda: sink.trigger(availableNow=True).start(url)))
 
 
 spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
@@ -182,7 +193,7 @@ def each_batch(function: Callable[[DataFrame, int], None], of: str) -> str:
         rows.load(url).writeStream.foreachBatch(function).option("checkpointLocation", f"{checkpoint}-{of}")
     )
     try:
-        start_query(sink.trigger(availableNow=True).start).awaitTermination()
+        wait_for(start_query(sink.trigger(availableNow=True).start))
     except PySparkException as error:
         return str(error)
     return ""
