@@ -148,7 +148,14 @@ class _Run:
         chance = self._chance
         self._now += chance.choice([0, 1, 1000])
         if self._sent and chance.random() < 0.12:
-            return chance.choice(self._sent)  # It was under way for long, or its reply was lost.
+            again = chance.choice(self._sent)  # It was under way for long, or its reply was lost.
+            if again.kind == "Forget":
+                self._now += _IDLE_MS
+            if again.kind == "End" and chance.random() < 0.5:
+                again = again._replace(
+                    action=a.EndTransaction(again.stamp, not again.flag), flag=not again.flag
+                )
+            return again
         kind = chance.random()
         if not self._state.producers or kind < 0.12:
             return self._take()
