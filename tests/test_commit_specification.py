@@ -17,7 +17,7 @@ from benchmarks.jars import Missing, fetch
 from tests.mutants.mutants import MUTANTS
 from verification.specification.planted import PLANTED, seen
 from verification.specification.tlc import SPECS, TLC, check
-from verification.specification.traces import behaviours, rejected
+from verification.specification.traces import COMMIT, behaviours, rejected
 from verification.specification.worlds import record
 
 SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "300"))
@@ -60,7 +60,7 @@ def test_planted_mistakes_are_seen():
 
 def test_what_the_code_does_is_specified():
     runs = [record(seed) for seed in range(SEEDS)]
-    wrong = rejected([run.events for run in runs])
+    wrong = rejected([run.events for run in runs], COMMIT)
     assert not wrong, "\n".join(f"seed {runs[one.trace - 1].seed}, {one}" for one in wrong)
     known = set(re.findall(r'e\.k = "(\w+)"', (SPECS / "CommitTrace.tla").read_text(encoding="utf-8")))
     assert set(Counter(event.kind for run in runs for event in run.events)) == known
@@ -100,6 +100,6 @@ def test_planted_bugs_give_traces_that_are_no_behaviours():
         with pytest.MonkeyPatch.context() as monkeypatch:
             plant(name, monkeypatch)
             traces += [record(seed).events for seed in range(OF_A_MUTANT)]
-    good = behaviours(traces)
+    good = behaviours(traces, COMMIT)
     unseen = [name for at, name in enumerate(CODE) if all(good[at * OF_A_MUTANT : (at + 1) * OF_A_MUTANT])]
     assert not unseen

@@ -257,7 +257,7 @@ class Watch(InDoubtRequests):
     def record_giving_up(self, request_id: bytes) -> None:
         super().record_giving_up(request_id)
         self._sync(gives_up=True)
-        self._waits, self._heard = False, 0
+        self._waits, self._heard, self._was_sent_by_submit = False, 0, False
         self.add("GiveUp")
 
     def record_read(self, state: State) -> None:

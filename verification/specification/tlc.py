@@ -23,7 +23,7 @@ _JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Runs are short: a compiler that optimizes more costs more than it saves."""
 
 _VIOLATED = re.compile(r"Invariant (\w+) is violated")
-_STATES = re.compile(r"(\d+) distinct states found, 0 states left")
+_STATES = re.compile(r"generated, (\d+) distinct states found, 0 states left on queue")
 
 
 class Checked(NamedTuple):

@@ -1,20 +1,25 @@
-"""Recorded runs, checked by TLC to be behaviours of `specs/Commit.tla`: many of them in one run of TLC."""
+"""Recorded runs, checked by TLC to be behaviours of a specification: many of them in one run of TLC.
+
+Runs of `verification.specification.worlds` are held against `specs/Commit.tla` (`COMMIT`), and those of
+`verification.specification.requests` against `specs/Transactions.tla` (`TRANSACTIONS`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from verification.specification.recording import Event
+from verification.specification.requests import GROUPS, NAMES, PARTITIONS, Step
 from verification.specification.tlc import SPECS, run
 
-__all__ = ["Rejected", "behaviours", "module", "rejected"]
+__all__ = ["COMMIT", "TRANSACTIONS", "Form", "Rejected", "behaviours", "rejected"]
 
 _ENDED = re.compile(r'<<"ended", (\d+)>>')
 _AT = re.compile(r'<<"at", (\d+), (\d+)>>')
 
-_SETTINGS = """SPECIFICATION TraceSpec
+_OF_COMMIT = """SPECIFICATION TraceSpec
 CONSTANTS Procs <- Processes
           Each <- EachOf
           Traces <- Recorded
@@ -26,19 +31,37 @@ INVARIANTS Ended{told}
 CHECK_DEADLOCK FALSE
 """
 
+_OF_TRANSACTIONS = f"""SPECIFICATION TraceSpec
+CONSTANTS Names = {{{", ".join(f'"{name}"' for name in NAMES)}}}
+          Parts <- Partitions
+          Groups = {{{", ".join(f'"{group}"' for group in GROUPS)}}}
+          Traces <- Recorded
+INVARIANTS Ended{{told}}
+CHECK_DEADLOCK FALSE
+"""
+
+
+class Form(NamedTuple):
+    """Traces of one specification: its name, the settings of TLC, how a step is written, and what is defined first."""
+
+    name: str
+    settings: str
+    step: Callable[[Any], str]
+    first: Callable[[Sequence[Sequence[Any]]], list[str]]
+
 
 class Rejected(NamedTuple):
     """A trace that is no behaviour: its number, its steps up to the one that the specification does not allow."""
 
     trace: int
-    steps: tuple[Event, ...]
+    steps: tuple[Event | Step, ...]
 
     def __str__(self) -> str:
         *before, last = map(str, self.steps[-12:])
         return "\n".join([f"trace {self.trace}:", *before, f"{last} <- is not allowed"])
 
 
-def rejected(traces: Sequence[Sequence[Event]], *, most: int = 3) -> list[Rejected]:
+def rejected(traces: Sequence[Sequence[Any]], form: Form, *, most: int = 3) -> list[Rejected]:
     """The traces that are no behaviours of the specification, in order; the first ``most`` of them.
 
     Raises
@@ -46,50 +69,50 @@ def rejected(traces: Sequence[Sequence[Event]], *, most: int = 3) -> list[Reject
     benchmarks.jars.Missing
         There is no Maven, or it cannot fetch TLC.
     """
-    ended = _ended(traces)
+    ended = _ended(traces, form)
     missing = [number for number in range(1, len(traces) + 1) if number not in ended][:most]
-    return [_explained(number, traces[number - 1]) for number in missing]
+    return [_explained(number, traces[number - 1], form) for number in missing]
 
 
-def behaviours(traces: Sequence[Sequence[Event]]) -> list[bool]:
+def behaviours(traces: Sequence[Sequence[Any]], form: Form) -> list[bool]:
     """Of each trace whether it is a behaviour of the specification."""
-    ended = _ended(traces)
+    ended = _ended(traces, form)
     return [number in ended for number in range(1, len(traces) + 1)]
 
 
-def _ended(traces: Sequence[Sequence[Event]]) -> set[int]:
-    return {int(number) for number in _ENDED.findall(_run(traces))}
+def _ended(traces: Sequence[Sequence[Any]], form: Form) -> set[int]:
+    return {int(number) for number in _ENDED.findall(_run(traces, form))}
 
 
-def _explained(number: int, trace: Sequence[Event]) -> Rejected:
-    at = max(int(step) for _, step in _AT.findall(_run([trace], told=True)))
+def _explained(number: int, trace: Sequence[Any], form: Form) -> Rejected:
+    at = max(int(step) for _, step in _AT.findall(_run([trace], form, told=True)))
     return Rejected(number, tuple(trace[:at]))
 
 
-def _run(traces: Sequence[Sequence[Event]], *, told: bool = False) -> str:
-    files = {file: (SPECS / file).read_text(encoding="utf-8") for file in ("Commit.tla", "CommitTrace.tla")}
-    output = run("Recorded", module(traces), _SETTINGS.format(told=" At" if told else ""), files)
+def _run(traces: Sequence[Sequence[Any]], form: Form, *, told: bool = False) -> str:
+    names = (f"{form.name}.tla", f"{form.name}Trace.tla")
+    files = {file: (SPECS / file).read_text(encoding="utf-8") for file in names}
+    output = run(
+        "Recorded", _module(traces, form), form.settings.replace("{told}", " At" if told else ""), files
+    )
     if "Model checking completed" not in output:
         raise RuntimeError(f"TLC could not check the traces:\n{output[-3000:]}")
     return output
 
 
-def module(traces: Sequence[Sequence[Event]]) -> str:
+def _module(traces: Sequence[Sequence[Any]], form: Form) -> str:
     """The TLA+ module that says what was recorded."""
-    processes = max((event.process for trace in traces for event in trace), default=1)
-    requests = max((number for trace in traces for event in trace for _, number in event.requests), default=1)
     # Equal steps have one name, so that there is less to parse.
     steps: dict[str, str] = {}
     lines = []
     for trace in traces:
-        names = [steps.setdefault(_step(event), f"e{len(steps)}") for event in trace]
+        names = [steps.setdefault(form.step(event), f"e{len(steps)}") for event in trace]
         lines.append(f"<<{', '.join(names)}>>")
     return "\n".join(
         [
             "---- MODULE Recorded ----",
-            "EXTENDS CommitTrace",
-            f"Processes == 1 .. {processes}",
-            f"EachOf == [p \\in Processes |-> {requests}]",
+            f"EXTENDS {form.name}Trace",
+            *form.first(traces),
             'At == PrintT(<<"at", t, i>>)',
             *(f"{name} == {text}" for text, name in steps.items()),
             "Recorded == <<",
@@ -98,6 +121,12 @@ def module(traces: Sequence[Sequence[Event]]) -> str:
             "====",
         ]
     )
+
+
+def _processes(traces: Sequence[Sequence[Event]]) -> list[str]:
+    processes = max((event.process for trace in traces for event in trace), default=1)
+    requests = max((number for trace in traces for event in trace for _, number in event.requests), default=1)
+    return [f"Processes == 1 .. {processes}", f"EachOf == [p \\in Processes |-> {requests}]"]
 
 
 def _step(event: Event) -> str:
@@ -114,3 +143,26 @@ def _pair(name: tuple[int, int]) -> str:
 
 def _set(members: Iterable[str]) -> str:
     return f"{{{', '.join(members)}}}"
+
+
+def _request(step: Step) -> str:
+    """Producer ids, offsets and partitions begin at 1 in the specification, not at 0."""
+    stamp = step.stamp
+    positions = ", ".join(
+        f'"{group}" :> <<{", ".join(map(str, tag))}>>'
+        for group, tag in zip(GROUPS, step.positions, strict=True)
+    ).replace(', "', ' @@ "')
+    return (
+        f'[k |-> "{step.kind}", x |-> "{step.name}", p |-> {stamp.producer_id + 1}, e |-> {stamp.epoch}, '
+        f"n |-> {stamp.number}, w |-> {_set(str(number + 1) for number in step.partitions)}, "
+        f"c |-> {str(step.flag).upper()}, ok |-> {str(step.accepted).upper()}, "
+        f"l |-> <<{', '.join(str(offset + 1) for offset in step.stable)}>>, "
+        f"v |-> <<{', '.join(map(str, step.visible))}>>, g |-> {positions}]"
+    )
+
+
+COMMIT = Form("Commit", _OF_COMMIT, _step, _processes)
+
+TRANSACTIONS = Form(
+    "Transactions", _OF_TRANSACTIONS, _request, lambda _: [f"Partitions == 1 .. {PARTITIONS}"]
+)

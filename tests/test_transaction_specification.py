@@ -1,0 +1,123 @@
+"""The specification of transactions holds, and what the code's rules do with requests is one of its behaviours."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import shutil
+import types
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.jars import Missing, fetch
+from spark_eos.protocol.actions import declaration
+from tests.mutants.mutants import MUTANTS
+from verification.specification.planted_transactions import PLANTED, seen
+from verification.specification.requests import record
+from verification.specification.tlc import SPECS, TLC, check
+from verification.specification.traces import TRANSACTIONS, behaviours, rejected
+
+SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "300"))
+
+CODE = (
+    "fence-forgotten",
+    "init-leaves-open",
+    "late-end-decides-the-next",
+    "abort-not-recorded",
+    "pending-offsets-survive-an-abort",
+    "last-stable-offset-stuck",
+    "touched-forgotten",
+    "prepared-at-the-same-epoch",
+    "prepared-takes-rows",
+    "timeout-commits",
+    "open-rows-shown",
+)
+"""Mutants of the rules and of readers, each of which gives traces that are no behaviours."""
+
+OF_A_MUTANT = 8
+"""Logs for each of them."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tlc():
+    if shutil.which("java") is None:
+        pytest.skip("TLC needs Java on the PATH")
+    try:
+        fetch("tlc", TLC, alone=True)
+    except Missing as missing:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(missing))
+
+
+def test_transactions_keep_their_promises():
+    model = check("TransactionsModel")
+    assert model.violated is None
+    assert model.states > 10_000
+
+
+def test_without_time_a_transaction_stays_open():
+    text = (SPECS / "TransactionsModel.tla").read_text(encoding="utf-8")
+    fair = r"Live == Spec /\ \A p \in 1 .. MaxPids : WF_vars(TimesOut(p))"
+    assert text.count(fair) == 1
+    with pytest.raises(RuntimeError, match="Temporal properties were violated"):
+        check("TransactionsModel", text=text.replace(fair, "Live == Spec"))
+
+
+def test_planted_mistakes_are_seen():
+    assert seen() == {name: mistake.violated for name, mistake in PLANTED.items()}
+
+
+def test_what_the_rules_do_is_specified():
+    traces = [record(seed) for seed in range(SEEDS)]
+    wrong = rejected(traces, TRANSACTIONS)
+    assert not wrong, "\n".join(f"seed {one.trace - 1}, {one}" for one in wrong)
+    known = set(re.findall(r'e\.k = "(\w+)"', (SPECS / "TransactionsTrace.tla").read_text(encoding="utf-8")))
+    kinds = Counter((step.kind, step.accepted) for trace in traces for step in trace)
+    assert {kind for kind, accepted in kinds if accepted} == known
+    refused = {kind for kind, accepted in kinds if not accepted}
+    assert refused == known - {"Alone", "OffsetAlone", "Again"}
+
+
+def test_planted_bugs_give_traces_that_are_no_behaviours():
+    traces = []
+    for name in CODE:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            plant(name, monkeypatch)
+            traces += [record(seed) for seed in range(OF_A_MUTANT)]
+    good = behaviours(traces, TRANSACTIONS)
+    unseen = [name for at, name in enumerate(CODE) if all(good[at * OF_A_MUTANT : (at + 1) * OF_A_MUTANT])]
+    assert not unseen
+
+
+def plant(name, monkeypatch):
+    """Let the functions of the product have the code of the mutant: the rules are held by a table, not by name."""
+    mutant = next(one for one in MUTANTS if one.name == name)
+    source = (Path(__file__).parents[1] / mutant.file).read_text(encoding="utf-8")
+    assert source.count(mutant.old) == 1
+    real = importlib.import_module(mutant.file.removesuffix(".py").replace("/", "."))
+    twin = types.ModuleType(real.__name__)
+    with pytest.MonkeyPatch.context() as undeclared:
+        undeclared.setattr(declaration, "declare", lambda *_, **__: None)
+        exec(compile(source.replace(mutant.old, mutant.new), mutant.file, "exec"), vars(twin))
+    planted = functions(twin)
+    for at, function in functions(real).items():
+        monkeypatch.setattr(function, "__code__", planted[at].__code__)
+
+
+def functions(module):
+    """The functions of a module, and the methods and properties of its classes."""
+    own = [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
+    methods = [
+        one.fget if isinstance(one, property) else one
+        for owner in own
+        if inspect.isclass(owner)
+        for one in vars(owner).values()
+    ]
+    return {
+        one.__qualname__: one
+        for one in [*own, *methods]
+        if inspect.isfunction(one) and not one.__code__.co_freevars and one.__module__ == module.__name__
+    }
