@@ -114,6 +114,8 @@ ACTIONS = (
     a.AddFollowers(STAMP, (Follower("l", "file:///é", "tx"), Follower("m", "", ""))),
     a.FollowDecision(STAMP, DECIDER, True),
     a.NoteFollowers(STAMP, b"", ("l", "m")),
+    a.PlaceData(""),
+    a.PlaceData("s3://bücket/log"),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
