@@ -166,6 +166,7 @@ def test_schemas_that_were_written_never_change():
         "76a39916d9b3f0fb",
         "a70bf9d690fd747c",
         "987ad6aed3cf47a5",
+        "69db9c224808da3c",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS
