@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from spark_eos.errors import LogExistsError, NotALogError
+from spark_eos.errors import LogExistsError, NotALogError, StoreUnavailableError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit.gaps import check_no_gap
@@ -115,6 +116,7 @@ class Log(LogWriter):
         check_place(store.settings, log.state, store.url)
         check_no_gap(store, log.state, log.follow, clock, retry or Retry())
         log.time.saw(log.state)
+        store.with_data(log.state.data_url)  # A store around another one reads both from now on.
         return log
 
     @classmethod
@@ -188,7 +190,8 @@ class Log(LogWriter):
         if log.state.log_id != log_id:
             raise LogExistsError(f"{store.url} was created by another process at the same time")
         if place:
-            check_claim(log.store, log_id)
+            with suppress(StoreUnavailableError):  # The log is there; writers look before their first file.
+                check_claim(log.store, log_id)
         return log
 
     @classmethod

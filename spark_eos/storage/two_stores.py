@@ -9,7 +9,13 @@ from itertools import chain as chained
 
 import pyarrow as pa
 
-from spark_eos.errors import ConfigError, ObjectExistsError, ObjectNotFoundError
+from spark_eos.errors import (
+    ConfigError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.object_names import TEMP_FOLDER
 from spark_eos.storage.settings import Settings
@@ -141,14 +147,19 @@ def check_claim(store: Store, log_id: str) -> None:
     if found is None:
         try:
             store.create(DATA_MARK, wanted)
-        except ObjectExistsError:
+        except (ObjectExistsError, OutcomeUnknownError) as error:
             found = _read(store)
             if found is None:  # A store may refuse a free name.
-                store.create(DATA_MARK, wanted)
-    if found not in {None, wanted}:
+                raise StoreUnavailableError(
+                    f"{store.url}: {DATA_MARK} beside its data files could not be created: try again. Nothing was "
+                    "written or deleted"
+                ) from error
+        else:
+            found = wanted
+    if found != wanted:
         raise ConfigError(
             f"{store.url}: the place of its data files has those of another log or of another copy of this one "
-            f"({DATA_MARK} there says {(found or b'').decode(errors='replace')}). Nothing was written or deleted. A copy "
+            f"({DATA_MARK} there says {found.decode(errors='replace')}). Nothing was written or deleted. A copy "
             "needs a place of its own for its data: make it by eoslog copy. If the chain was moved here by hand and is "
             f"nowhere else, delete {DATA_MARK} beside the data files"
         )
