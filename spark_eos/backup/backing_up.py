@@ -22,8 +22,8 @@ from spark_eos.backup.transfer import copy_file, store_bytes
 from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
-from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.data_place import check_apart
+from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.protocol.actions import CreateLog
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.index_pages import decode_page

@@ -187,10 +187,13 @@ def only_store_options(given: Mapping[str, V]) -> dict[str, V]:
     return {name: value for name, value in given.items() if is_store_option(str(name))}
 
 
-def store_option(name: str) -> Option | None:
-    """The option of a name in lower case; those of the data's own store are those of an object store after ``data.``."""
+def store_option(name: str) -> Option:
+    """The option of a name in lower case: of the data's own store, that of an object store after ``data.``.
+
+    Raises `KeyError` for an unknown one.
+    """
     inner = name.removeprefix("data.")
-    return STORE.get(inner if inner != name and inner.startswith(_CLOUDS) else name)
+    return STORE[inner if inner != name and inner.startswith(_CLOUDS) else name]
 
 
 def read_store_options(given: Mapping[str, object], problems: Problems) -> dict[str, str]:
@@ -202,9 +205,10 @@ def read_store_options(given: Mapping[str, object], problems: Problems) -> dict[
     for key, value in given.items():
         name, text = str(key).lower(), str(value).strip()
         with problems.about(str(key)):
-            option = store_option(name)
-            if option is None:
-                raise _unknown(str(key))
+            try:
+                option = store_option(name)
+            except KeyError:
+                raise _unknown(str(key)) from None
             parse(STORE, option, text)
             found[name] = text
     return found

@@ -41,8 +41,9 @@ def check_place(settings: Settings, state: State, url: str) -> None:
         return
     wanted = wanted_data_url(settings)
     if wanted != state.data_url:
+        where = f"at {state.data_url}" if state.data_url else "beside its entries"
         raise ConfigError(
-            f"data.url={wanted}: the data files of {url} are {f'at {state.data_url}' if state.data_url else 'beside its entries'}. "
+            f"data.url={wanted}: the data files of {url} are {where}. "
             "The setting counts where a log is created or copied to: leave it out. To move data files, copy the log"
         )
 

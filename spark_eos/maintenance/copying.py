@@ -107,10 +107,10 @@ def copy_log(
     verify the copy.
     ``close``: the log is moved. It is closed after the entry with which the copy ends (`spark_eos.log.commit.closing`).
     ``mark`` says what is copied: an unfinished copy of something else is not gone on with. None: the log by its id.
-    Where the copy has its data files, ``data.url`` of the destination's settings says; if the log has them elsewhere, one
-    entry more tells so. After an error or a kill the same call goes on. Raises `NotALogError` if there is no log at ``url`` or something
-    else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is missing in the
-    log or in the copy, and what the stores raise.
+    Where the copy has its data files, ``data.url`` of the destination's settings says; if the log has them elsewhere,
+    one entry more tells so. After an error or a kill the same call goes on.
+    Raises `NotALogError` if there is no log at ``url`` or something else at ``destination``, `LogExistsError` if that
+    holds a log, `CorruptRecordError` if something is missing in the log or in the copy, and what the stores raise.
     """
     given = url if isinstance(url, Store) else open_store(url, settings)
     wanted = destination if isinstance(destination, Store) else open_store(destination, destination_settings)

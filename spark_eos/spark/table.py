@@ -241,7 +241,9 @@ def _sealed(
         if f.name not in made
     ]
     exact = {**_EXACT, **(_FLOATING if any(_is_floating(field.dataType) for field in stored) else {})}
-    reader = spark.read.format(_FORMAT).schema(StructType(stored)).options(**exact, **_of_hadoop(read, options))
+    reader = (
+        spark.read.format(_FORMAT).schema(StructType(stored)).options(**exact, **_of_hadoop(read, options))
+    )
 
     def shown_as(field: StructField) -> Any:
         if field.name in made:

@@ -132,8 +132,8 @@ def wanted_data_url(settings: Settings) -> str | None:
     if wanted is None:
         if settings.of(DATA):
             raise ConfigError(
-                f"setting {next(iter(settings.of(DATA)))} is one of the store of data files, and {DATA_URL} does not say "
-                "where that is: add it, or leave the setting out"
+                f"setting {next(iter(settings.of(DATA)))} is one of the store of data files, and {DATA_URL} does not "
+                "say where that is: add it, or leave the setting out"
             )
         return None
     return data_store(wanted, settings).url

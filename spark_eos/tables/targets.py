@@ -18,8 +18,8 @@ __all__ = ["location_of", "open_targets"]
 def location_of(log: Log, publication: Publication, topic: str, topic_id: str) -> str:
     """The folder that the files of a topic's table are relative to, as a path or URL.
 
-    It lies with the data files of the log, if the table shares them; else it has the topic's name, in the location of the
-    publication.
+    It lies with the data files of the log, if the table shares them; else it has the topic's name, in the location of
+    the publication.
     """
     if is_copied(publication):
         return f"{publication.config['location'].rstrip('/')}/{topic}"

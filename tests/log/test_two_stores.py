@@ -43,7 +43,9 @@ def send(log: str | Log, *values: bytes) -> None:
 
 
 def received(log: str | Log) -> list[bytes]:
-    with Consumer(log, {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}) as consumer:
+    with Consumer(
+        log, {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    ) as consumer:
         consumer.assign([TopicPartition("t", 0)])
         return [record.value for record in consumer.poll(10_000)]
 
@@ -127,7 +129,8 @@ def test_a_copied_chain_neither_writes_nor_deletes_beside_the_original(url: str,
 # -- Creating -------------------------------------------------------------------------------------------------
 
 
-def test_a_place_that_is_not_free_is_refused_before_anything_is_written(url: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("url")
+def test_a_place_that_is_not_free_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "holiday.jpg").write_bytes(b"")
     for wanted, error, text in (
@@ -211,7 +214,8 @@ def test_encrypted_data(tmp_path: Path, monkeypatch) -> None:
         producer.send("t", b"secret-marker").result()
     assert not any(b"secret-marker" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert received(Log.open(url, settings=Settings(settings))) == [b"secret-marker"]
-    assert copy_log(url, tmp_path / "copy", print, quick=True, destination_settings=place(tmp_path, "2")).verified.is_sound
+    copied = copy_log(url, tmp_path / "copy", print, quick=True, destination_settings=place(tmp_path, "2"))
+    assert copied.verified.is_sound
     assert received(Log.open(tmp_path / "copy", settings=Settings(settings))) == [b"secret-marker"]
 
 
@@ -252,7 +256,9 @@ def test_a_backup_in_the_place_of_the_data_is_refused(url: str, tmp_path: Path) 
         copy_log(url, tmp_path / "copy", print, destination_settings=place(tmp_path, "files/inner"))
 
 
-def test_a_copy_that_was_begun_with_another_place_is_not_gone_on_with(url: str, tmp_path: Path, monkeypatch) -> None:
+def test_a_copy_that_was_begun_with_another_place_is_not_gone_on_with(
+    url: str, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr("spark_eos.maintenance.copying._agree", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         copy_log(url, tmp_path / "copy", print, destination_settings=place(tmp_path, "2"))

@@ -26,7 +26,9 @@ def test_the_newest_place_counts(log):
 def test_a_file_that_was_staged_at_the_place_before_is_refused(log):
     log.do(PlaceData("s3://bucket/data"))
     at = log.state.data_placed_at
-    with pytest.raises(StagedFileExpiredError, match=f"before entry {at}.*s3://bucket/data: write the rows again"):
+    with pytest.raises(
+        StagedFileExpiredError, match=f"before entry {at}.*s3://bucket/data: write the rows again"
+    ):
         check_floor(log.state, f"data/t/{at:020d}-a.arrow")
     check_floor(log.state, f"data/t/{at + 1:020d}-a.arrow")
     log.do(PlaceData(""))

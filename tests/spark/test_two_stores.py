@@ -39,7 +39,9 @@ def test_batches_streams_and_tables(spark, place, minio_server, other, tmp_path)
     url, options, data = place
     frame = spark.range(ROWS).selectExpr("CAST(id AS STRING) AS value").repartition(2)
     # The sink makes the log, and the option counts there alone.
-    frame.write.format("eoslog").options(**options, topic="in").option("data.url", data).mode("append").save(url)
+    frame.write.format("eoslog").options(**options, topic="in").option("data.url", data).mode("append").save(
+        url
+    )
     assert Admin(url, options).describe_log().data_url == data
     source = spark.readStream.format("eoslog").options(**options, subscribe="in", startingOffsets="earliest")
     for _ in range(2):  # The second run finds everything done.
@@ -47,7 +49,9 @@ def test_batches_streams_and_tables(spark, place, minio_server, other, tmp_path)
         writer = writer.options(**options, topic="out", checkpointLocation=str(tmp_path / "cp"))
         writer.trigger(availableNow=True).start(url).awaitTermination()
     for topic in ("in", "out"):
-        assert values(spark.read.format("eoslog").options(**options, subscribe=topic).load(url)) == [*range(ROWS)]
+        assert values(spark.read.format("eoslog").options(**options, subscribe=topic).load(url)) == [
+            *range(ROWS)
+        ]
         assert values(read_table(spark, url, topic, options=options)) == [*range(ROWS)]
     chain = {info.name for info in open_store(url, minio_server.settings).list("")}
     files = {info.name for info in open_store(data, other.settings).list("")}
@@ -55,7 +59,7 @@ def test_batches_streams_and_tables(spark, place, minio_server, other, tmp_path)
     assert len([name for name in files if name.startswith("data/")]) >= 2
 
 
-def test_the_place_of_the_data_is_named_if_it_does_not_answer(spark, place, other):
+def test_the_place_of_the_data_is_named_if_it_does_not_answer(spark, place):
     url, options, data = place
     Admin(url, {**options, "data.url": data}).create_topic("in")
     with Producer(url, options) as producer:

@@ -88,7 +88,9 @@ def test_a_place_belongs_to_one_log_in_one_place(tmp_path: Path) -> None:
     check_claim(one, "a")
     check_claim(one, "a")
     for other, log_id in ((one, "b"), (PosixStore(tmp_path / "two").with_data(str(tmp_path / "files")), "a")):
-        with pytest.raises(ConfigError, match=r"another log or of another copy.*eoslog copy.*delete _data_of\.json"):
+        with pytest.raises(
+            ConfigError, match=r"another log or of another copy.*eoslog copy.*delete _data_of\.json"
+        ):
             check_claim(other, log_id)
 
 
@@ -97,15 +99,26 @@ def test_a_place_belongs_to_one_log_in_one_place(tmp_path: Path) -> None:
 
 def test_settings_of_the_data_go_before_those_of_both() -> None:
     settings = Settings(
-        {"s3.region": "one", "s3.access-key-id": "k", "s3.secret-access-key": "secret-of-both", "data.s3.region": "two"}
+        {
+            "s3.region": "one",
+            "s3.access-key-id": "k",
+            "s3.secret-access-key": "secret-of-both",
+            "data.s3.region": "two",
+        }
     )
     found = data_settings_of("s3://bucket/x", settings)
-    assert dict(found) == {"s3.region": "two", "s3.access-key-id": "k", "s3.secret-access-key": "secret-of-both"}
+    assert dict(found) == {
+        "s3.region": "two",
+        "s3.access-key-id": "k",
+        "s3.secret-access-key": "secret-of-both",
+    }
     assert dict(data_settings_of("/folder", Settings({"s3.region": "one"}))) == {}
 
 
 def test_a_chain_in_a_bucket_is_not_opened_with_settings_of_the_data() -> None:
-    store = open_store("s3://chain", Settings({"s3.region": "one", "data.s3.region": "two", "data.url": "s3://data/x"}))
+    store = open_store(
+        "s3://chain", Settings({"s3.region": "one", "data.s3.region": "two", "data.url": "s3://data/x"})
+    )
     assert isinstance(store, TwoStores)
     assert isinstance(store.chain, ObjectStore)
     assert dict(store.chain.settings) == {"s3.region": "one"}
@@ -155,7 +168,7 @@ def test_an_interrupted_listing_without_an_order_begins_again() -> None:
     store = open_store("s3://bucket--use1-az4--x-s3")
     assert isinstance(store, ObjectStore)
     client = store._client = Pages()
-    store._requests.ask = lambda what, name, call, **_: _twice(call)
+    store._requests.ask = lambda _what, _name, call: _twice(call)
     assert sorted(info.name for info in store.list("data/")) == ["data/a", "data/b", "data/c", "data/d"]
     assert client.offsets == [None, None], "such a bucket refuses to begin behind a key"
 

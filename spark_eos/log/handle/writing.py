@@ -367,8 +367,8 @@ class LogWriter(LogReader):
                 ) from None
             if size != staged.file.size:
                 raise StorageError(
-                    f"{self.data_location}/{staged.file.name} has {size} bytes here, but {staged.file.size} were written. "
-                    "Nothing was committed"
+                    f"{self.data_location}/{staged.file.name} has {size} bytes here, but {staged.file.size} were "
+                    "written. Nothing was committed"
                 )
 
     def discard(self, files: tuple[StagedFile, ...]) -> None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from spark_eos.protocol.actions.app_versions import SetAppVersion
 from spark_eos.protocol.actions.appends import AppendBatches
-from spark_eos.protocol.actions.declaration import DECLARED
 from spark_eos.protocol.actions.data_place import PlaceData
+from spark_eos.protocol.actions.declaration import DECLARED
 from spark_eos.protocol.actions.encryption import MarkEncrypted
 from spark_eos.protocol.actions.expiry import (
     ExpireOffsets,
