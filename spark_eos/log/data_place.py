@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from spark_eos.errors import ConfigError, NotALogError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
@@ -85,11 +87,14 @@ def place_of_copy(target: Store) -> str:
     return wanted
 
 
-def placing_entry(state: State, url: str, clock: Clock) -> tuple[str, bytes]:
-    """The name and the bytes of the entry after ``state`` that says where the data files of a copy are."""
+def placing_entry(state: State, url: str, clock: Clock) -> list[tuple[str, pa.Buffer]]:
+    """The name and the bytes of the entry after ``state`` that says where a copy has its data; none if as before."""
+    if state.data_url == url:
+        return []
     seq = state.seq + 1
     request = Request(clock.unique(), state.timestamp_ms, (PlaceData(url),), "copy")
-    return paths.entry(seq, state.entries_per_folder), encode_entry(Entry(seq, (request,), state.lineage))
+    data = encode_entry(Entry(seq, (request,), state.lineage))
+    return [(paths.entry(seq, state.entries_per_folder), pa.py_buffer(data))]
 
 
 def _check_beside(wanted: str, store: Store) -> None:

@@ -191,7 +191,7 @@ class Log(LogWriter):
             raise LogExistsError(f"{store.url} was created by another process at the same time")
         if place:
             with suppress(StoreUnavailableError):  # The log is there; writers look before their first file.
-                check_claim(log.store, log_id)
+                check_claim(log.store, place, log_id)
         return log
 
     @classmethod

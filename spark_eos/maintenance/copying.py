@@ -107,10 +107,10 @@ def copy_log(
     verify the copy.
     ``close``: the log is moved. It is closed after the entry with which the copy ends (`spark_eos.log.commit.closing`).
     ``mark`` says what is copied: an unfinished copy of something else is not gone on with. None: the log by its id.
-    Where the copy has its data files, ``data.url`` of the destination's settings says; if the log has them elsewhere,
-    one entry more tells so. After an error or a kill the same call goes on.
-    Raises `NotALogError` if there is no log at ``url`` or something else at ``destination``, `LogExistsError` if that
-    holds a log, `CorruptRecordError` if something is missing in the log or in the copy, and what the stores raise.
+    ``data.url`` of the destination's settings says where the copy has its data files: if elsewhere than the log, in one
+    entry more. After an error or a kill the same call goes on. Raises `NotALogError` if there is no log at ``url`` or
+    something else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is
+    missing in the log or in the copy, and what the stores raise.
     """
     given = url if isinstance(url, Store) else open_store(url, settings)
     wanted = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
@@ -130,8 +130,7 @@ def copy_log(
     taken |= {"data": place} if place else {}
     if not _take(target, json.dumps(taken).encode(), fixed.first):
         probe(target, clock.unique())
-        if place:
-            check_claim(target, fixed.state.log_id)
+        check_claim(target, place, fixed.state.log_id)
         plan = _planned(target)
         if plan is None:
             fixed = _copy_content(source, target, fixed, tell)
@@ -205,9 +204,7 @@ def _agree(target: Store, fixed: _Fixed, place: str, clock: Clock) -> Plan:
     if fixed.base is not None:
         # All who write a snapshot write the same bytes. The log may have dropped this one meanwhile.
         plan.append((paths.snapshot(fixed.base.seq), pa.py_buffer(encode_snapshot(fixed.base))))
-    if fixed.state.data_url != place:
-        name, entry = placing_entry(fixed.state, place, clock)
-        plan.append((name, pa.py_buffer(entry)))
+    plan += placing_entry(fixed.state, place, clock)
     plan.append((paths.entry(0), fixed.first))
     head = json.dumps([[name, data.size] for name, data in plan]).encode()
     if _created(target, PLAN, b"\n".join((head, b"".join(map(bytes, (data for _, data in plan)))))):

@@ -98,9 +98,8 @@ class Settings(Mapping[str, str]):
     def scrub(self, text: str) -> str:
         """``text`` without the secrets of these settings, should it contain any."""
         for name, value in self._values.items():
-            if store_option(name).is_secret and not name.startswith(
-                ENCRYPTION
-            ):  # A reference has parts of paths.
+            # A reference to keys has parts of paths.
+            if store_option(name).is_secret and not name.startswith(ENCRYPTION):
                 # Of a signature or a proxy's address, the parts that are secret by themselves, too.
                 for part in (value, *re.split(r"[?&=:@/]+", unquote(value))):
                     if len(part) >= _SHORTEST_SECRET and not _HARMLESS.fullmatch(part):

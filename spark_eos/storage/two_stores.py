@@ -21,7 +21,7 @@ from spark_eos.storage.object_names import TEMP_FOLDER
 from spark_eos.storage.settings import Settings
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 
-__all__ = ["DATA_MARK", "TwoStores", "check_claim", "first_other", "is_data_name"]
+__all__ = ["DATA_MARK", "TwoStores", "check_claim", "first_other", "is_data_name", "parts_of"]
 
 DATA_MARK = "_data_of.json"
 """Lies with the data files, if the chain is elsewhere: whose they are."""
@@ -136,12 +136,21 @@ class TwoStores(Store):
         return self.chain.group_channel(name)
 
 
-def check_claim(store: Store, log_id: str) -> None:
-    """See that the data files of ``store``, bound to its data by `Store.with_data`, are those of this log.
+def parts_of(store: Store) -> list[Store]:
+    """The stores of which ``store`` consists, each once."""
+    if not isinstance(store, TwoStores):
+        return [store]
+    return [store.chain, store.data] if store.data_url else [store.chain]
+
+
+def check_claim(store: Store, data_url: str, log_id: str) -> None:
+    """See that the data files of ``store``, which are at ``data_url``, are those of this log. Empty: need no mark.
 
     The first one that asks has them from then on. Two logs with their data in one place would delete each other's: also
     a copy of the chain alone, made by other means than ``eoslog copy``, is another log. Raises `ConfigError`.
     """
+    if not data_url:
+        return
     wanted = json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()
     found = _read(store)
     if found is None:

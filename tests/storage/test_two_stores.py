@@ -85,13 +85,13 @@ def test_stores_around_it_stay_around_both(tmp_path: Path) -> None:
 
 def test_a_place_belongs_to_one_log_in_one_place(tmp_path: Path) -> None:
     one = PosixStore(tmp_path / "one").with_data(str(tmp_path / "files"))
-    check_claim(one, "a")
-    check_claim(one, "a")
+    check_claim(one, "files", "a")
+    check_claim(one, "files", "a")
     for other, log_id in ((one, "b"), (PosixStore(tmp_path / "two").with_data(str(tmp_path / "files")), "a")):
         with pytest.raises(
             ConfigError, match=r"another log or of another copy.*eoslog copy.*delete _data_of\.json"
         ):
-            check_claim(other, log_id)
+            check_claim(other, "files", log_id)
 
 
 # -- Settings -------------------------------------------------------------------------------------------------

@@ -332,8 +332,8 @@ class LogWriter(LogReader):
             self.commit(marks(self.store), writer="encryption")
         check_writable(self.store, self.state)
         place = self.state.data_url
-        if place and self._claimed != place:
-            check_claim(self.store, self.log_id)
+        if self._claimed != place:
+            check_claim(self.store, place, self.log_id)
             self._claimed = place
 
     def check_visible(self, files: tuple[StagedFile, ...]) -> None:
