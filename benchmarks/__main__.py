@@ -39,6 +39,7 @@ WORKLOADS = (
     "monitored",
     "looking",
     "long_page",
+    "shapes",
     "bytes",
     "cpu",
     "growth",
