@@ -60,6 +60,10 @@ class BackupView(Store):
             return self._part(file, offset, length)
         return self._whole(file)
 
+    def with_data(self, url: str) -> Store:
+        """Itself: a backup has data files beside the entries, wherever the log had them."""
+        return self
+
     def size(self, name: str) -> int:
         """As `Store.size`, by the manifest."""
         return self._entries[name][2] if name in self._entries else self._file(name).size

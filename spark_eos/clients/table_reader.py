@@ -183,7 +183,7 @@ class _Parts(NamedTuple):
             [pa.field(n, _MICROSECONDS if n == time else available.field(n).type) for n in names]
         )
         topic_column = place_names(is_typed=bool(read.topic.schemas))[0]
-        url = read.log.url
+        url = read.log.data_location
         # Other columns than the topic's name have to be there: a file has no rows without one.
         if not url.startswith("/") or {*names} <= {topic_column} or not all(map(_is_plain, schema.types)):
             fetches = sorted(read.all_fetches, key=lambda fetch: (fetch.partition, fetch.offset))

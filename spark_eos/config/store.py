@@ -23,13 +23,16 @@ __all__ = [
     "is_store_option",
     "only_store_options",
     "read_store_options",
+    "store_option",
     "without_store_options",
 ]
 
 V = TypeVar("V")
 
-PREFIXES = ("s3.", "adls.", "gcs.", "encryption.")
+PREFIXES = ("s3.", "adls.", "gcs.", "encryption.", "data.")
 """How the names begin: no other option of this project does."""
+
+_CLOUDS = ("s3.", "adls.", "gcs.")
 
 _CLIENTS = "storage/objects/clients.py"
 _PROFILE = "storage/objects/aws_profile.py"
@@ -141,6 +144,15 @@ STORE = Table(
     _address("gcs.service.host", "Another address of the service (`GOOGLE_BASE_URL`)."),
     *_connection("gcs"),
     Option(
+        "data.url",
+        Text(),
+        None,
+        "Where a log that is created or copied keeps its data files, if not beside its entries. The log remembers it. "
+        "Each option of an object store with `data.` before it (`data.s3.region`) is for that place alone.",
+        "storage/two_stores.py",
+        "eoslog",
+    ),
+    Option(
         "encryption.key.id",
         _KeyId(),
         None,
@@ -175,6 +187,15 @@ def only_store_options(given: Mapping[str, V]) -> dict[str, V]:
     return {name: value for name, value in given.items() if is_store_option(str(name))}
 
 
+def store_option(name: str) -> Option:
+    """The option of a name in lower case: of the data's own store, that of an object store after ``data.``.
+
+    Raises `KeyError` for an unknown one.
+    """
+    inner = name.removeprefix("data.")
+    return STORE[inner if inner != name and inner.startswith(_CLOUDS) else name]
+
+
 def read_store_options(given: Mapping[str, object], problems: Problems) -> dict[str, str]:
     """Options of a store, by their names in lower case, as text.
 
@@ -184,9 +205,10 @@ def read_store_options(given: Mapping[str, object], problems: Problems) -> dict[
     for key, value in given.items():
         name, text = str(key).lower(), str(value).strip()
         with problems.about(str(key)):
-            option = STORE.get(name)
-            if option is None:
-                raise _unknown(str(key))
+            try:
+                option = store_option(name)
+            except KeyError:
+                raise _unknown(str(key)) from None
             parse(STORE, option, text)
             found[name] = text
     return found

@@ -22,6 +22,7 @@ from spark_eos.protocol.state import State
 from spark_eos.protocol.types import Decider
 from spark_eos.storage import Store
 from spark_eos.storage.forks import tell_in_child
+from spark_eos.storage.settings import DATA_URL
 from spark_eos.storage.urls import log_settings_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Components:
         if known is None or (decider.log_id not in self.deciders and not known.is_believed()):
             from spark_eos.log.log import Log
 
-            settings = log_settings_of(decider.url, self.store.settings)
+            settings = log_settings_of(decider.url, self.store.settings).without(DATA_URL)
             opened = Log.open(
                 decider.url, self.clock, _DECIDER_RETRY, settings=settings, environment=self.environment
             )

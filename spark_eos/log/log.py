@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from spark_eos.errors import LogExistsError, NotALogError
+from spark_eos.errors import LogExistsError, NotALogError, StoreUnavailableError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit.gaps import check_no_gap
+from spark_eos.log.data_place import check_place, free_place
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.handle.writing import LogWriter
-from spark_eos.protocol.actions import CreateLog
+from spark_eos.protocol.actions import Action, CreateLog, PlaceData
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store, probe, shared_store
 from spark_eos.storage.forks import Lock
+from spark_eos.storage.two_stores import check_claim
 
 __all__ = ["Log"]
 
@@ -96,6 +99,8 @@ class Log(LogWriter):
         ------
         NotALogError
             There is no log.
+        ConfigError
+            ``data.url`` of the settings is another place than the log's.
         UnsupportedVersionError
             The log has a format of a newer version.
         CorruptRecordError
@@ -108,8 +113,10 @@ class Log(LogWriter):
                 f"{store.url} is not a log: it has no {paths.entry(0)}. Reading never creates a log; check the "
                 "path, or write to it first"
             )
+        check_place(store.settings, log.state, store.url)
         check_no_gap(store, log.state, log.follow, clock, retry or Retry())
         log.time.saw(log.state)
+        store.with_data(log.state.data_url)  # A store around another one reads both from now on.
         return log
 
     @classmethod
@@ -139,7 +146,8 @@ class Log(LogWriter):
         entries_per_folder
             How many entries a folder holds; 0: all. It never changes.
         settings
-            Settings of an object store.
+            Settings of an object store. With ``data.url`` data files are in a store of their own
+            (docs/guide/stores/two-stores.md).
         environment
             What the handle takes from its process.
 
@@ -172,12 +180,18 @@ class Log(LogWriter):
                 f"{store.url} is not a log and not empty (it holds {foreign!r}): a log is not created among other "
                 "files. Choose an empty or new folder"
             )
+        place = free_place(store, clock)
         probe(store, clock.unique())
         log_id = new_id(clock)
-        action = CreateLog(log_id, snapshot_interval, entries_per_folder)
-        log.commit(lambda state: () if state.log_id else (action,), writer="create")
+        actions: tuple[Action, ...] = (CreateLog(log_id, snapshot_interval, entries_per_folder),)
+        if place:
+            actions += (PlaceData(place),)
+        log.commit(lambda state: () if state.log_id else actions, writer="create")
         if log.state.log_id != log_id:
             raise LogExistsError(f"{store.url} was created by another process at the same time")
+        if place:
+            with suppress(StoreUnavailableError):  # The log is there; writers look before their first file.
+                check_claim(log.store, place, log_id)
         return log
 
     @classmethod
@@ -261,7 +275,7 @@ class Log(LogWriter):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Where it is loaded, the log is opened there. Settings of the store go along, with their secrets."""
-        return _reopened, (self.store, self.clock, self._parts.retry, self.log_id, self.does_maintenance)
+        return _reopened, (self._store, self.clock, self._parts.retry, self.log_id, self.does_maintenance)
 
 
 def _reopened(store: Store, clock: Clock, retry: Retry, log_id: str, does_maintenance: bool) -> Log:

@@ -33,6 +33,7 @@ from spark_eos.errors import (
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.closing import close_after, is_closed_after, is_closing
+from spark_eos.log.data_place import check_apart, place_of_copy, placing_entry
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -47,8 +48,9 @@ from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
 from spark_eos.storage.encryption import EncryptedStore, as_stored
 from spark_eos.storage.encryption.file import is_stored_size
 from spark_eos.storage.probe import probe
+from spark_eos.storage.two_stores import check_claim
 
-__all__ = ["MARK", "Copied", "check_apart", "close_log", "copy_log"]
+__all__ = ["MARK", "Copied", "close_log", "copy_log"]
 
 MARK = paths.COPY
 """Lies in a destination until the copy is finished: the id of the log."""
@@ -105,31 +107,37 @@ def copy_log(
     verify the copy.
     ``close``: the log is moved. It is closed after the entry with which the copy ends (`spark_eos.log.commit.closing`).
     ``mark`` says what is copied: an unfinished copy of something else is not gone on with. None: the log by its id.
-    After an error or a kill the same call goes on. Raises `NotALogError` if there is no log at ``url`` or something
-    else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is missing in the
-    log or in the copy, and what the stores raise.
+    ``data.url`` of the destination's settings says where the copy has its data files: if elsewhere than the log, in one
+    entry more. After an error or a kill the same call goes on. Raises `NotALogError` if there is no log at ``url`` or
+    something else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is
+    missing in the log or in the copy, and what the stores raise.
     """
     given = url if isinstance(url, Store) else open_store(url, settings)
     wanted = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
-    source, target = as_stored(given), as_stored(wanted)
+    place = place_of_copy(wanted)
+    source, target = as_stored(given), as_stored(wanted).with_data(place)
     tell = progress or (lambda *_: None)
     check_apart(source, target)
     fixed = _fix(source)
-    if wanted is not target and fixed.state.encrypted_at < 0:
+    source = source.with_data(fixed.state.data_url)
+    check_apart(source, target)
+    if wanted.encryption_key_id is not None and fixed.state.encrypted_at < 0:
         raise ConfigError(
             f"the log {source.url} is not encrypted, and a copy has its files as they are: leave out encryption.keys "
             "of the destination, and give it to the writers of the copy"
         )
     taken = {**(mark or {"log_id": fixed.state.log_id}), **({"close": True} if close else {})}
+    taken |= {"data": place} if place else {}
     if not _take(target, json.dumps(taken).encode(), fixed.first):
         probe(target, clock.unique())
+        check_claim(target, place, fixed.state.log_id)
         plan = _planned(target)
         if plan is None:
             fixed = _copy_content(source, target, fixed, tell)
             if close:
                 close_log(source, clock)
                 fixed = _copy_content(source, target, _fix(source), tell)
-            plan = _agree(target, fixed)
+            plan = _agree(target, fixed, place, clock)
         _make_a_log(target, plan)
     keys = next((one for one in (wanted, given) if isinstance(one, EncryptedStore)), None)
     checked = target if keys is None else EncryptedStore(target, keys.keys, keys.encryption_key_id)
@@ -147,15 +155,6 @@ def copy_log(
 
 
 # -- The destination --------------------------------------------------------------------------------------
-
-
-def check_apart(source: Store, target: Store, what: str = "copy") -> None:
-    """Raise `ConfigError` if one of the places lies in the other; ``what`` is to be at ``target``."""
-    inner, outer = f"{target.url.rstrip('/')}/", f"{source.url.rstrip('/')}/"
-    if inner.startswith(outer) or outer.startswith(inner):
-        raise ConfigError(
-            f"the {what} {target.url} and the log {source.url} lie in one another: choose a folder or prefix beside it"
-        )
 
 
 def _take(target: Store, mark: bytes, first: pa.Buffer) -> bool:
@@ -194,7 +193,7 @@ def _take(target: Store, mark: bytes, first: pa.Buffer) -> bool:
     return made is not None
 
 
-def _agree(target: Store, fixed: _Fixed) -> Plan:
+def _agree(target: Store, fixed: _Fixed, place: str, clock: Clock) -> Plan:
     """The plan of this process, or that of another one that makes the same copy: whose is there first.
 
     All content that a plan needs is in the destination before the plan is. A process that slept between a look and a
@@ -205,6 +204,7 @@ def _agree(target: Store, fixed: _Fixed) -> Plan:
     if fixed.base is not None:
         # All who write a snapshot write the same bytes. The log may have dropped this one meanwhile.
         plan.append((paths.snapshot(fixed.base.seq), pa.py_buffer(encode_snapshot(fixed.base))))
+    plan += placing_entry(fixed.state, place, clock)
     plan.append((paths.entry(0), fixed.first))
     head = json.dumps([[name, data.size] for name, data in plan]).encode()
     if _created(target, PLAN, b"\n".join((head, b"".join(map(bytes, (data for _, data in plan)))))):

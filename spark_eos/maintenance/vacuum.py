@@ -44,6 +44,7 @@ from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
 from spark_eos.protocol.state import State
 from spark_eos.storage import PROBES, ObjectInfo, PosixStore
+from spark_eos.storage.two_stores import check_claim, parts_of
 
 __all__ = ["CHUNK", "HeartbeatName", "Leftover", "Tell", "Vacuum", "Vacuumed", "silent"]
 
@@ -355,6 +356,7 @@ class Vacuum:
 
     def _delete(self, due: list[Leftover], state: State) -> Iterator[Leftover]:
         if due:
+            check_claim(self._log.store, state.data_url, self._log.log_id)
             self._settle(state)
         for number, one in enumerate(due):
             if number % _LOOK_AGAIN == 0:
@@ -382,8 +384,8 @@ class Vacuum:
             self._log.check()
 
     def _discard_temporary(self) -> int:
-        store = self._log.store
-        return store.discard_leftovers(_TEMPORARY_AGE_S) if isinstance(store, PosixStore) else 0
+        parts = [part for part in parts_of(self._log.store) if isinstance(part, PosixStore)]
+        return sum(part.discard_leftovers(_TEMPORARY_AGE_S) for part in parts)
 
 
 def _raised(state: State, floor: int) -> tuple[Action, ...]:

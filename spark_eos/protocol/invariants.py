@@ -85,6 +85,7 @@ def check_later(before: State, after: State) -> None:
         "staging_floor",
         "publication_floor",
         "encrypted_at",
+        "data_placed_at",
     ):
         _ensure(getattr(before, name) <= getattr(after, name), f"{name} went back")
     was_reset = before.time_resets < after.time_resets

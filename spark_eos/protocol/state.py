@@ -286,6 +286,8 @@ class State(NamedTuple):
     time was set back (`ResetLogTime`). ``app_versions`` are by the job (``txnAppId``) and the id of the topic, or "".
     ``encrypted_at`` is the entry since which data files are encrypted (-1: they are not), ``encryption_key_id`` the key
     of new files then (`MarkEncrypted`).
+    ``data_url`` is where data files are (empty: beside the entries), ``data_placed_at`` the entry that says so (-1:
+    none; `PlaceData`).
     No new publication gets an epoch or a sequence up to ``publication_floor``: a dropped one may have had it.
     """
 
@@ -314,6 +316,8 @@ class State(NamedTuple):
     publication_floor: int = 0
     encrypted_at: int = -1
     encryption_key_id: str = ""
+    data_url: str = ""
+    data_placed_at: int = -1
 
     def producer_of(self, transactional_id: str) -> Producer | None:
         """The producer that holds ``transactional_id``, if there is one."""

@@ -18,7 +18,8 @@ from spark_eos.log.topics import config_value
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.topics import source_schema
 from spark_eos.spark.types import without
-from spark_eos.storage import is_object_store
+from spark_eos.storage import Settings, is_object_store
+from spark_eos.storage.urls import data_settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -227,7 +228,7 @@ def _sealed(
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructField, StructType
 
-    base = _location(read.log.url)
+    base = _location(read.log.data_location)
     if base is None or not all(_is_plain(field.dataType) for field in wanted):
         return None
     is_typed = bool(read.topic.schemas)
@@ -240,7 +241,9 @@ def _sealed(
         if f.name not in made
     ]
     exact = {**_EXACT, **(_FLOATING if any(_is_floating(field.dataType) for field in stored) else {})}
-    reader = spark.read.format(_FORMAT).schema(StructType(stored)).options(**exact, **_of_hadoop(options))
+    reader = (
+        spark.read.format(_FORMAT).schema(StructType(stored)).options(**exact, **_of_hadoop(read, options))
+    )
 
     def shown_as(field: StructField) -> Any:
         if field.name in made:
@@ -255,7 +258,7 @@ def _sealed(
         return rows if stored == list(wanted) else rows.select(*map(shown_as, wanted))
 
     paths = [_GLOB.sub(r"\\\1", f"{base}/{file.name}") for file in read.files]
-    if not is_object_store(read.log.url):
+    if not is_object_store(read.log.data_location):
         return rows_of(paths)
     try:
         rows = rows_of(paths)
@@ -281,8 +284,11 @@ def _location(url: str) -> str | None:
     return f"{_SCHEMES[scheme]}:{rest}" if scheme in _SCHEMES else None
 
 
-def _of_hadoop(options: Mapping[str, str]) -> dict[str, str]:
-    found = {_S3A[name]: value for name, value in only_store_options(options).items() if name in _S3A}
+def _of_hadoop(read: TableRead, options: Mapping[str, str]) -> dict[str, str]:
+    given: Mapping[str, str] = only_store_options(options)
+    if read.log.state.data_url:
+        given = data_settings_of(read.log.state.data_url, Settings(given))
+    found = {_S3A[name]: value for name, value in given.items() if name in _S3A}
     if "fs.s3a.endpoint" in found:
         found["fs.s3a.path.style.access"] = "true"
         found["fs.s3a.connection.ssl.enabled"] = str(found["fs.s3a.endpoint"].startswith("https")).lower()

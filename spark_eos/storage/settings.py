@@ -11,14 +11,26 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from spark_eos.config.reader import HIDDEN, Problems, parse
-from spark_eos.config.store import STORE, only_store_options, read_store_options, without_store_options
+from spark_eos.config.store import (
+    STORE,
+    only_store_options,
+    read_store_options,
+    store_option,
+    without_store_options,
+)
 
-__all__ = ["ENCRYPTION", "NO_SETTINGS", "Settings", "split_settings"]
+__all__ = ["DATA", "DATA_URL", "ENCRYPTION", "NO_SETTINGS", "Settings", "split_settings"]
 
 V = TypeVar("V")
 
 ENCRYPTION = "encryption."
 """How the names of the settings begin that are for a log in any store, and for nothing else that is there."""
+
+DATA = "data."
+"""How the names of the settings begin that are for the store of data files alone."""
+
+DATA_URL = "data.url"
+"""Where that is: counts where a log is created."""
 
 _SHORTEST_SECRET = 4
 """Shorter values are not looked for in texts: they would be found everywhere."""
@@ -59,7 +71,7 @@ class Settings(Mapping[str, str]):
 
     def __repr__(self) -> str:
         shown = (
-            f"{name}={HIDDEN if STORE[name].is_secret else repr(value)}"
+            f"{name}={HIDDEN if store_option(name).is_secret else repr(value)}"
             for name, value in self._values.items()
         )
         return f"Settings({', '.join(shown)})"
@@ -86,7 +98,8 @@ class Settings(Mapping[str, str]):
     def scrub(self, text: str) -> str:
         """``text`` without the secrets of these settings, should it contain any."""
         for name, value in self._values.items():
-            if STORE[name].is_secret and not name.startswith(ENCRYPTION):  # A reference has parts of paths.
+            # A reference to keys has parts of paths.
+            if store_option(name).is_secret and not name.startswith(ENCRYPTION):
                 # Of a signature or a proxy's address, the parts that are secret by themselves, too.
                 for part in (value, *re.split(r"[?&=:@/]+", unquote(value))):
                     if len(part) >= _SHORTEST_SECRET and not _HARMLESS.fullmatch(part):
@@ -94,7 +107,7 @@ class Settings(Mapping[str, str]):
         return text
 
     def _value(self, name: str) -> Any:
-        option, text = STORE[name], self._values.get(name)
+        option, text = store_option(name), self._values.get(name)
         return option.default if text is None else parse(STORE, option, text)
 
 

@@ -302,6 +302,29 @@ class Store(ABC):
         """
         return None
 
+    def with_data(self, url: str) -> Store:
+        """Give the store of a log whose entries are here and whose data files are at another place.
+
+        A store around another one hands the call on to that, and stays the store through which all calls pass.
+
+        Parameters
+        ----------
+        url
+            Where the data files are; empty: here.
+
+        Returns
+        -------
+        Store
+            Its settings for that place are those that begin with ``data.``.
+
+        Notes
+        -----
+        docs/design/0016-chain-and-data-on-two-stores.md.
+        """
+        from spark_eos.storage.two_stores import TwoStores
+
+        return TwoStores(self, self.settings, url) if url else self
+
     def key_of(self, name: str) -> str | None:
         """Look up with which key a data file is encrypted.
 

@@ -11,10 +11,20 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.objects.clients import SCHEMES, parse_location
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.registry import factory_of
-from spark_eos.storage.settings import ENCRYPTION, NO_SETTINGS, Settings
+from spark_eos.storage.settings import DATA, DATA_URL, ENCRYPTION, NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
-__all__ = ["absolute", "is_object_store", "log_settings_of", "open_store", "settings_of", "shared_store"]
+__all__ = [
+    "absolute",
+    "data_settings_of",
+    "data_store",
+    "is_object_store",
+    "log_settings_of",
+    "open_store",
+    "settings_of",
+    "shared_store",
+    "wanted_data_url",
+]
 
 SUPPORTED = (
     "a folder (/data/log or file:///data/log), a bucket or container (s3://, az://, abfss://, gs://) or, inside one "
@@ -40,7 +50,11 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
     Raises `UnsupportedStoreError` for every other scheme and `ConfigError` for a malformed URL or settings that do
     not fit.
     """
-    inner = _open(url, settings.without(ENCRYPTION))
+    inner = _open(url, settings.without(ENCRYPTION).without(DATA))
+    if settings.of(DATA):
+        from spark_eos.storage.two_stores import TwoStores
+
+        inner = TwoStores(inner, settings.without(ENCRYPTION))
     if not settings.of(ENCRYPTION):
         return inner
     from spark_eos.storage.encryption.store import encrypted
@@ -97,8 +111,32 @@ def settings_of(url: str, settings: Settings) -> Settings:
 
 
 def log_settings_of(url: str, settings: Settings) -> Settings:
-    """As `settings_of`, and those of encryption, if a log is there."""
-    return Settings({**settings_of(url, settings), **settings.of(ENCRYPTION)})
+    """As `settings_of`, and those of encryption and of the data's own store, if a log is there."""
+    return Settings({**settings_of(url, settings), **settings.of(ENCRYPTION), **settings.of(DATA)})
+
+
+def data_store(url: str, settings: Settings) -> Store:
+    """The store of the data files of a log whose chain has ``settings``; the same one for all who ask."""
+    return shared_store(url, data_settings_of(url, settings))
+
+
+def data_settings_of(url: str, settings: Settings) -> Settings:
+    """Those of the chain, as far as they are for the kind of store at ``url``, and over them those with ``data.``."""
+    own = {name.removeprefix(DATA): value for name, value in settings.of(DATA).items() if name != DATA_URL}
+    return Settings({**settings_of(url, settings), **own})
+
+
+def wanted_data_url(settings: Settings) -> str | None:
+    """Where a log that is created or copied with these settings is to have its data, in the one spelling."""
+    wanted = settings.get(DATA_URL)
+    if wanted is None:
+        if settings.of(DATA):
+            raise ConfigError(
+                f"setting {next(iter(settings.of(DATA)))} is one of the store of data files, and {DATA_URL} does not "
+                "say where that is: add it, or leave the setting out"
+            )
+        return None
+    return data_store(wanted, settings).url
 
 
 def shared_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:

@@ -53,6 +53,11 @@ class WrappedStore(Store):
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         return self._call("read", name, lambda: self.inner.read(name, offset, length))
 
+    def with_data(self, url: str) -> Store:
+        self.inner = self.inner.with_data(url)
+        self.requests_are_free = self.requests_are_free and self.inner.requests_are_free
+        return self
+
     def key_of(self, name: str) -> str | None:
         return self._call("read", name, lambda: self.inner.key_of(name))
 

@@ -40,6 +40,11 @@ class ReadOnlyStore(NoWrites):
         with self._lock:
             self._requests[verb] += 1
 
+    def with_data(self, url: str) -> Store:
+        self._inner = self._inner.with_data(url)
+        self.requests_are_free = self.requests_are_free and self._inner.requests_are_free
+        return self
+
     def key_of(self, name: str) -> str | None:
         self._count("read")
         return self._inner.key_of(name)

@@ -266,6 +266,7 @@ def make(folder: Path) -> None:
     _prepare(log)
     _decide(log)
     _mark(log)
+    _place(log)
 
 
 def _prepare(log: Log) -> None:
@@ -326,6 +327,15 @@ def _mark(log: Log) -> None:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
     log.maintenance.snapshot()
     log.commit(lambda _: (a.MarkEncrypted("another"),))
+
+
+def _place(log: Log) -> None:
+    """Version 13: data files that are elsewhere for a while, over a snapshot. None is there: the log is one folder."""
+    log.commit(lambda _: (a.PlaceData("memory://golden"),))
+    while log.state.seq % 8:
+        log.commit(lambda _: (a.RaiseStagingFloor(5),))
+    log.maintenance.snapshot()
+    log.commit(lambda _: (a.PlaceData(""),))
 
 
 def _groups(log: Log) -> None:

@@ -110,6 +110,7 @@ def _since_version_2(state: State) -> dict[str, object]:
         "publications": {name: _publication(one) for name, one in sorted(state.publications.items())},
         "publication floor": state.publication_floor,
         "encrypted": [state.encrypted_at, state.encryption_key_id] if state.encrypted_at >= 0 else None,
+        "data": [state.data_url, state.data_placed_at] if state.data_placed_at >= 0 else None,
         "prepared": {
             str(one.producer_id): list(one.prepared[:2])
             for _, one in sorted(state.producers.items())
@@ -160,7 +161,7 @@ class Keys:
 
 
 def test_there_is_a_golden_log() -> None:
-    assert VERSIONS[:12] == [f"v{number}" for number in range(1, 13)]
+    assert VERSIONS[:13] == [f"v{number}" for number in range(1, 14)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -26,7 +26,7 @@ from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 from verification.simulator.reference_model import ReferenceModel
 
-RELEASED = 11
+RELEASED = 12
 """The newest version without the action."""
 
 

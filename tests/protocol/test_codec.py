@@ -114,6 +114,8 @@ ACTIONS = (
     a.AddFollowers(STAMP, (Follower("l", "file:///é", "tx"), Follower("m", "", ""))),
     a.FollowDecision(STAMP, DECIDER, True),
     a.NoteFollowers(STAMP, b"", ("l", "m")),
+    a.PlaceData(""),
+    a.PlaceData("s3://bücket/log"),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -164,6 +166,7 @@ def test_schemas_that_were_written_never_change():
         "76a39916d9b3f0fb",
         "a70bf9d690fd747c",
         "987ad6aed3cf47a5",
+        "69db9c224808da3c",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS

@@ -239,6 +239,7 @@ def test_schemas_that_were_written_never_change():
         "8228ed129c0740ca",
         "a60a3769234ef525",
         "443784818163e6a5",
+        "d83875304559ffe5",
     ]
     assert (sealing.PAGE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
 

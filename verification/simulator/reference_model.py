@@ -458,5 +458,6 @@ _NOT_MODELLED = {
     a.ReplaceSegments,
     a.ResetLogTime,
     a.MarkEncrypted,
+    a.PlaceData,
 }
 """They change nothing of what the model promises: records, their visibility, and committed offsets."""

@@ -296,12 +296,15 @@ class LogDescription:
         The number of entries.
     config
         All settings as they are in force, defaults included.
+    data_url
+        Where data files are; empty: beside the entries.
     """
 
     url: str
     log_id: str
     entries: int
     config: dict[str, str]
+    data_url: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,9 @@ class SettingsAdmin(AdminBase):
         """
         log = self._log()
         state = log.follow()
-        return LogDescription(log.url, state.log_id, state.seq + 1, LOG.defaults() | dict(state.config))
+        return LogDescription(
+            log.url, state.log_id, state.seq + 1, LOG.defaults() | dict(state.config), state.data_url
+        )
 
     def alter_log(self, config: Mapping[str, object]) -> None:
         """Change settings of the log.

@@ -80,12 +80,19 @@ class TaskStorage(NamedTuple):
     base_seq: int
     settings: Settings = NO_SETTINGS
     planned_ms: int | None = None
+    data_url: str = ""
+    """Where the log's data files are, if not at ``url``."""
+
+    @property
+    def store(self) -> Store:
+        """The store of the log, with that of its data files."""
+        return shared_store(self.url, self.settings).with_data(self.data_url)
 
     def writer(
         self, topic: Topic, *, compression: Compression | None = None, request_bytes: int | None = None
     ) -> SegmentWriter:
         """See `stage_rows`."""
-        store = shared_store(self.url, self.settings)
+        store = self.store
         now_ms = self._now_ms(store)
         return stage_rows(
             store,
@@ -109,7 +116,7 @@ class TaskStorage(NamedTuple):
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
         """See `spark_eos.log.data.records.read`."""
-        return read(shared_store(self.url, self.settings), topic, fetch)
+        return read(self.store, topic, fetch)
 
     @contextmanager
     def reading(
@@ -119,7 +126,7 @@ class TaskStorage(NamedTuple):
         columns: Collection[str] | None = None,
     ) -> Iterator[Callable[[Fetch], Records]]:
         """`read` for these fetches, as `reading_ahead`."""
-        with reading_ahead(shared_store(self.url, self.settings), topics, fetches, columns) as read_one:
+        with reading_ahead(self.store, topics, fetches, columns) as read_one:
             yield read_one
 
 

@@ -40,7 +40,10 @@ class LogReader:
     def __init__(
         self, store: Store, clock: Clock, retry: Retry, *, state: State, environment: Environment
     ) -> None:
-        self.store = store
+        self._store = self._bound = store
+        self._bound_to = ""
+        self._claimed = ""
+        """The place of data files that was seen to be this log's."""
         self.clock = clock
         self._parts = Components(store, clock, retry, state, self.is_same, environment)
         self.does_maintenance = True
@@ -64,6 +67,19 @@ class LogReader:
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         return twin
+
+    @property
+    def store(self) -> Store:
+        """Where the log is: entries and data files, also where these are in two stores."""
+        url = self._tail.state.data_url
+        if url != self._bound_to:
+            self._bound, self._bound_to = self._store.with_data(url), url
+        return self._bound
+
+    @property
+    def data_location(self) -> str:
+        """Where the data files are: the URL of the log, or of the store that the log names for them."""
+        return self.state.data_url or self.url
 
     @property
     def environment(self) -> Environment:
@@ -100,8 +116,8 @@ class LogReader:
 
     @property
     def url(self) -> str:
-        """Where the log is."""
-        return self.store.url
+        """Where the log is: its entries, if data files are elsewhere."""
+        return self._store.url
 
     @property
     def log_id(self) -> str:
@@ -133,7 +149,7 @@ class LogReader:
         DivergedLogError
             The files of the log were exchanged or restored.
         """
-        if max_age_s and not self.store.requests_are_free and self._tail.age_s <= max_age_s:
+        if max_age_s and not self._store.requests_are_free and self._tail.age_s <= max_age_s:
             return self._tail.state
         return self._tail.follow()
 
@@ -146,7 +162,7 @@ class LogReader:
             False, if there is no log, or another one.
         """
         try:
-            data = self.store.read(paths.entry(0))
+            data = self._store.read(paths.entry(0))
         except ObjectNotFoundError:
             return False
         entry = decode_entry(data, 0, f"{self.url}/{paths.entry(0)}")
@@ -175,7 +191,7 @@ class LogReader:
             Whether the log may be used on.
         """
         now = self.clock.monotonic()
-        if not self.store.requests_are_free and now < self._believed_until:
+        if not self._store.requests_are_free and now < self._believed_until:
             return True
         try:
             if not self.is_same():

@@ -26,6 +26,7 @@ from spark_eos.protocol.actions import Action, ExpireTransaction
 from spark_eos.protocol.actions.appends import check_floor
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import StagedFile
+from spark_eos.storage.two_stores import check_claim
 
 __all__ = ["LogWriter"]
 
@@ -323,13 +324,17 @@ class LogWriter(LogReader):
         Raises
         ------
         ConfigError
-            The log is encrypted, and this handle has no keys.
+            The log is encrypted, and this handle has no keys; or the place of its data files has those of another log.
         InvalidRequestError
             The log cannot be encrypted, since it is published as tables.
         """
         if self.store.encryption_key_id is not None and self.state.encrypted_at < 0:
             self.commit(marks(self.store), writer="encryption")
         check_writable(self.store, self.state)
+        place = self.state.data_url
+        if self._claimed != place:
+            check_claim(self.store, place, self.log_id)
+            self._claimed = place
 
     def check_visible(self, files: tuple[StagedFile, ...]) -> None:
         """Check that staged files exist for this process, whole, before they are committed.
@@ -357,13 +362,13 @@ class LogWriter(LogReader):
             except ObjectNotFoundError:
                 check_floor(self.follow(), staged.file.name)
                 raise StorageError(
-                    f"{self.url}/{staged.file.name} was staged but is not here. It was removed, or the log's "
+                    f"{self.data_location}/{staged.file.name} was staged but is not here. It was removed, or the log's "
                     "folder is not shared by the driver and all executors. Nothing was committed"
                 ) from None
             if size != staged.file.size:
                 raise StorageError(
-                    f"{self.url}/{staged.file.name} has {size} bytes here, but {staged.file.size} were written. "
-                    "Nothing was committed"
+                    f"{self.data_location}/{staged.file.name} has {size} bytes here, but {staged.file.size} were "
+                    "written. Nothing was committed"
                 )
 
     def discard(self, files: tuple[StagedFile, ...]) -> None:

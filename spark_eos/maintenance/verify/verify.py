@@ -48,7 +48,7 @@ def verify(
     pages = PieceCheck(store, notes, repair=repair)
     state = Chain(store, pages, notes, repair=repair, quick=quick).walk()
     _check_time(state, clock.now_ms(), notes)
-    DataCheck(store, pages, notes, quick=quick).check(state)
+    DataCheck(store.with_data(state.data_url), pages, notes, quick=quick).check(state)
     return notes.summary
 
 

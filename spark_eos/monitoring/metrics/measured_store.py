@@ -154,6 +154,11 @@ class MeasuredStore(Store):
         self._count("read", data.size)
         return data
 
+    def with_data(self, url: str) -> Store:
+        self.inner = self.inner.with_data(url)
+        self.requests_are_free = self.requests_are_free and self.inner.requests_are_free
+        return self
+
     def key_of(self, name: str) -> str | None:
         return self._measured("read", self.inner.key_of, name)
 

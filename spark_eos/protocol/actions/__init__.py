@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from spark_eos.protocol.actions.app_versions import SetAppVersion
 from spark_eos.protocol.actions.appends import AppendBatches
+from spark_eos.protocol.actions.data_place import PlaceData
 from spark_eos.protocol.actions.declaration import DECLARED
 from spark_eos.protocol.actions.encryption import MarkEncrypted
 from spark_eos.protocol.actions.expiry import (
@@ -77,6 +78,7 @@ __all__ = [
     "NoteFollowers",
     "PartitionOffset",
     "PinnedRange",
+    "PlaceData",
     "PrepareTransaction",
     "RaiseStagingFloor",
     "ReplaceSegments",
@@ -121,6 +123,7 @@ Action = (
     | AddFollowers
     | FollowDecision
     | NoteFollowers
+    | PlaceData
 )
 
 

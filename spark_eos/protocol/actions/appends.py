@@ -182,6 +182,12 @@ def check_floor(state: State, name: str) -> None:
                 f"encrypted (key {state.encryption_key_id!r}): write the rows again, with the settings encryption.keys "
                 "and encryption.key.id. Nothing of this request was committed"
             )
+        if staged_at(name) <= state.data_placed_at:
+            place = f"at {state.data_url}" if state.data_url else "beside its entries"
+            raise StagedFileExpiredError(
+                f"file {name} was staged before entry {state.data_placed_at}, since which the data files of this log "
+                f"are {place}: write the rows again. Nothing of this request was committed"
+            )
         raise StagedFileExpiredError(
             f"file {name} was staged before entry {state.staging_floor}, the staging floor, "
             "and may have been removed by vacuum: write the rows again. Nothing of this request was committed. A Spark "

@@ -1,7 +1,7 @@
 """The Avro schema of entries in every version, put together from what each action declares.
 
 A field or an action that is added makes a new version; the schemas of all earlier ones stay readable, and what they
-lack gets the default of the action's class. Versions 1 to 11 were written by releases: their fingerprints are in
+lack gets the default of the action's class. Versions 1 to 12 were written by releases: their fingerprints are in
 `tests/protocol/test_codec.py`.
 
 1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
@@ -9,7 +9,7 @@ lack gets the default of the action's class. Versions 1 to 11 were written by re
 5: the history to which an entry belongs, whether its clock was checked, and a log's time set back; its requests are
 judged by rules 2 (`spark_eos.protocol.types.RULES`). 6: offsets of partitions as columns.
 7: versions of batch jobs; rules 3. 8: Parquet files, publications. 9: the mark of an encrypted log.
-10: prepared transactions. 11: transactions over several logs.
+10: prepared transactions. 11: transactions over several logs. 12: where data files are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["FORMAT_VERSION", "known_schemas", "newest", "rules_of", "written"]
 FORMAT_VERSION = 1
 """Version of the frame around the record; readers refuse newer ones."""
 
-_RELEASED = 11
+_RELEASED = 12
 _SHARED = 8
 """The version in which a value that actions share got its newest field (`spark_eos.protocol.encoding.values`)."""
 _RULES_SINCE = (1, 5, 7)

@@ -44,7 +44,7 @@ def _schema(version: int) -> dict[str, Any]:
     4: the rules by which requests are judged, the lineages, and how often the time was set back.
     5: offsets, and partitions that a producer or a member has, as columns. 6: versions of batch jobs.
     7: Parquet files, publications. 8: since when data files are encrypted. 9: prepared transactions.
-    10: transactions over several logs.
+    10: transactions over several logs. 11: where data files are.
     """
     longs, text = array("long"), array("string")
     pair = record("Pair", name="string", value="string")
@@ -198,10 +198,11 @@ def _schema(version: int) -> dict[str, Any]:
         ),
         **({"publications": PUBLICATIONS, "publication_floor": "long"} if version >= 7 else {}),
         **({"encrypted_at": "long", "encryption_key_id": "string"} if version >= 8 else {}),
+        **({"data_url": "string", "data_placed_at": "long"} if version >= 11 else {}),
     )
 
 
-WRITTEN = tuple(map(_schema, range(1, 11)))
+WRITTEN = tuple(map(_schema, range(1, 12)))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

@@ -94,6 +94,8 @@ def _state(state: State) -> dict[str, Any]:
         "publication_floor",
         "encrypted_at",
         "encryption_key_id",
+        "data_url",
+        "data_placed_at",
     )
     return {
         **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},

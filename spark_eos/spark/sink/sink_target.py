@@ -123,7 +123,8 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         dead = log.ensure_topic(options.errors_deadletterqueue_topic_name, 1)
     now_ms = log.time.record_ms(log.state)
     frame = without_corrupt(options, schema, topic)
-    return Target(TaskStorage(log.url, log.state.seq + 1, options.settings, now_ms), topic, frame, dead)
+    storage = TaskStorage(log.url, log.state.seq + 1, options.settings, now_ms, log.state.data_url)
+    return Target(storage, topic, frame, dead)
 
 
 def _check(

@@ -63,7 +63,7 @@ class EosLogBatchReader(DataSourceReader):
         if past is not None:
             topics = {name: topic_as_of(topic, past.state.topics[name]) for name, topic in topics.items()}
         return split(
-            TaskStorage(options.path, state.seq + 1, options.settings),
+            TaskStorage(options.path, state.seq + 1, options.settings, data_url=log.state.data_url),
             topics,
             fetches,
             at_least=options.min_partitions,

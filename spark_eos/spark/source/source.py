@@ -177,7 +177,9 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             first, stop = self._range(at, part.start, part.end, partition)
             fetches += plan(state, at, first, stop, self._isolation, log.load)
-        stage = TaskStorage(self._options.path, state.seq + 1, self._options.settings)
+        stage = TaskStorage(
+            self._options.path, state.seq + 1, self._options.settings, data_url=log.state.data_url
+        )
         tasks = split(
             stage,
             dict(state.topics),

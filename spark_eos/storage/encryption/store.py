@@ -220,6 +220,15 @@ class EncryptedStore(Store):
 
     # -- As the store inside ----------------------------------------------------------------------------
 
+    def with_data(self, url: str) -> Store:
+        inner = self.inner.with_data(url)
+        if inner is not self.inner:
+            self.inner = inner
+            with self._lock:
+                self._known.clear()
+        self.requests_are_free = self.requests_are_free and self.inner.requests_are_free
+        return self
+
     def key_of(self, name: str) -> str | None:
         return self.inner.key_of(name)
 

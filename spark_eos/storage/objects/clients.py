@@ -58,6 +58,16 @@ class Location(NamedTuple):
     account: str | None = None
     endpoint: str | None = None
 
+    @property
+    def is_express(self) -> bool:
+        """Whether it is a directory bucket (S3 Express One Zone): AWS reserves the end of the name for them."""
+        return self.cloud == "s3" and self.container.endswith("--x-s3")
+
+    @property
+    def lists_in_order(self) -> bool:
+        """Whether listings have the order of keys, and may begin behind one. Directory buckets have none."""
+        return not self.is_express
+
 
 def parse_location(url: str) -> Location:
     """The place a URL with one of the `SCHEMES` names. It is never percent-decoded.
@@ -249,6 +259,8 @@ def _s3(library: Any, location: Location, settings: Settings) -> Made:
         endpoint = endpoint and _with_bucket(endpoint, location.container)
     if endpoint:
         config["aws_endpoint_url_s3"] = endpoint
+    elif location.is_express:
+        config["s3_express"] = True  # Another address, and sessions instead of signatures.
     if settings.flag("s3.anonymous"):
         config["skip_signature"] = True
         return library.S3Store, config, None, endpoint

@@ -186,6 +186,8 @@ class ObjectStore(Store):
         folder = (self._prefix + self._escaped(prefix)).rpartition("/")[0]
         pages: Any = None
         last: str | None = None
+        # What was given, where a list that was interrupted cannot go on behind the last name.
+        given: set[str] | None = None if self._location.lists_in_order else set()
 
         def next_page() -> Any:
             nonlocal pages
@@ -194,12 +196,17 @@ class ObjectStore(Store):
             try:
                 return next(pages, None)
             except BaseException:
-                pages = None  # The stores list in the order of keys: go on after the last one.
+                pages = None  # Lists in the order of keys go on after the last one, others begin again.
                 raise
 
         while page := self._requests.ask("list", prefix, next_page):
             for found in page:
-                last = found["path"]
+                if given is None:
+                    last = found["path"]
+                elif found["path"] in given:
+                    continue
+                else:
+                    given.add(found["path"])
                 name = self._unescaped(found["path"][start:])
                 if name.startswith(prefix) and is_legal_name(name) and name.partition("/")[0] != TEMP_FOLDER:
                     yield ObjectInfo(name, int(found["size"]))

@@ -1,0 +1,108 @@
+"""Where a log that is created or copied gets its data files, and whether settings name the place that it has."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from spark_eos.errors import ConfigError, NotALogError
+from spark_eos.log import paths
+from spark_eos.log.clock import Clock
+from spark_eos.protocol.actions import Entry, PlaceData, Request
+from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.protocol.state import State
+from spark_eos.storage import Settings, Store, probe
+from spark_eos.storage.two_stores import DATA_MARK, TwoStores, first_other
+from spark_eos.storage.urls import data_store, wanted_data_url
+
+__all__ = ["check_apart", "check_place", "free_place", "place_of_copy", "placing_entry"]
+
+
+def check_apart(source: Store, target: Store, what: str = "copy") -> None:
+    """Raise `ConfigError` if one of the places lies in the other; ``what`` is to be at ``target``."""
+    for one in _places(source):
+        for other in _places(target):
+            if _lie_in_one_another(one, other):
+                raise ConfigError(
+                    f"the {what} {other} and the log {one} lie in one another: choose a folder or prefix beside it"
+                )
+
+
+def _places(store: Store) -> list[str]:
+    data_url = store.data_url if isinstance(store, TwoStores) else ""
+    return [store.url, data_url] if data_url else [store.url]
+
+
+def _lie_in_one_another(one: str, other: str) -> bool:
+    inner, outer = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+    return inner.startswith(outer) or outer.startswith(inner)
+
+
+def check_place(settings: Settings, state: State, url: str) -> None:
+    """Raise `ConfigError` if ``data.url`` is given and is not where the log at ``url`` has its data files."""
+    if "data.url" not in settings:
+        return
+    wanted = wanted_data_url(settings)
+    if wanted != state.data_url:
+        where = f"at {state.data_url}" if state.data_url else "beside its entries"
+        raise ConfigError(
+            f"data.url={wanted}: the data files of {url} are {where}. "
+            "The setting counts where a log is created or copied to: leave it out. To move data files, copy the log"
+        )
+
+
+def free_place(store: Store, clock: Clock) -> str:
+    """Where ``data.url`` wants the data files of a new log in ``store``; empty: beside its entries.
+
+    Raises `ConfigError` if the places lie in one another or it names none, `NotALogError` if something is there, and
+    what `probe` raises.
+    """
+    wanted = wanted_data_url(store.settings)
+    if wanted is None:
+        return ""
+    _check_beside(wanted, store)
+    place = data_store(wanted, store.settings)
+    found = first_other(place)
+    if found is not None:
+        raise NotALogError(
+            f"{wanted} is not empty (it holds {found!r}): the data files of a new log need a place of their own. "
+            "Choose an empty or new folder or prefix"
+        )
+    if _is_taken(place):
+        raise NotALogError(
+            f"{wanted} is the place of another log's data files ({DATA_MARK} there says whose): choose an empty or new "
+            "folder or prefix"
+        )
+    probe(place, clock.unique())
+    return wanted
+
+
+def place_of_copy(target: Store) -> str:
+    """Where ``data.url`` wants the data files of a copy at ``target``; empty: beside its entries.
+
+    What is there already may be of an earlier try. Raises as `free_place`, but `NotALogError`.
+    """
+    wanted = wanted_data_url(target.settings) or ""
+    if wanted:
+        _check_beside(wanted, target)
+    return wanted
+
+
+def placing_entry(state: State, url: str, clock: Clock) -> list[tuple[str, pa.Buffer]]:
+    """The name and the bytes of the entry after ``state`` that says where a copy has its data; none if as before."""
+    if state.data_url == url:
+        return []
+    seq = state.seq + 1
+    request = Request(clock.unique(), state.timestamp_ms, (PlaceData(url),), "copy")
+    data = encode_entry(Entry(seq, (request,), state.lineage))
+    return [(paths.entry(seq, state.entries_per_folder), pa.py_buffer(data))]
+
+
+def _check_beside(wanted: str, store: Store) -> None:
+    if _lie_in_one_another(wanted, store.url):
+        raise ConfigError(
+            f"data.url={wanted} and the log {store.url} lie in one another: choose a folder or prefix beside it"
+        )
+
+
+def _is_taken(place: Store) -> bool:
+    return any(info.name == DATA_MARK for info in place.list("_"))
