@@ -13,12 +13,15 @@ from urllib.parse import unquote
 from spark_eos.config.reader import HIDDEN, Problems, parse
 from spark_eos.config.store import STORE, only_store_options, read_store_options, without_store_options
 
-__all__ = ["ENCRYPTION", "NO_SETTINGS", "Settings", "split_settings"]
+__all__ = ["ENCRYPTION", "MACHINES", "NO_SETTINGS", "Settings", "split_settings"]
 
 V = TypeVar("V")
 
 ENCRYPTION = "encryption."
 """How the names of the settings begin that are for a log in any store, and for nothing else that is there."""
+
+MACHINES = "machines."
+"""How the names of the settings begin that are for a log in an object store, and for nothing else that is there."""
 
 _SHORTEST_SECRET = 4
 """Shorter values are not looked for in texts: they would be found everywhere."""

@@ -11,7 +11,7 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.objects.clients import SCHEMES, parse_location
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.registry import factory_of
-from spark_eos.storage.settings import ENCRYPTION, NO_SETTINGS, Settings
+from spark_eos.storage.settings import ENCRYPTION, MACHINES, NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
 __all__ = ["absolute", "is_object_store", "log_settings_of", "open_store", "settings_of", "shared_store"]
@@ -58,7 +58,8 @@ def _open(url: str | os.PathLike[str], settings: Settings) -> Store:
     if scheme in SCHEMES:
         from spark_eos.storage.objects.store import ObjectStore
 
-        return ObjectStore(parse_location(url), settings)
+        listen = settings.get("machines.listen")
+        return ObjectStore(parse_location(url), settings.without(MACHINES), listen=listen)
     if scheme == "file":
         return _no_cloud(settings, _folder(unquote(_file_path(rest, url), errors="surrogateescape"), url))
     if scheme == "memory":
@@ -97,8 +98,9 @@ def settings_of(url: str, settings: Settings) -> Settings:
 
 
 def log_settings_of(url: str, settings: Settings) -> Settings:
-    """As `settings_of`, and those of encryption, if a log is there."""
-    return Settings({**settings_of(url, settings), **settings.of(ENCRYPTION)})
+    """As `settings_of`, and those of encryption and group commit, if a log is there."""
+    machines = settings.of(MACHINES) if is_object_store(url) else NO_SETTINGS
+    return Settings({**settings_of(url, settings), **settings.of(ENCRYPTION), **machines})
 
 
 def shared_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:

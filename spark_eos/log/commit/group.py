@@ -228,9 +228,12 @@ class CommitGroup:
         """The requests of others that can be added to an entry whose own requests lead to ``state``."""
         added: list[Request] = []
         left = MAX_SUBMISSION_BYTES
-        for slot, offered, size in self._submissions():
-            seen = self._tail.ids_from(slot)
-            if seen is None or size > left or self._is_too_late(slot, state.seq + 1):
+        known: dict[int, set[bytes] | None] = {}
+        for slot, offered, size in self._submissions(state.seq + 1):
+            if slot not in known:
+                known[slot] = self._tail.ids_from(slot)
+            seen = known[slot]
+            if seen is None or size > left:
                 continue
             before = len(added)
             for request in offered:
@@ -252,11 +255,16 @@ class CommitGroup:
         reach = self._channel.reach
         return reach is not None and slot >= submitted + reach
 
-    def _submissions(self) -> Iterator[tuple[int, tuple[Request, ...], int]]:
-        """What others have submitted: the slot that was free then, the requests, and their size in bytes."""
+    def _submissions(self, seq: int) -> Iterator[tuple[int, tuple[Request, ...], int]]:
+        """What others have submitted that may be in entry ``seq``.
+
+        The slot that was free when they submitted it, the requests, and their size in bytes.
+        """
         assert self._channel is not None
         for data in self._channel.submissions():
             slot = int.from_bytes(data[:8], "big")
+            if self._is_too_late(slot, seq):
+                continue
             with suppress(EosLogError):  # It may be half written, or by a newer version.
                 yield slot, decode_entry(data[8:], slot, "a submission").requests, len(data)
 
