@@ -111,7 +111,8 @@ class InDoubtRequests:
         """
         for request_id in request_ids:
             if (one := self._open.get(request_id)) is not None:
-                one.is_submitted, one.slot, one.until = False, _NEXT_FREE, max(one.until, until)
+                one.is_submitted, one.slot = False, _NEXT_FREE
+                one.until = max(one.until, until)
 
     def record_read(self, state: State) -> None:
         """This process has read the log to its end, which is ``state``."""

@@ -1,0 +1,243 @@
+"""The group channel of many machines. It makes no decision that safety rests on: `Store.create` alone decides.
+
+On each machine one process at a time speaks for it (the lead of the machine's own channel). It hands all submissions
+of the machine to the leader of all machines, and hears from it which entries are there. The leader is one of the
+writers: the one that the hint names. It leads as long as it commits.
+
+What the leader says is only a reason to read the log. A leader that does not answer, says that it leads no more,
+names an entry that is not there, or leaves out what it was given again and again is asked no more: the process
+writes for itself, looks at the hint again, and leads itself if the hint still names that leader.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from spark_eos.storage.group_channel import GroupChannel
+from spark_eos.storage.machines.hint import Hint, Hints
+from spark_eos.storage.machines.mailbox import Mailbox
+from spark_eos.storage.machines.message import Answer, Peer, encode_bundle
+
+__all__ = ["REACH", "Host", "MachinesChannel"]
+
+REACH = 6
+"""A submission may be in so many slots from its own on, and in none after that."""
+
+REFRESH_S = 2.0
+"""So often a leader looks whether the hint names another one by now; soon after it has begun, ten times as often."""
+
+LOOK_S = 0.5
+"""So often, at most, a process that knows no leader looks at the hint."""
+
+FORGIVEN_S = 10.0
+"""After so long a leader that has failed may be asked again, if the hint still names it."""
+
+PATIENCE = 6
+"""A leader that has created so many entries without what it was given is asked no more."""
+
+
+class Host(Protocol):
+    """The leader's side: what listens for the other machines."""
+
+    hint: Hint
+    mailbox: Mailbox
+
+    def close(self) -> None:
+        """Tell the members that this process leads no more, and listen no more."""
+
+    def abandon(self) -> None:
+        """The same in a forked child, where no thread of it runs."""
+
+
+class MachinesChannel(GroupChannel):
+    """One process's place in it. For one thread at a time.
+
+    Parameters
+    ----------
+    local
+        The channel of this machine, for processes that take part in this one only: what is submitted there may be in
+        `REACH` slots.
+    hints
+        Where the hint is.
+    listen
+        Begins to listen for other machines; None if that is not possible.
+    call
+        The way to a leader; None if there is none.
+    now
+        A monotonic clock, in seconds.
+    chance
+        A random number from 0 to 1.
+    """
+
+    reach = REACH
+    is_trusted = False
+
+    def __init__(
+        self,
+        local: GroupChannel,
+        hints: Hints,
+        listen: Callable[[], Host | None],
+        call: Callable[[Hint], Peer | None],
+        now: Callable[[], float],
+        chance: Callable[[], float],
+    ) -> None:
+        self._local = local
+        self._hints = hints
+        self._listen = listen
+        self._call = call
+        self._now = now
+        self._chance = chance
+        self._host: Host | None = None
+        self._peer: Peer | None = None
+        self._leader = ""
+        """The leader at the other end of ``_peer``."""
+        self._failed: dict[str, float] = {}
+        """Leaders that are asked no more, and since when."""
+        self._speaks = False
+        """Whether this process has the lead of its machine."""
+        self._look_s = -math.inf
+        """When it looks at the hint next."""
+        self._begun = 0
+        """How often it has looked at the hint since it began to lead."""
+        self._own: bytes | None = None
+        self._newest = -1
+        self._is_news = False
+        self._relay = -1
+        """An entry that the log is being asked for, to be published on this machine when it was there."""
+        self._left_out = 0
+        self._arrivals = 0
+
+    def forked(self) -> None:
+        """This is a child: it leads nothing. Called by the channel's owner (`spark_eos.storage.forks`)."""
+        if self._host is not None:
+            self._host.abandon()
+        self._host, self._peer, self._own, self._speaks = None, None, None, False
+
+    # -- Who leads --------------------------------------------------------------------------------------
+
+    def try_lead(self) -> bool:
+        if self._host is not None and self._still_leads(self._host):
+            return True
+        if not self._local.try_lead():
+            self._speaks = False
+            return False
+        self._speaks = True
+        return self._peer is None and not self._finds_leader()
+
+    def _still_leads(self, host: Host) -> bool:
+        now = self._now()
+        if now >= self._look_s:
+            self._begun += 1
+            self._look_s = now + REFRESH_S * (0.1 if self._begun < 5 else 1.0)
+            hint = self._hints.read()
+            if hint is None:
+                self._hints.write(host.hint)
+            elif hint.leader != host.hint.leader:
+                self._host = None
+                host.close()
+                return False
+        host.mailbox.note_lead()
+        return True
+
+    def _finds_leader(self) -> bool:
+        """Whether another process leads. If none does, this one leads from here on, or writes for itself."""
+        now = self._now()
+        if now < self._look_s:
+            return False
+        self._look_s = now + LOOK_S * (0.5 + self._chance())
+        self._failed = {one: at for one, at in self._failed.items() if now - at < FORGIVEN_S}
+        hint = self._hints.read()
+        if hint is not None and hint.leader not in self._failed:
+            self._peer, self._leader = self._call(hint), hint.leader
+            self._newest, self._is_news, self._left_out = -1, False, 0
+            if self._peer is None:
+                self._failed[hint.leader] = now
+            return self._peer is not None
+        host = self._listen()
+        if host is not None:
+            if not self._hints.write(host.hint):
+                host.close()
+                return False
+            self._host, self._begun, self._arrivals = host, 0, 0
+            self._look_s = self._now() + REFRESH_S * 0.1
+            host.mailbox.note_lead()
+        return False
+
+    def release_lead(self) -> None:
+        self._speaks = False
+        self._local.release_lead()
+
+    def leader_token(self) -> int:
+        if self._speaks and self._peer is not None:
+            return self._newest + 2
+        if self._host is not None and self._host.mailbox.arrivals != self._arrivals:
+            self._arrivals = self._host.mailbox.arrivals
+            return self._arrivals
+        return self._local.leader_token()
+
+    def distrust(self) -> None:
+        self._lose()
+
+    def _lose(self) -> None:
+        """Ask this leader no more."""
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+            now = self._now()
+            self._failed[self._leader] = now
+            # All machines lose it at the same time; the first one that looks leads, the others find that one.
+            self._look_s = now + LOOK_S * self._chance()
+        self._newest, self._relay = -1, -1
+
+    # -- What is handed over ----------------------------------------------------------------------------
+
+    def submit(self, data: bytes) -> bool:
+        self._own = data
+        return self._local.submit(data)
+
+    def withdraw(self) -> bool:
+        self._own, self._left_out = None, 0
+        return self._local.withdraw()
+
+    def submissions(self) -> Iterator[bytes]:
+        yield from self._local.submissions()
+        if self._host is not None:
+            self._arrivals = self._host.mailbox.arrivals
+            yield from self._host.mailbox.submissions()
+
+    def publish(self, seq: int, data: bytes) -> None:
+        self._local.publish(seq, data)
+        if self._host is not None:
+            self._host.mailbox.publish(seq)
+
+    def published(self, seq: int) -> bytes | None:
+        if 0 <= self._relay < seq:
+            # It was in the log. The others on this machine look there, too.
+            self._local.publish(self._relay, b"")
+            self._relay = -1
+        if (data := self._local.published(seq)) is not None:
+            return data
+        if self._peer is None or not self._speaks or self._own is None:
+            return None
+        if self._newest < seq:
+            if self._is_news:
+                self._is_news = False  # It has just answered.
+                return None
+            self._exchange(self._peer, seq - 1)
+        if self._newest < seq:
+            return None
+        self._relay = seq
+        return b""
+
+    def _exchange(self, peer: Peer, known: int) -> None:
+        assert self._own is not None
+        answer: Answer | None = peer.exchange(encode_bundle([self._own, *self._local.submissions()]), known)
+        if answer is None or not answer.leads:
+            self._lose()
+        elif answer.newest > known:
+            self._newest, self._is_news = answer.newest, True
+            self._left_out += 1
+            if self._left_out > PATIENCE:
+                self._lose()
