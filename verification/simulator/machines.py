@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_eos.storage import Store
@@ -80,8 +81,14 @@ class Network:
         """On which machine a process runs."""
         return random.Random(f"{self._world.seed} {process.name}").randrange(self._machines)
 
-    def channel(self, store: Store, local: GroupChannel, machine: int) -> GroupChannel:
-        """For the process that is running, which is on ``machine``."""
+    def channel(
+        self,
+        store: Store,
+        local: GroupChannel,
+        machine: int,
+        served: Callable[[SimulatedHost], None] = lambda _: None,
+    ) -> GroupChannel:
+        """For the process that is running, which is on ``machine``; ``served`` is called for each message."""
         world, process = self._world, self._world.current()
         self._members += 1
         member = f"{self._members:032x}"
@@ -100,10 +107,10 @@ class Network:
             return host
 
         def call(hint: Hint) -> Peer | None:
-            return _Peer(self, self._hosts[hint.port], member, machine)
+            return _Peer(self, self._hosts[hint.port], member, machine, served)
 
         return MachinesChannel(
-            local, StoredHints(store), listen, call, lambda: world.now, lambda: world.random.random()
+            local, StoredHints(store), listen, call, lambda: world.now, world.random.random
         )
 
     def delivers(self, one: int, other: int) -> bool:
@@ -116,11 +123,19 @@ class Network:
 
 
 class _Peer:
-    def __init__(self, network: Network, host: SimulatedHost, member: str, machine: int) -> None:
+    def __init__(
+        self,
+        network: Network,
+        host: SimulatedHost,
+        member: str,
+        machine: int,
+        served: Callable[[SimulatedHost], None],
+    ) -> None:
         self._network = network
         self._host = host
         self._member = member
         self._machine = machine
+        self._served = served
 
     def exchange(self, bundle: bytes, known: int) -> Answer | None:
         world = self._network._world  # noqa: SLF001  (its own module)
@@ -129,6 +144,7 @@ class _Peer:
         if not self._is_there() or not self._network.delivers(self._machine, host.machine):
             process.wait(1.0)
             return None
+        self._served(host)
         host.mailbox.put(self._member, bundle)
         world.note("handed over to another machine")
         end = world.now + _HEARD_S

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 from typing import NamedTuple
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
 __all__ = ["Identity", "new_identity"]
 
-_VALID = datetime.timedelta(days=3650)
+_VALID = dt.timedelta(days=3650)
 """Long: a clock that is wrong must not cut machines off. It ends with the term, as its key is nowhere stored."""
 
 
@@ -21,13 +25,9 @@ class Identity(NamedTuple):
 
 def new_identity(host: str) -> Identity:
     """A new key, and a certificate for ``host`` that it has signed itself."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "spark_eos group commit")])
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = dt.datetime.now(dt.timezone.utc)
     try:
         there: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -46,7 +46,5 @@ def new_identity(host: str) -> Identity:
         .sign(key, hashes.SHA256())
     )
     encoding = serialization.Encoding.PEM
-    secret = key.private_bytes(
-        encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return Identity(certificate.public_bytes(encoding).decode(), secret.decode())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from spark_eos.storage.group_channel import GroupChannel
@@ -25,8 +26,14 @@ __all__ = ["REACH", "Host", "MachinesChannel"]
 REACH = 6
 """A submission may be in so many slots from its own on, and in none after that."""
 
-REFRESH_S = 2.0
-"""So often a leader looks whether the hint names another one by now; soon after it has begun, ten times as often."""
+REFRESH_S = 1.0
+"""So often a leader looks whether the hint names another one by now, and says there that others wait for it."""
+
+BEGUN_S = 0.2
+"""The same soon after it has begun: many may begin at a time."""
+
+VISIT_S = 2.0
+"""So often a process that writes alone looks whether others wait for a leader."""
 
 LOOK_S = 0.5
 """So often, at most, a process that knows no leader looks at the hint."""
@@ -108,6 +115,11 @@ class MachinesChannel(GroupChannel):
         """An entry that the log is being asked for, to be published on this machine when it was there."""
         self._left_out = 0
         self._arrivals = 0
+        self._told = 0
+        """How many bundles had arrived when the hint last said so."""
+        self._visit_s = now() + VISIT_S
+        self._seen: tuple[str, int] | None = None
+        """Leader and beat in the hint, as it was read last."""
 
     def forked(self) -> None:
         """This is a child: it leads nothing. Called by the channel's owner (`spark_eos.storage.forks`)."""
@@ -130,14 +142,16 @@ class MachinesChannel(GroupChannel):
         now = self._now()
         if now >= self._look_s:
             self._begun += 1
-            self._look_s = now + REFRESH_S * (0.1 if self._begun < 5 else 1.0)
-            hint = self._hints.read()
-            if hint is None:
-                self._hints.write(host.hint)
-            elif hint.leader != host.hint.leader:
+            self._look_s = now + (BEGUN_S if self._begun < 5 else REFRESH_S)
+            hint = self._read()
+            if hint is not None and hint.leader != host.hint.leader:
                 self._host = None
                 host.close()
                 return False
+            if hint is None or host.mailbox.arrivals != self._told:
+                self._told = host.mailbox.arrivals
+                host.hint = replace(host.hint, beat=host.hint.beat + (self._begun >= 5))
+                self._write(host.hint)
         host.mailbox.note_lead()
         return True
 
@@ -148,7 +162,7 @@ class MachinesChannel(GroupChannel):
             return False
         self._look_s = now + LOOK_S * (0.5 + self._chance())
         self._failed = {one: at for one, at in self._failed.items() if now - at < FORGIVEN_S}
-        hint = self._hints.read()
+        hint = self._read()
         if hint is not None and hint.leader not in self._failed:
             self._peer, self._leader = self._call(hint), hint.leader
             self._newest, self._is_news, self._left_out = -1, False, 0
@@ -157,13 +171,31 @@ class MachinesChannel(GroupChannel):
             return self._peer is not None
         host = self._listen()
         if host is not None:
-            if not self._hints.write(host.hint):
+            if not self._write(host.hint):
                 host.close()
                 return False
-            self._host, self._begun, self._arrivals = host, 0, 0
-            self._look_s = self._now() + REFRESH_S * 0.1
+            self._host, self._begun, self._arrivals, self._told = host, 0, 0, 0
+            self._look_s = self._now() + BEGUN_S
             host.mailbox.note_lead()
         return False
+
+    def _read(self) -> Hint | None:
+        hint = self._hints.read()
+        self._visit_s = self._now() + VISIT_S
+        self._seen = None if hint is None else (hint.leader, hint.beat)
+        return hint
+
+    def _write(self, hint: Hint) -> bool:
+        self._seen = hint.leader, hint.beat
+        return self._hints.write(hint)
+
+    def _is_waited_for(self) -> bool:
+        """Whether others wait for a leader, as far as the hint tells this process, which writes alone."""
+        if self._now() < self._visit_s:
+            return False
+        before = self._seen
+        self._read()
+        return self._seen not in (None, before)
 
     def release_lead(self) -> None:
         self._speaks = False
@@ -175,7 +207,16 @@ class MachinesChannel(GroupChannel):
         if self._host is not None and self._host.mailbox.arrivals != self._arrivals:
             self._arrivals = self._host.mailbox.arrivals
             return self._arrivals
-        return self._local.leader_token()
+        token = self._local.leader_token()
+        if (
+            not token
+            and not self._speaks
+            and self._peer is None
+            and self._host is None
+            and self._is_waited_for()
+        ):
+            return -1
+        return token
 
     def distrust(self) -> None:
         self._lose()

@@ -33,6 +33,8 @@ class Hint:
     certificate: str = ""
     """PEM: the only one that is accepted there."""
     token: str = ""
+    beat: int = 0
+    """It rises while others wait for the leader: a process that writes alone is to come, or it wins every slot."""
 
     def __repr__(self) -> str:
         return f"Hint({self.leader!r}, {self.host!r}, {self.port})"
@@ -65,7 +67,12 @@ def decode_hint(data: bytes) -> Hint | None:
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
     texts = (hint.leader, hint.host, hint.certificate, hint.token)
-    fits = all(isinstance(one, str) for one in texts) and type(hint.port) is int and 0 <= hint.port < 65_536
+    fits = (
+        all(isinstance(one, str) for one in texts)
+        and type(hint.port) is int
+        and 0 <= hint.port < 65_536
+        and type(hint.beat) is int
+    )
     return hint if fits and hint.leader else None
 
 

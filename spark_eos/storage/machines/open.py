@@ -69,12 +69,9 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def check_installed() -> None:
-    """Raise `ConfigError` if a package of the extra ``machines`` is missing."""
+    """Load the client and the server: not inside of a commit. Raise `ConfigError` if a package is missing."""
     try:
-        import cryptography  # noqa: F401
-        import httpx  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
+        from spark_eos.storage.machines import client, server  # noqa: F401
     except ImportError as error:
         raise ConfigError(
             f"machines.listen needs a package that is not installed ({error}): pip install 'spark-eos[machines]'"

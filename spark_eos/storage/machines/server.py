@@ -65,6 +65,7 @@ class HttpsHost:
             server_header=False,
             proxy_headers=False,
             log_config=None,
+            log_level="critical",
             lifespan="off",
             ws="none",
             loop="asyncio",
