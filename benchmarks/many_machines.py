@@ -40,7 +40,7 @@ T = TypeVar("T")
 PER_MACHINE = 10
 _HAND_OVER_S = 0.001
 """Of the leader's time for one exchange: measured over loopback it is less than that (`tests/storage`)."""
-_WARM_UP_S = 5.0
+_WARM_UP_S = 20.0
 _VERBS = {
     "create": "PUT",
     "overwrite": "PUT",

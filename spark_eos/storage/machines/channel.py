@@ -23,10 +23,10 @@ from spark_eos.storage.machines.message import Answer, Peer, encode_bundle
 
 __all__ = ["REACH", "Host", "MachinesChannel"]
 
-REACH = 6
+REACH = 16
 """A submission may be in so many slots from its own on, and in none after that."""
 
-REFRESH_S = 1.0
+REFRESH_S = 2.0
 """So often a leader looks whether the hint names another one by now, and says there that others wait for it."""
 
 BEGUN_S = 0.2
@@ -37,6 +37,18 @@ VISIT_S = 2.0
 
 LOOK_S = 0.5
 """So often, at most, a process that knows no leader looks at the hint."""
+
+SPREAD_S = 1.5
+"""When a leader is gone, all machines notice at the same time. Within so long each looks at the hint.
+
+The first one leads. If all looked at once, all would lead.
+"""
+
+SILENCE_S = 3.0
+"""A leader that has failed this process leads others if its hint changes within so long."""
+
+SILENT_S = 5.0
+"""A leader that says that it leads, and creates nothing for so long, is asked no more."""
 
 FORGIVEN_S = 10.0
 """After so long a leader that has failed may be asked again, if the hint still names it."""
@@ -102,6 +114,8 @@ class MachinesChannel(GroupChannel):
         """The leader at the other end of ``_peer``."""
         self._failed: dict[str, float] = {}
         """Leaders that are asked no more, and since when."""
+        self._suspects: dict[str, tuple[int, float]] = {}
+        """A leader that has failed this process: the beat in its hint, and since when it is the same."""
         self._speaks = False
         """Whether this process has the lead of its machine."""
         self._look_s = -math.inf
@@ -114,6 +128,8 @@ class MachinesChannel(GroupChannel):
         self._relay = -1
         """An entry that the log is being asked for, to be published on this machine when it was there."""
         self._left_out = 0
+        self._answers = 0
+        self._news_s = -math.inf
         self._arrivals = 0
         self._told = 0
         """How many bundles had arrived when the hint last said so."""
@@ -163,11 +179,15 @@ class MachinesChannel(GroupChannel):
         self._look_s = now + LOOK_S * (0.5 + self._chance())
         self._failed = {one: at for one, at in self._failed.items() if now - at < FORGIVEN_S}
         hint = self._read()
+        if hint is not None and self._may_be_alive(hint, now):
+            return False
         if hint is not None and hint.leader not in self._failed:
             self._peer, self._leader = self._call(hint), hint.leader
             self._newest, self._is_news, self._left_out = -1, False, 0
+            self._news_s = now
             if self._peer is None:
                 self._failed[hint.leader] = now
+                self._suspects.pop(hint.leader, None)
             return self._peer is not None
         host = self._listen()
         if host is not None:
@@ -178,6 +198,16 @@ class MachinesChannel(GroupChannel):
             self._look_s = self._now() + BEGUN_S
             host.mailbox.note_lead()
         return False
+
+    def _may_be_alive(self, hint: Hint, now: float) -> bool:
+        """Whether the leader of the hint has failed this process alone, for all that it knows: then it does not lead."""
+        if hint.leader not in self._suspects or hint.leader not in self._failed:
+            return False
+        beat, since = self._suspects[hint.leader]
+        if beat != hint.beat:
+            self._suspects[hint.leader] = hint.beat, now
+            return True
+        return now - since < SILENCE_S
 
     def _read(self) -> Hint | None:
         hint = self._hints.read()
@@ -203,7 +233,7 @@ class MachinesChannel(GroupChannel):
 
     def leader_token(self) -> int:
         if self._speaks and self._peer is not None:
-            return self._newest + 2
+            return self._answers + 1
         if self._host is not None and self._host.mailbox.arrivals != self._arrivals:
             self._arrivals = self._host.mailbox.arrivals
             return self._arrivals
@@ -219,17 +249,20 @@ class MachinesChannel(GroupChannel):
         return token
 
     def distrust(self) -> None:
-        self._lose()
+        self._lose(gone=True)
 
-    def _lose(self) -> None:
-        """Ask this leader no more."""
+    def _lose(self, *, gone: bool) -> None:
+        """Ask this leader no more. ``gone``: it leads no more for certain, or lies; else it may lead others."""
         if self._peer is not None:
             self._peer.close()
             self._peer = None
             now = self._now()
             self._failed[self._leader] = now
-            # All machines lose it at the same time; the first one that looks leads, the others find that one.
-            self._look_s = now + LOOK_S * self._chance()
+            if gone:
+                self._suspects.pop(self._leader, None)
+            else:
+                self._suspects = {self._leader: (-1, now)}
+            self._look_s = now + SPREAD_S * self._chance()
         self._newest, self._relay = -1, -1
 
     # -- What is handed over ----------------------------------------------------------------------------
@@ -262,6 +295,7 @@ class MachinesChannel(GroupChannel):
             return data
         if self._peer is None or not self._speaks or self._own is None:
             return None
+        self._local.try_lead()  # A sign for this machine: reading many entries takes long.
         if self._newest < seq:
             if self._is_news:
                 self._is_news = False  # It has just answered.
@@ -275,10 +309,14 @@ class MachinesChannel(GroupChannel):
     def _exchange(self, peer: Peer, known: int) -> None:
         assert self._own is not None
         answer: Answer | None = peer.exchange(encode_bundle([self._own, *self._local.submissions()]), known)
+        now = self._now()
         if answer is None or not answer.leads:
-            self._lose()
-        elif answer.newest > known:
-            self._newest, self._is_news = answer.newest, True
-            self._left_out += 1
-            if self._left_out > PATIENCE:
-                self._lose()
+            self._lose(gone=answer is not None)
+            return
+        self._answers += 1
+        if answer.newest > known:
+            self._newest, self._is_news, self._news_s = answer.newest, True, now
+            # What a process submits that is far behind may be too old.
+            self._left_out += answer.newest <= known + 2
+        if self._left_out > PATIENCE or now - self._news_s > SILENT_S:
+            self._lose(gone=False)

@@ -11,7 +11,7 @@ from spark_eos.storage.machines.message import Answer, decode_bundle
 
 __all__ = ["LEADS_S", "MAX_MEMBERS", "Mailbox"]
 
-LEADS_S = 1.0
+LEADS_S = 2.0
 """A leader that has not begun an entry for so long has nothing to commit, or sleeps: another process is to lead."""
 
 MAX_MEMBERS = 2000
