@@ -76,6 +76,9 @@ class GroupChannel(ABC):
     def published(self, seq: int) -> bytes | None:
         """What was announced of entry ``seq``, or nothing but that it is there; None if no word was heard of late."""
 
+    def relay(self, seq: int, data: bytes) -> None:  # noqa: B027  (a trusted channel has published the bytes)
+        """Entry ``seq``, which was published without its bytes, was read from the log: others need not read it."""
+
     def distrust(self) -> None:  # noqa: B027  (what a trusted channel publishes is there)
         """What was published last is not in the log: whoever published it is not to be waited for."""
 

@@ -22,8 +22,10 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from spark_eos.errors import EosLogError, UnsupportedVersionError
+from spark_eos.errors import EosLogError, ObjectNotFoundError, UnsupportedVersionError
+from spark_eos.log import paths
 from spark_eos.log.clock import Clock
+from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.log.environment import PROCESS, Environment
@@ -82,6 +84,7 @@ class CommitGroup:
         self._mailbox_slot = 0
         self._until = -1
         """The last slot that what was submitted may be in, where the channel sets one."""
+        self._decode = environment.decode
         self._shortest_s, self._longest_s = environment.leader_looks_s
         self._wait_s = self._shortest_s
         self._news_s = -math.inf
@@ -163,8 +166,8 @@ class CommitGroup:
             seq = self._tail.state.seq + 1
             try:
                 if data:
-                    self._tail.take(decode_entry(data, seq, f"the announcement of entry {seq}"))
-                elif self._tail.follow(seq).seq < seq:
+                    self._tail.take(self._decode(data, seq, f"the announcement of entry {seq}"))
+                elif not self._take_from_log(seq):
                     self._channel.distrust()
                     break
             except UnsupportedVersionError:
@@ -181,6 +184,21 @@ class CommitGroup:
             self._wait_s = min(max((now - self._news_s) / 8, self._shortest_s), self._longest_s)
             self._news_s = now
         return known
+
+    def _take_from_log(self, seq: int) -> bool:
+        """Take over entry ``seq``, the next one, of which it was said that it is there; whether it is."""
+        assert self._channel is not None
+        if self._channel.is_trusted:
+            return self._tail.follow(seq).seq >= seq
+        try:
+            data = self._store.read(paths.entry(seq, self._tail.state.entries_per_folder))
+        except ObjectNotFoundError:
+            return False
+        if not data.size or is_closing(data) or self._tail.was_away:
+            return self._tail.follow(seq).seq >= seq
+        self._tail.take(self._decode(data, seq, f"{self._store.url}: entry {seq}"))
+        self._channel.relay(seq, data.to_pybytes())
+        return True
 
     def backoff(self) -> None:
         """A little while, longer each time that nothing was heard."""

@@ -125,8 +125,6 @@ class MachinesChannel(GroupChannel):
         self._own: bytes | None = None
         self._newest = -1
         self._is_news = False
-        self._relay = -1
-        """An entry that the log is being asked for, to be published on this machine when it was there."""
         self._left_out = 0
         self._answers = 0
         self._news_s = -math.inf
@@ -263,7 +261,7 @@ class MachinesChannel(GroupChannel):
             else:
                 self._suspects = {self._leader: (-1, now)}
             self._look_s = now + SPREAD_S * self._chance()
-        self._newest, self._relay = -1, -1
+        self._newest = -1
 
     # -- What is handed over ----------------------------------------------------------------------------
 
@@ -287,10 +285,6 @@ class MachinesChannel(GroupChannel):
             self._host.mailbox.publish(seq)
 
     def published(self, seq: int) -> bytes | None:
-        if 0 <= self._relay < seq:
-            # It was in the log. The others on this machine look there, too.
-            self._local.publish(self._relay, b"")
-            self._relay = -1
         if (data := self._local.published(seq)) is not None:
             return data
         if self._peer is None or not self._speaks or self._own is None:
@@ -303,8 +297,10 @@ class MachinesChannel(GroupChannel):
             self._exchange(self._peer, seq - 1)
         if self._newest < seq:
             return None
-        self._relay = seq
         return b""
+
+    def relay(self, seq: int, data: bytes) -> None:
+        self._local.publish(seq, data)
 
     def _exchange(self, peer: Peer, known: int) -> None:
         assert self._own is not None
