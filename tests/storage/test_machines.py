@@ -13,7 +13,6 @@ import pytest
 
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import CreateTopic
 from spark_eos.storage import MemoryStore, PosixStore, open_store
 from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.storage.machines.channel import PATIENCE, REACH, SILENCE_S, SPREAD_S, MachinesChannel
@@ -89,8 +88,10 @@ def test_a_process_with_another_key_is_not_the_leader(host):
 
 def test_a_body_that_is_too_large_is_not_read_to_its_end(host):
     peer = call(host.hint, "2" * 32)
-    assert peer.exchange(b"x" * (MAX_BODY_BYTES + 1), -1) is None
+    body = MAX_BODY_BYTES.to_bytes(4, "big") + b"x" * MAX_BODY_BYTES
+    assert peer.exchange(body, -1) is None
     peer.close()
+    assert not any(len(one) == MAX_BODY_BYTES for one in host.mailbox.submissions())
 
 
 @pytest.mark.parametrize("headers", [{}, {MEMBER: "../../etc", "x-known": "1"}, {MEMBER: MEMBER_ID, "x-known": "1e9"}])
