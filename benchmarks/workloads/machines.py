@@ -11,11 +11,11 @@ TITLE = "Many machines, simulated"
 TEXT = """
 Ten processes on each machine commit one small request after the other to one log in an object store. The commit loops
 are the real ones. Store, network and time are simulated: each request takes as long as S3's
-(`spark_eos.testing.latency`), the way between two machines 1 ms, and the leader 1 ms for each hand-over. **The processor
-is not simulated**: to decode and to apply an entry takes no time, so that the figures say how requests are arranged,
-and not how many commits a leader's processor can do. *Each machine for itself*: group commit without
-`machines.listen`. *Across machines*: with it. *The leader dies*: its process is killed half-way; the longest gap is the
-longest time in which no process has created an entry.
+(`spark_eos.testing.latency`), the way between two machines 1 ms, and the leader 1 ms for each hand-over. **The
+processor is not simulated**: to decode and to apply an entry takes no time, so that the figures say how requests are
+arranged, and not how many commits a leader's processor can do. *Each machine for itself*: group commit without
+`machines.listen`. *Across machines*: with it. *The leader dies*: its process is killed half-way; the longest gap is
+the longest time in which no process has created an entry.
 """
 
 ALONE, SHARED, KILLED = "each machine for itself", "across machines", "across machines, the leader dies"

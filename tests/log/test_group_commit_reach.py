@@ -154,7 +154,7 @@ def test_a_slot_lost_to_others_settles_nothing_that_may_come_later():
     assert in_doubt.fate(end, b"id") is Fate.NOT_APPLIED
 
 
-def test_a_lost_slot_keeps_in_doubt_what_may_come_later(leader, other):
+def test_a_lost_slot_keeps_in_doubt_what_may_come_later(other):
     ticket = PendingCommit(create("y"), b"id", "", alone=False)
     in_doubt = other.log._committer._in_doubt
     request = Request(b"id", 0, create("y")(None))
@@ -165,7 +165,7 @@ def test_a_lost_slot_keeps_in_doubt_what_may_come_later(leader, other):
     assert b"id" in in_doubt
 
 
-def test_an_entry_is_read_before_it_is_believed(leader, other):
+def test_an_entry_is_read_before_it_is_believed(other):
     """A liar says that entry 1 is there, and sends bytes of its own in none; the entry is not there."""
     said = other.group._channel.published
     other.group._channel.published = lambda seq: b"" if seq == 1 else said(seq)

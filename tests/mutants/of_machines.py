@@ -47,6 +47,14 @@ MUTANTS = (
         "a request that may still come is not looked for any more",
         _OF_REACH,
     ),
+    Mutant(
+        "setting-meets-no-setting",
+        "spark_eos/storage/objects/store.py",
+        """local_group_channel(place, f"{name} machines")""",
+        "local_group_channel(place, name)",
+        "a process without the setting says no to what another one has handed over to another machine",
+        _OF_MACHINES,
+    ),
     # -- a leader is not believed -----------------------------------------------------------------------
     Mutant(
         "a-liar-is-durable",

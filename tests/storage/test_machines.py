@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -31,6 +32,7 @@ from spark_eos.storage.machines.open import NetworkChannel
 from spark_eos.storage.machines.server import MEMBER, PATH, HttpsHost
 from spark_eos.storage.settings import Settings
 
+ROOT = Path(__file__).parents[2]
 MEMBER_ID = "0" * 32
 
 
@@ -94,11 +96,13 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(host):
     assert not any(len(one) == MAX_BODY_BYTES for one in host.mailbox.submissions())
 
 
-@pytest.mark.parametrize("headers", [{}, {MEMBER: "../../etc", "x-known": "1"}, {MEMBER: MEMBER_ID, "x-known": "1e9"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {MEMBER: "../../etc", "x-known": "1"}, {MEMBER: MEMBER_ID, "x-known": "1e9"}]
+)
 def test_a_request_without_its_headers_is_refused(host, headers):
     sent = {"authorization": f"Bearer {host.hint.token}", **headers}
     url = f"https://127.0.0.1:{host.hint.port}{PATH}"
-    assert httpx.post(url, headers=sent, verify=False, trust_env=False).status_code == 400  # noqa: S501
+    assert httpx.post(url, headers=sent, verify=False, trust_env=False).status_code == 400
 
 
 def test_a_leader_that_closed_says_so_or_does_not_answer():
@@ -130,7 +134,14 @@ def test_a_bundle_that_is_cut_off_is_none(body):
 
 def test_an_answer_comes_back():
     assert decode_answer(encode_answer(Answer(3, leads=False))) == Answer(3, leads=False)
-    for other in (b"", b"[]", b"{}", b'{"newest": "3", "leads": true}', b'{"newest": 3, "leads": 1}', b"\xff"):
+    for other in (
+        b"",
+        b"[]",
+        b"{}",
+        b'{"newest": "3", "leads": true}',
+        b'{"newest": 3, "leads": 1}',
+        b"\xff",
+    ):
         assert decode_answer(other) is None
 
 
@@ -180,7 +191,12 @@ class Machine(MachinesChannel):
     def __init__(self, folder, store, name):
         self.time, self.name, self.hosts, self.peers, self.called = 100.0, name, [], {}, []
         super().__init__(
-            FileGroupChannel(folder / name), StoredHints(store), self.open, self.reach_out, lambda: self.time, lambda: 0.5
+            FileGroupChannel(folder / name),
+            StoredHints(store),
+            self.open,
+            self.reach_out,
+            lambda: self.time,
+            lambda: 0.5,
         )
 
     def open(self):
@@ -207,7 +223,7 @@ def follower(machine, store):
     """It follows a leader that answers as ``follower.says`` does."""
     one = machine("b")
     one.says = lambda known: Answer(known, leads=True)
-    one.peer = one.peers["a"] = Peer(lambda known: one.says(known))
+    one.peer = one.peers["a"] = Peer(one.says)
     StoredHints(store).write(Hint("a"))
     assert not one.try_lead()
     one.submit(b"request")
@@ -323,6 +339,10 @@ def test_the_setting_is_for_object_stores(tmp_path):
     channel = store.group_channel("id")
     assert isinstance(channel, NetworkChannel)
     assert channel.reach == REACH
+    without = open_store("s3://bucket/log").group_channel("id")
+    assert channel._local._folder != without._folder, (
+        "processes without the setting do not meet those that have it"
+    )
     with pytest.raises(ConfigError, match="leave it out"):
         open_store(tmp_path / "log", Settings({"machines.listen": "127.0.0.1"}))
 
@@ -358,8 +378,7 @@ class Writer:
     """A process on a machine of its own, which commits until it is killed."""
 
     def __init__(self, folder, number):
-        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        command = [sys.executable, "-c", WRITER, str(folder), str(number), root]
+        command = [sys.executable, "-c", WRITER, str(folder), str(number), str(ROOT)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def commits(self, count):
@@ -405,14 +424,11 @@ def test_the_others_go_on_without_their_leader(tmp_path, how):
 def _listens(pid, port):
     """Whether a process has a listening socket at ``port``."""
     sockets = set()
-    for entry in os.scandir(f"/proc/{pid}/fd"):
-        try:
-            sockets.add(os.readlink(entry.path))
-        except OSError:
-            continue
-    with open("/proc/net/tcp") as lines:
-        for line in lines:
-            part = line.split()
-            if part[1].endswith(f":{port:04X}") and part[3] == "0A" and f"socket:[{part[9]}]" in sockets:
-                return True
-    return False
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            sockets.add(str(entry.readlink()))
+    parts = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+    return any(
+        part[1].endswith(f":{port:04X}") and part[3] == "0A" and f"socket:[{part[9]}]" in sockets
+        for part in parts
+    )

@@ -213,7 +213,7 @@ class Tail:
 
     @property
     def was_away(self) -> bool:
-        """Whether it was long ago that the state was known to be the newest: no entry is to be believed as it stands."""
+        """Whether it was long ago that the state was known to be the newest: no entry is believed as it stands."""
         return self._was_away()
 
     def _was_away(self) -> bool:

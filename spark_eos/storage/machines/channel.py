@@ -198,7 +198,7 @@ class MachinesChannel(GroupChannel):
         return False
 
     def _may_be_alive(self, hint: Hint, now: float) -> bool:
-        """Whether the leader of the hint has failed this process alone, for all that it knows: then it does not lead."""
+        """Whether the leader of the hint may have failed this process alone: then this one does not lead."""
         if hint.leader not in self._suspects or hint.leader not in self._failed:
             return False
         beat, since = self._suspects[hint.leader]

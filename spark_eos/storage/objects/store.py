@@ -81,7 +81,9 @@ class ObjectStore(Store):
         return f"ObjectStore({self.url!r}, {self.settings!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        made = partial(ObjectStore, single_bytes=self._single_bytes, retry_s=self._retry_s, listen=self._listen)
+        made = partial(
+            ObjectStore, single_bytes=self._single_bytes, retry_s=self._retry_s, listen=self._listen
+        )
         return made, (self._location, self.settings)
 
     # -- Create -----------------------------------------------------------------------------------------
