@@ -40,6 +40,7 @@ WORKLOADS = (
     "monitored",
     "looking",
     "long_page",
+    "shapes",
     "bytes",
     "cpu",
     "growth",

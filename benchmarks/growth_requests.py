@@ -26,6 +26,7 @@ from spark_eos.spark.sink.source_progress import source_progress
 from spark_eos.spark.source.offsets import SourceOffset
 
 NOW_MS = 1_700_000_000_000
+NEXT = "data/t/00000000000000000003-y.arrow"
 T = TypeVar("T")
 
 
@@ -54,10 +55,10 @@ class Cost:
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:
     """Seconds, and what came of it."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     with paused(when=True):  # As the log does for so many values.
         found = work()
-    return time.perf_counter() - begun, found
+    return time.process_time() - begun, found
 
 
 def positions(count: int, offset: int) -> SourceOffset:
@@ -92,6 +93,12 @@ def main() -> None:
     append = a.AppendBatches(ProducerStamp(0, 0, -1), (("t", "t-id"),), (StagedFile("t", file, batches),))
     appended = Cost(state, append)
     state, lines = appended.state, [appended.line("append to each partition")]
+    state = Cost(state, a.InitProducer(1, 0, "transaction", 60_000)).state
+    stamp = ProducerStamp(1, 0, 0)
+    within = append._replace(producer=stamp, files=(append.files[0]._replace(file=file._replace(name=NEXT)),))
+    transaction = Cost(state, within, a.EndTransaction(stamp, commit=True))
+    state = transaction.state
+    lines.append(transaction.line("transaction in each partition, with its end"))
     state = Cost(state, *propose(state, micro_batch(count, 0), finished=False)).state
     batch = micro_batch(count, 1)
     proposed_s, actions = timed(partial(propose, state, batch, finished=False))

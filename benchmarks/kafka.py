@@ -59,7 +59,8 @@ class Broker:
         self._settings = settings = folder / "server.properties"
         text = _SETTINGS.format(port=self._port, controller=controller, folder=self.data)
         settings.write_text("\n".join((text, *more, "")))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Not with a dash at its beginning, which the tool would take for an option.
+        cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         self._output = folder / "broker.log"
         formatted = self.tool(
             "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", settings

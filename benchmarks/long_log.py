@@ -20,11 +20,16 @@ WIDE = 10_000
 _TOLD = 100_000
 
 
-def written(length: int, tell: Callable[[str], None] = lambda _: None) -> MemoryStore:
-    """The store of a log of so many entries, which commit a group's offset, with one snapshot near the end."""
+def written(
+    length: int, tell: Callable[[str], None] = lambda _: None, *, partitions: int | None = None
+) -> MemoryStore:
+    """The store of a log of so many entries, which commit a group's offset, with one snapshot near the end.
+
+    ``partitions``: of its topic; `WIDE` without it.
+    """
     store = MemoryStore()
     log = Log.create(store)
-    Admin(log).create_topic("wide", WIDE)
+    Admin(log).create_topic("wide", partitions or WIDE)
     Admin(log).alter_group_offsets("readers", {TopicPartition("wide", 0): 0})
     state = log.follow()
     request = decode_entry(store.read(paths.entry(state.seq)), state.seq, "entry").requests[0]

@@ -10,7 +10,7 @@ from benchmarks.results import Figure, Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw"]
+__all__ = ["IN", "STACKED", "draw"]
 
 _COLOURS = {
     "eoslog": "#1a6faf",
@@ -27,8 +27,13 @@ _PARTS = ("#1a6faf", "#d98032", "#4e9a51", "#9067a7", "#b8544f", "#7a6a5a")
 
 _COLUMNS = 3
 
+_TIME = "over time"
+
 STACKED = "ms of one micro-batch"
 """The unit of figures whose cases are the parts of a whole: they are drawn one after the other."""
+
+IN = " | "
+"""Curves that are named *panel*, this and *line* are drawn over their sizes, in a panel each, in place of figures."""
 
 
 def draw(result: Result, title: str, path: Path) -> bool:
@@ -52,7 +57,9 @@ def draw(result: Result, title: str, path: Path) -> bool:
         at.set_title(name, fontsize=9)
         at.tick_params(labelsize=8)
         at.spines[["top", "right"]].set_visible(False)
-        if not figures:
+        if not figures and name != _TIME:
+            _by_size(at, result, name)
+        elif not figures:
             _lines(at, result)
         elif figures[0].unit == STACKED:
             _stack(at, [one for one in result.figures if one.unit == STACKED])
@@ -70,6 +77,8 @@ def draw(result: Result, title: str, path: Path) -> bool:
 
 def _panels(result: Result) -> dict[str, list[Figure]]:
     """The figures of each small chart; none for the chart with the curves."""
+    if any(IN in name for name in result.curves):
+        return {name.partition(IN)[0]: [] for name in result.curves}
     panels: dict[str, list[Figure]] = {}
     for one in result.figures:
         if one.unit == STACKED:
@@ -80,7 +89,7 @@ def _panels(result: Result) -> dict[str, list[Figure]]:
         else:
             panels.setdefault(f"{one.case} [{one.unit}]", []).append(one)
     if result.curves:
-        panels["over time"] = []
+        panels[_TIME] = []
     return panels
 
 
@@ -121,3 +130,14 @@ def _lines(at: Axes, result: Result) -> None:
         at.plot(*zip(*points, strict=True), label=name, lw=1.2)
     at.set_ylim(bottom=0)
     at.legend(fontsize=7, frameon=False)
+
+
+def _by_size(at: Axes, result: Result, panel: str) -> None:
+    """Both axes in powers of ten: what is proportional to the size rises by one for one."""
+    for name, points in result.curves.items():
+        of, _, line = name.partition(IN)
+        if of == panel:
+            at.plot(*zip(*points, strict=True), label=line, lw=1.2, marker=".")
+    at.set_xscale("log")
+    at.set_yscale("log")
+    at.legend(fontsize=6, frameon=False)

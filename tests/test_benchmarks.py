@@ -17,6 +17,7 @@ from benchmarks import gate, jars, limits, page, plots, results
 from benchmarks.__main__ import WORKLOADS, main
 from benchmarks.bench import Bench
 from benchmarks.direct import Query
+from benchmarks.large_shapes import MEMORY_MB, ROWS, SHAPES, SNAPSHOT_MB, measured
 from benchmarks.pairing import Taken, faster, interval, less, rounds
 from benchmarks.peers import Peers
 from benchmarks.results import Figure, Ratio, Result
@@ -29,6 +30,7 @@ from benchmarks.workloads import (
     publish_beside,
     publish_cost,
     publish_growth,
+    shapes,
     sink,
     source,
     writers,
@@ -376,6 +378,35 @@ def test_the_page_of_a_long_log(bench, monkeypatch):
     costs = long_page.looked_at(bench, found, 1500)
     assert costs["newest entries"][0] > costs["overview again"][0] == 0
     assert {figure.unit for figure in found.figures} == {"requests", "ms", "MB"}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_large_shape_on_a_small_scale(shape):
+    costs = measured(shape, 600)
+    assert {*costs} == {"commit", "poll", "plan", "cold open", "snapshot", SNAPSHOT_MB, MEMORY_MB}
+    assert all(value > 0 for what, value in costs.items() if what != MEMORY_MB)
+
+
+def test_shapes_are_measured_size_by_size(bench):
+    found = Result("shapes", run=RUN)
+    shapes.shaped(bench, found, "queries", (2, 4))
+    shapes.shaped(bench, found, ROWS, (1, 2))
+    assert [(ratio.what, ratio.against) for ratio in found.ratios] == [
+        (f"{what}, 4 queries", "2") for what in ("commit", "poll", "plan")
+    ]
+    assert {figure.unit for figure in found.figures} == {"queries", ROWS}
+    assert plots._panels(found) == {"queries": [], ROWS: []}
+    assert {*shapes.SIZES} == {*SHAPES, ROWS}
+
+
+def test_the_point_where_a_curve_bends():
+    flat = {
+        10: {"commit": 1.0, "open": 1.0},
+        100: {"commit": 1.4, "open": 1.6},
+        1000: {"commit": 0.9, "open": 9.0},
+    }
+    assert shapes.bends(flat) == "flat: commit; grows: open from 100 on"
+    assert shapes.bends({10: {"plan": 0.0}, 100: {"plan": 0.001}}) == "flat: plan"
 
 
 def test_a_writer_that_is_monitored(bench):

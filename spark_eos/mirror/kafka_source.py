@@ -178,11 +178,35 @@ class KafkaSource:
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """The first offset, and the one after the last."""
-        at = self._kafka.TopicPartition(topic, partition)
-        low, high = self._patiently(
-            lambda: _Done(self._consumer.get_watermark_offsets(at, timeout=_TIMEOUT_S))
+
+        def ask() -> tuple[int, int]:
+            first = self._listed(topic, [partition], self._admin_module.OffsetSpec.earliest())
+            return first[0], self._listed(topic, [partition], self._admin_module.OffsetSpec.latest())[0]
+
+        return self._again(ask)
+
+    def _listed(self, topic: str, partitions: Iterable[int], spec: Any) -> list[int]:
+        """Offsets of partitions, asked of the admin client: a consumer takes seconds to find the leader of a new topic.
+
+        Raises `KafkaTimeoutError` if one has no leader yet.
+        """
+        asked = self._admin.list_offsets(
+            {self._kafka.TopicPartition(topic, number): spec for number in partitions},
+            request_timeout=_TIMEOUT_S,
         )
-        return int(low), int(high)
+        found = []
+        for at, future in asked.items():
+            try:
+                found.append(int(future.result(_TIMEOUT_S * 2).offset))
+            except self._kafka.KafkaException as error:
+                # A client that was there before the topic, or the partition, does not know its leader.
+                if error.args[0].name() in {"_NOENT", "_UNKNOWN_PARTITION"}:
+                    self._admin = self._new_admin()
+                    raise KafkaTimeoutError(f"{topic}-{at.partition} of Kafka has no leader yet") from error
+                raise self._translated(error) from error
+            except TimeoutError as error:
+                raise KafkaTimeoutError(f"Kafka at {self.address} does not answer") from error
+        return found
 
     def group_offsets(self, pattern: str) -> dict[str, dict[tuple[str, int], tuple[int, str]]]:
         """Offsets that groups have committed, with their metadata, by group and partition."""

@@ -40,8 +40,8 @@ class Pipeline:
         self.flights = flights
         self._own = {
             "ingest": ["--input", str(flights.folder)],
-            "consume_transform_produce": ["--airlines", str(flights.airlines), "--max-offsets", "700"],
-            "aggregate": ["--max-offsets", "700"],
+            "consume_transform_produce": ["--airlines", str(flights.airlines), "--max-offsets", "1800"],
+            "aggregate": ["--max-offsets", "1800"],
         }
 
     def produce(self, database):

@@ -9,7 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_eos import Admin
-from spark_eos.errors import InvalidTimestampError, OffsetOutOfRangeError, SchemaMismatchError
+from spark_eos.errors import (
+    InvalidTimestampError,
+    OffsetOutOfRangeError,
+    SchemaMismatchError,
+    SegmentsReplacedError,
+)
+from spark_eos.log.data import planner
 from spark_eos.log.data.parquet import writer
 from spark_eos.log.data.parquet.plan import plan_sealed
 from spark_eos.maintenance.rolling import Roller
@@ -215,6 +221,19 @@ def test_one_that_was_faster_is_no_error(world, monkeypatch):
     assert [one.rows for one in sealed_files(world, cut)] == [6]
     stored = {info.name for info in world.store.list("tables/")}
     assert stored == world.files(), "the files of the attempt that was refused are gone"
+
+
+def test_a_partition_that_gets_no_further_ends_with_an_error(world, monkeypatch):
+    """As if another process put its files away each time: here the plan asks for what no file of a table may have."""
+    world.transaction((b"k", b"v"), commit=False)
+    world.transaction((b"k", b"v"))
+    monkeypatch.setattr(planner, "_is_hidden", lambda _partition, row, _isolation: row.file is None)
+    before = world.log.follow().seq
+    with pytest.raises(
+        SegmentsReplacedError, match="t-0: 16 entries in a row have put the records from offset 0 on"
+    ):
+        seal(world.log, [cut_of(world)])
+    assert world.log.follow().seq == before + 17
 
 
 def test_small_files_before_are_joined_and_large_ones_are_not(world):

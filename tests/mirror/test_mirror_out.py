@@ -194,6 +194,12 @@ def test_transactions_stay_whole_while_others_are_open(broker, url, topic):
     assert len(cuts(broker, topic, topic, partitions=2)) > 3
 
 
+def wait_sent(process, broker, topic, rows):
+    """Wait until Kafka has so many rows of a running mirror. If it ends before, what it has said is the error."""
+    wait(lambda: rows_in_kafka(broker, topic) == rows or process.poll() is not None)
+    assert process.returncode is None, process.communicate()
+
+
 def rows_in_log(url, topic):
     return sum(map(len, in_log(url, topic).values()))
 
@@ -391,7 +397,7 @@ def test_a_topic_of_kafka_that_is_made_again_under_a_running_mirror(broker, url,
     Admin(url).create_topic(topic)
     send(url, topic, numbered(0, 5))
     with running(broker, url, topic, "--refresh", "1000") as process:
-        wait(lambda: rows_in_kafka(broker, topic) == 5)
+        wait_sent(process, broker, topic, 5)
         process.send_signal(signal.SIGSTOP)
         delete(broker, topic)
         create(broker, topic)

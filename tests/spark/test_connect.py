@@ -20,7 +20,7 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     with running(
         command, tmp_path / "connect.out", SPARK_CONNECT_MODE_ENABLED="1", SPARK_TESTING="1"
     ) as client:
-        output = client.succeed(900)
+        output = client.succeed(400)
     told = json.loads(next(line for line in output.splitlines() if line.startswith("TOLD "))[5:])
     assert told["session"].startswith("pyspark.sql.connect")
     assert told["columns"][:2] == ["key", "value"]

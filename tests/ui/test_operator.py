@@ -194,6 +194,7 @@ def test_every_view_by_keyboard(hands, trouble):
     hands.press("Enter")
     expect(shown).to_contain_text("Entry 7")
     hands.use("Groups and queries")
+    hands.is_in("Groups and queries")  # Entries of the view before name the group, too.
     hands.use(HOSTILE)
     hands.is_in(HOSTILE)
     hands.sees("It is 15 offsets behind; it has no member, so no process reads: start its consumers.")

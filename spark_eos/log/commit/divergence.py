@@ -15,6 +15,7 @@ from typing import NoReturn
 from spark_eos.errors import DivergedLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
+from spark_eos.log.gc_pause import LARGE_BYTES, paused
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.replace import replace
@@ -145,7 +146,8 @@ class DivergenceDetector:
                 return  # It is retired: others have gone on, and what comes after it tells.
             # A process that slept has retired it in a history that has not come so far.
             self._refuse(state, f"entry {state.seq} is empty, and no snapshot stands for it")
-        entry = decode_entry(data, state.seq, f"{self._store.url}/{name}")
+        with paused(when=data.size > LARGE_BYTES):
+            entry = decode_entry(data, state.seq, f"{self._store.url}/{name}")
         if not _leads_to(entry, state):
             self._refuse(state, f"entry {state.seq} is another one now")
 

@@ -45,6 +45,8 @@ __all__ = ["Cut", "seal"]
 
 _PARTITIONS = 256
 """Partitions that one entry replaces segments of, at most."""
+_IN_VAIN = 16
+"""Entries in a row after which a partition is at the offset where it was, before `seal` gives up."""
 
 
 class Cut(NamedTuple):
@@ -69,9 +71,11 @@ def seal(log: Log, cuts: Iterable[Cut], *, writer: str = "seal") -> State:
 
     Raises `OffsetOutOfRangeError` if a partition begins after its cut by now or is not stable up to its end,
     `UnknownTopicOrPartitionError`, `SchemaMismatchError` and `InvalidTimestampError` for what no Parquet file can have,
+    `SegmentsReplacedError` if a partition gets no further because another process replaces its segments each time,
     and what reading and committing raise. What was sealed before an error stays sealed.
     """
     left = [*cuts]
+    progress = _Progress()
     while True:
         state = log.follow()
         todo = [(cut, found) for cut in left if (found := _Work.of(log, state, cut)) is not None]
@@ -79,17 +83,41 @@ def seal(log: Log, cuts: Iterable[Cut], *, writer: str = "seal") -> State:
             return state
         left = [cut for cut, _ in todo]
         try:
-            _seal(log, [work for _, work in todo], writer)
+            done = _seal(log, [work for _, work in todo], writer)
         except (SegmentsReplacedError, StagedFileExpiredError):
             continue  # Another process was faster, or the floor rose: look again.
         except ObjectNotFoundError:
             moved = (has_moved(log, (cut.topic_id, cut.partition), work.partition) for cut, work in todo)
             if not any(moved):
                 raise
+        else:
+            progress.note(done)
 
 
-def _seal(log: Log, todo: Sequence[_Work], writer: str) -> None:
-    """One commit, with as many of them as one step may have."""
+class _Progress:
+    """Ends what gets no further: each step moves on the first offset that is left, unless the new files go again."""
+
+    def __init__(self) -> None:
+        self._at: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def note(self, done: Sequence[_Work]) -> None:
+        """A step was committed for these. Raises `SegmentsReplacedError` if one was at the same offset too often."""
+        for work in done:
+            key = work.topic.topic_id, work.cut.partition
+            furthest, times = self._at.get(key, (-1, 0))
+            times = 0 if work.first > furthest else times + 1
+            self._at[key] = max(furthest, work.first), times
+            if times >= _IN_VAIN:
+                raise SegmentsReplacedError(
+                    f"{work.cut.topic}-{work.cut.partition}: {times} entries in a row have put the records from offset "
+                    f"{work.first} on into files of their own, and still they are not in such files. Another process "
+                    "replaces the partition's segments each time; run one maintainer of a topic at a time"
+                )
+
+
+def _seal(log: Log, todo: Sequence[_Work], writer: str) -> list[_Work]:
+    """One commit, with as many of them as one step may have. These."""
+    done = []
     rows = size = 0
     with ExitStack() as stack:
         new: list[Rewriter] = []
@@ -98,7 +126,9 @@ def _seal(log: Log, todo: Sequence[_Work], writer: str) -> None:
             if new and (rows > ROWS or size > work.limit):
                 break
             new.append(work.write(log, stack))
+            done.append(work)
         commit_all(log, new, writer)
+    return done
 
 
 class _Work(NamedTuple):
@@ -107,6 +137,8 @@ class _Work(NamedTuple):
     cut: Cut
     topic: Topic
     partition: Partition
+    first: int
+    """The first offset that is not in a file of the cut."""
     pages: tuple[IndexPage, ...]
     written: int
     """About how many bytes of Parquet are to be written."""
@@ -155,7 +187,9 @@ class _Work(NamedTuple):
         first, end, written = _stretch(pages, plan, _file_bytes(topic))
         whole = frozenset(one.file.name for one in plan.files)
         broken = frozenset(fetch.file.name for fetch in plan.rest)
-        return _Work(cut, topic, partition, tuple(pages[first:end]), written, whole, broken)
+        return _Work(
+            cut, topic, partition, plan.rest[0].offset, tuple(pages[first:end]), written, whole, broken
+        )
 
     def write(self, log: Log, stack: ExitStack) -> Rewriter:
         """Write the new files. The rewriter with everything that is to be committed."""

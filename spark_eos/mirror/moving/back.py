@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 from spark_eos.errors import (
     ConfigError,
@@ -75,8 +76,10 @@ class Back:
                 f"at offset {offset} of {topic}-{number} it has read records that lie in Kafka after others that it "
                 f"has not read: it can move once it has read the log up to offset {brought.end}. Nothing was committed"
             )
+        if accept_loss:
+            return place
         other = self._other(sent.kafka, number, offsets, 0 if brought is None else brought.kafka_end, place)
-        if other is not None and not accept_loss:
+        if other is not None:
             raise OffsetOutOfRangeError(
                 f"offset {offset} of {topic}-{number} is {place} in Kafka, but a producer in Kafka wrote the record "
                 f"{other} before that, which would never be read: producers moved back before this reader. Nothing was "
@@ -96,15 +99,18 @@ class Back:
 
     def _other(self, kafka: str, number: int, offsets: OutMap, first: int, end: int) -> int | None:
         """The first record of Kafka from ``first`` to ``end - 1`` that the mirror has not sent."""
-        at = first
-        while at < end:
-            found = self._target.record_at(kafka, number, at)
-            if found is None or found[0] >= end:
-                return None
-            after = offsets.end_of_run(found[0])
-            if after is None:
-                return found[0]
-            at = after
+        while first < end:
+            sent = offsets.sent(first, end)
+            after = sent[-1][1] if sent else end
+            ranges = iter(sent)
+            low, high = next(ranges, (end, end))
+            with closing(self._target.records(kafka, number, first, min(after, end))) as found:
+                for offset, _ in found:
+                    while offset >= high:
+                        low, high = next(ranges, (end, end))
+                    if offset < low:
+                        return offset
+            first = after
         return None
 
 

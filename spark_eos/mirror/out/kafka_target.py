@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
@@ -99,24 +100,7 @@ class KafkaTarget(KafkaSource):
 
     def ends(self, name: str, partitions: int) -> list[int]:
         """The offset after the last record of each partition, also of one whose transaction is open."""
-        spec = self._admin_module.OffsetSpec.latest()
-        asked = self._admin.list_offsets(
-            {self._kafka.TopicPartition(name, number): spec for number in range(partitions)},
-            request_timeout=_TIMEOUT_S,
-        )
-        found = {}
-        for at, future in asked.items():
-            try:
-                found[at.partition] = int(future.result(_TIMEOUT_S * 2).offset)
-            except self._kafka.KafkaException as error:
-                # A client that was there before the topic, or the partition, does not know its leader.
-                if error.args[0].name() in {"_NOENT", "_UNKNOWN_PARTITION"}:
-                    self._admin = self._new_admin()
-                    raise KafkaTimeoutError(f"{name}-{at.partition} of Kafka has no leader yet") from error
-                raise self._translated(error) from error
-            except TimeoutError as error:
-                raise KafkaTimeoutError(f"Kafka at {self.address} does not answer") from error
-        return [found[number] for number in range(partitions)]
+        return self._listed(name, range(partitions), self._admin_module.OffsetSpec.latest())
 
     # -- Records of the mirror ---------------------------------------------------------------------------
 
@@ -155,20 +139,34 @@ class KafkaTarget(KafkaSource):
 
     def record_at(self, name: str, partition: int, offset: int) -> tuple[int, bytes | None] | None:
         """The first committed record at ``offset`` or later, with its offset; None: there is none."""
-        end = self._again(lambda: self.ends(name, partition + 1))[partition]
-        if offset >= end:
-            return None
+        with closing(self.records(name, partition, offset, most=1)) as found:
+            return next(found, None)
+
+    def records(
+        self, name: str, partition: int, first: int, end: int | None = None, *, most: int = 5000
+    ) -> Generator[tuple[int, bytes | None], None, None]:
+        """The committed records from ``first`` to before ``end``, or to the end: offset and value.
+
+        ``most`` are fetched at once. To be closed before another partition is read.
+        """
+        last = self._again(lambda: self.ends(name, partition + 1))[partition]
+        end = last if end is None else min(end, last)
+        if first >= end:
+            return
         deadline = time.monotonic() + _NEXT_S
-        self.assign([Start(name, partition, offset)])
+        self.assign([Start(name, partition, first)])
         try:
             while True:
-                for message in self.poll(1, 0.1):
+                for message in self.poll(most, 0.1):
                     error = message.error()
                     if error is None:
-                        return int(message.offset()), message.value()
-                    if error.name() == "_PARTITION_EOF":
-                        return None
-                    if not self.is_away(error):
+                        if message.offset() >= end:
+                            return
+                        yield int(message.offset()), message.value()
+                        deadline = time.monotonic() + _NEXT_S
+                    elif error.name() == "_PARTITION_EOF":
+                        return
+                    elif not self.is_away(error):
                         raise self._translated(self._kafka.KafkaException(error))
                 if time.monotonic() > deadline:
                     raise KafkaTimeoutError(f"Kafka at {self.address} does not answer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from spark_eos.errors import ConfigError, OffsetOutOfRangeError
@@ -12,6 +13,9 @@ from spark_eos.mirror.runs import KAFKA, LOG, MapRow, Place, located
 from spark_eos.protocol.state import State
 
 __all__ = ["OutMap", "SentOffsets", "read_positions", "sent_offsets"]
+
+_RUNS = 100_000
+"""Ranges of offsets that are in memory at a time."""
 
 
 class OutMap:
@@ -40,32 +44,39 @@ class OutMap:
         if row is None:
             return -1
         found = -1
-        for run in row.runs:
+        for run in row[1].runs:
             if run.log < offset:
                 found = run.kafka + min(run.count, offset - run.log) - 1
         return found
 
-    def end_of_run(self, offset: int) -> int | None:
-        """Up to where in Kafka records lie without a gap that the mirror sent, with ``offset`` among them.
+    def sent(self, first: int, end: int) -> list[tuple[int, int]]:
+        """The ranges of Kafka's offsets whose records the mirror sent, in their order, as far as one read gives them.
 
-        None: the mirror has not sent the record at ``offset``.
+        Those with offsets of ``first`` to ``end - 1``; none, if there are none.
         """
-        row, _ = self._row_of(offset, KAFKA)
-        for run in () if row is None else row.runs:
-            if run.kafka <= offset < run.end[KAFKA]:
-                return run.end[KAFKA]
-        return None
+        row, after = self._row_of(first, KAFKA)
+        at = row or after
+        if at is None:
+            return []
+        found: list[tuple[int, int]] = []
+        with closing(self._target.records(self._topic, self._partition, at[0])) as rows:
+            for position, value in rows:
+                runs = MapRow.of(value, self._where(position)).runs
+                found += [(run.kafka, run.end[KAFKA]) for run in runs if run.end[KAFKA] > first]
+                if len(found) >= _RUNS or (found and found[-1][1] >= end):
+                    break
+        return [run for run in found if run[0] < end]
 
     def _locate(self, offset: int, side: int) -> Place:
         row, after = self._row_of(offset, side)
-        for one in (row, None if after is None else after[1]):
-            found = None if one is None else located(one.runs, offset, side)
+        for one in (row, after):
+            found = None if one is None else located(one[1].runs, offset, side)
             if found is not None:
                 return found
         return Place(max(self._end[1 - side], 0), exact=False)
 
-    def _row_of(self, offset: int, side: int) -> tuple[MapRow | None, tuple[int, MapRow] | None]:
-        """The last row that begins at the offset or before it, and the next one."""
+    def _row_of(self, offset: int, side: int) -> tuple[tuple[int, MapRow] | None, tuple[int, MapRow] | None]:
+        """The last row that begins at the offset or before it, and the next one, each with its place in the map."""
         low, _ = self._target.bounds(self._topic, self._partition)
         first = self._row_at(low)
         if first is not None and first[1].end is not None:
@@ -74,14 +85,15 @@ class OutMap:
                 "deleted. Offsets of this partition cannot be looked up"
             )
         high = max(self._target.ends(self._topic, self._partition + 1)[self._partition], low)
-        row, after = None, None
+        row: tuple[int, MapRow] | None = None
+        after: tuple[int, MapRow] | None = None
         while low < high:
             middle = (low + high) // 2
             found = self._row_at(middle)
             if found is None:
                 high = middle
             elif found[1].runs[0][side] <= offset:
-                row, low = found[1], found[0] + 1
+                row, low = found, found[0] + 1
             else:
                 after, high = found, middle
         return row, after
@@ -89,9 +101,11 @@ class OutMap:
     def _row_at(self, at: int) -> tuple[int, MapRow] | None:
         if at not in self._rows:
             found = self._target.record_at(self._topic, self._partition, at)
-            where = f"{self._topic}-{self._partition}, offset {at},"
-            self._rows[at] = None if found is None else (found[0], MapRow.of(found[1], where))
+            self._rows[at] = None if found is None else (found[0], MapRow.of(found[1], self._where(at)))
         return self._rows[at]
+
+    def _where(self, at: int) -> str:
+        return f"{self._topic}-{self._partition}, offset {at},"
 
 
 class SentOffsets(NamedTuple):

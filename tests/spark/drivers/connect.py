@@ -137,6 +137,7 @@ except PySparkException as error:
     told["second filter"] = str(error)
 spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
+spark.conf.set("spark.sql.shuffle.partitions", "2")  # Of state: a task each, and 200 is Spark's default.
 counts("first")
 told["complete"] = [row[0] for row in read("counts").selectExpr("CAST(value AS STRING)").collect()]
 try:
