@@ -80,7 +80,7 @@ class GroupChannel(ABC):
         """Entry ``seq``, which was published without its bytes, was read from the log: others need not read it."""
 
     def distrust(self) -> None:  # noqa: B027  (what a trusted channel publishes is there)
-        """What was published last is not in the log: whoever published it is not to be waited for."""
+        """What was published last is not in the log: its publisher is not to be waited for."""
 
 
 class FileGroupChannel(GroupChannel):

@@ -206,7 +206,7 @@ class InDoubtRequests:
             return Fate.UNKNOWN
         told = one.told_by(state) if one.is_lost else Fate.NOT_APPLIED
         # It may still get into its slot, after others that it depended on; also if it was lost and sent again.
-        may_come = one.slot == _NEXT_FREE or max(one.slot, one.until) > state.seq
+        may_come = one.slot == _NEXT_FREE or one.slot > state.seq or one.until > state.seq
         return Fate.UNKNOWN if told is Fate.NOT_APPLIED and may_come else told
 
     def is_unresolvable(self, state: State, request_id: bytes) -> bool:

@@ -53,7 +53,7 @@ class Mailbox:
             return True
 
     def answer(self) -> Answer:
-        """What members are told now."""
+        """The answer to members now."""
         with self._lock:
             return Answer(self._newest, self._now() - self._led_s <= LEADS_S)
 
