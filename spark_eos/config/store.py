@@ -175,7 +175,7 @@ STORE = Table(
         _HostPort(),
         None,
         "Share entries with the writers of other machines, which reach this process here while it leads.",
-        "storage/machines/open.py",
+        "storage/urls.py",
         "eoslog",
     ),
 )
