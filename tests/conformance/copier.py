@@ -10,11 +10,11 @@ from spark_eos import Consumer, Producer, TopicPartition
 AT_MOST = 750
 
 
-def copy(url, number, mode, seed, ready):
+def copy(url, number, mode, seed, ready, bound):
     """Copy input partition ``number``, or what the group assigns, in transactions of random size.
 
     Some of them are aborted. It stops cleanly when it is asked to (SIGTERM). ``mode``: "group id" or "group
-    metadata".
+    metadata". At ``bound`` in a partition it reads no further.
     """
     rng = random.Random(f"{seed} {number}")
     stopping = []
@@ -35,6 +35,8 @@ def copy(url, number, mode, seed, ready):
         else:
             reader.assign([TopicPartition("in", number)])
         while not stopping:
+            for at in reader.assignment():  # It goes on to poll: that is what keeps it in its group.
+                (reader.pause if reader.position(at) >= bound.value else reader.resume)([at])
             found = reader.poll(timeout_ms=100, max_records=rng.randint(1, AT_MOST))
             if not found:
                 continue

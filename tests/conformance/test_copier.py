@@ -30,8 +30,8 @@ EACH = {HARD: 10_000, CLEAN: 3_000}
 class Copier:
     """A process for one input partition, started again whenever it was killed."""
 
-    def __init__(self, url, number, mode):
-        self.url, self.number, self.mode = url, number, mode
+    def __init__(self, url, number, mode, bound):
+        self.url, self.number, self.mode, self.bound = url, number, mode, bound
         self.life = 0
         self.process = self.ready = None
 
@@ -39,7 +39,7 @@ class Copier:
         self.life += 1
         self.ready = PROCESSES.Event()
         self.process = PROCESSES.Process(
-            target=copy, args=(self.url, self.number, self.mode, self.life, self.ready)
+            target=copy, args=(self.url, self.number, self.mode, self.life, self.ready, self.bound)
         )
         self.process.start()
 
@@ -128,7 +128,8 @@ def test_transactions(tmp_path, how, mode):
     seed(url, messages)
     along = ReadingAlong(url, messages)
     along.start()
-    copiers = [Copier(url, number, mode) for number in range(INPUTS)]
+    bound = PROCESSES.Value("q", each // 2)  # Else they may be done before the first one is stopped.
+    copiers = [Copier(url, number, mode, bound) for number in range(INPUTS)]
     left_open = midway = 0
     try:
         for copier in copiers:
@@ -141,6 +142,7 @@ def test_transactions(tmp_path, how, mode):
                 midway += copied(url)[copier.number] < each
                 left_open += f"copier-{copier.number}" in ongoing(url)
                 copier.start()
+            bound.value = each
         until(lambda: copied(url) == [each] * INPUTS, copiers)
         for copier in copiers:
             copier.stop(CLEAN)
