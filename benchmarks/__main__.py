@@ -36,6 +36,7 @@ WORKLOADS = (
     "producers",
     "guarantee",
     "writers",
+    "machines",
     "monitored",
     "looking",
     "long_page",

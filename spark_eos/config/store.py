@@ -29,7 +29,7 @@ __all__ = [
 
 V = TypeVar("V")
 
-PREFIXES = ("s3.", "adls.", "gcs.", "encryption.", "data.")
+PREFIXES = ("s3.", "adls.", "gcs.", "encryption.", "data.", "machines.")
 """How the names begin: no other option of this project does."""
 
 _CLOUDS = ("s3.", "adls.", "gcs.")
@@ -60,6 +60,19 @@ class _Address(ValueType[str]):
     def parse(self, given: object) -> str:
         parts = urlsplit(str(given))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError
+        return str(given)
+
+
+class _HostPort(ValueType[str]):
+    allowed = "the address of this machine for the others: host or host:port, not 0.0.0.0"
+
+    def parse(self, given: object) -> str:
+        parts = urlsplit(f"//{given}")
+        _ = parts.port  # Raises `ValueError` if it is none.
+        if not parts.hostname or parts.netloc != str(given) or "@" in parts.netloc:
+            raise ValueError
+        if parts.hostname in {"0.0.0.0", "::"}:  # noqa: S104  (it is refused)
             raise ValueError
         return str(given)
 
@@ -168,6 +181,14 @@ STORE = Table(
         _ENCRYPTION,
         "eoslog",
         is_secret=True,
+    ),
+    Option(
+        "machines.listen",
+        _HostPort(),
+        None,
+        "Share entries with the writers of other machines, which reach this process here while it leads.",
+        "storage/urls.py",
+        "eoslog",
     ),
 )
 

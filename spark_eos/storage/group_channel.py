@@ -35,6 +35,15 @@ SUBMISSION_TTL_S = 60.0
 class GroupChannel(ABC):
     """One process's place in it. Nothing raises: a process that cannot reach the others goes on without them."""
 
+    reach: int | None = None
+    """A submission may be in so many slots, from the one that it names on. None: until it is withdrawn.
+
+    For channels over a network, where no process knows whether a withdrawal has arrived.
+    """
+
+    is_trusted = True
+    """Whether a published entry is certainly durable. Else it is only a reason to read the log."""
+
     @abstractmethod
     def try_lead(self) -> bool:
         """Take the lead, if it is free, and keep it until `release_lead`. True also where that cannot be told."""
@@ -66,6 +75,12 @@ class GroupChannel(ABC):
     @abstractmethod
     def published(self, seq: int) -> bytes | None:
         """What was announced of entry ``seq``, or nothing but that it is there; None if no word was heard of late."""
+
+    def relay(self, seq: int, data: bytes) -> None:  # noqa: B027  (a trusted channel has published the bytes)
+        """Entry ``seq``, which was published without its bytes, was read from the log: others need not read it."""
+
+    def distrust(self) -> None:  # noqa: B027  (what a trusted channel publishes is there)
+        """What was published last is not in the log: its publisher is not to be waited for."""
 
 
 class FileGroupChannel(GroupChannel):

@@ -19,7 +19,7 @@ from spark_eos.config.store import (
     without_store_options,
 )
 
-__all__ = ["DATA", "DATA_URL", "ENCRYPTION", "NO_SETTINGS", "Settings", "split_settings"]
+__all__ = ["DATA", "DATA_URL", "ENCRYPTION", "MACHINES", "NO_SETTINGS", "Settings", "split_settings"]
 
 V = TypeVar("V")
 
@@ -31,6 +31,9 @@ DATA = "data."
 
 DATA_URL = "data.url"
 """Where that is: counts where a log is created."""
+
+MACHINES = "machines."
+"""How the names of the settings begin that are for a log in an object store, and for nothing else that is there."""
 
 _SHORTEST_SECRET = 4
 """Shorter values are not looked for in texts: they would be found everywhere."""

@@ -11,7 +11,7 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.objects.clients import SCHEMES, parse_location
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.registry import factory_of
-from spark_eos.storage.settings import DATA, DATA_URL, ENCRYPTION, NO_SETTINGS, Settings
+from spark_eos.storage.settings import DATA, DATA_URL, ENCRYPTION, MACHINES, NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
 __all__ = [
@@ -72,7 +72,8 @@ def _open(url: str | os.PathLike[str], settings: Settings) -> Store:
     if scheme in SCHEMES:
         from spark_eos.storage.objects.store import ObjectStore
 
-        return ObjectStore(parse_location(url), settings)
+        listen = settings.get("machines.listen")
+        return ObjectStore(parse_location(url), settings.without(MACHINES), listen=listen)
     if scheme == "file":
         return _no_cloud(settings, _folder(unquote(_file_path(rest, url), errors="surrogateescape"), url))
     if scheme == "memory":
@@ -111,8 +112,10 @@ def settings_of(url: str, settings: Settings) -> Settings:
 
 
 def log_settings_of(url: str, settings: Settings) -> Settings:
-    """As `settings_of`, and those of encryption and of the data's own store, if a log is there."""
-    return Settings({**settings_of(url, settings), **settings.of(ENCRYPTION), **settings.of(DATA)})
+    """As `settings_of`, and those of encryption, of the data's own store and of group commit, if a log is there."""
+    machines = settings.of(MACHINES) if is_object_store(url) else NO_SETTINGS
+    own = {**settings.of(ENCRYPTION), **settings.of(DATA), **machines}
+    return Settings({**settings_of(url, settings), **own})
 
 
 def data_store(url: str, settings: Settings) -> Store:

@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "taken-slot-settles-what-is-handed-over",
         "spark_eos/log/commit/answers.py",
-        "            if certain and not self._in_doubt.is_submitted(one):\n",
+        "            if certain and not self._in_doubt.may_be_taken_along(one, self._tail.state):\n",
         "            if certain:\n",
         "a request that others can find is not looked for any more",
         _OF_GROUP,

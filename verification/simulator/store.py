@@ -22,6 +22,7 @@ from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo
 from spark_eos.testing.wrapped_store import WrappedStore
 from verification.simulator.clock import EPOCH_MS
 from verification.simulator.group_channel import Place, SimulatedGroupChannel
+from verification.simulator.machines import Network
 from verification.simulator.world import Killed, World
 
 __all__ = ["SimulatedObjectStore", "SimulatedStore"]
@@ -40,6 +41,7 @@ class SimulatedStore(WrappedStore):
         self._busy_until = -1.0
         self._phase_s = random.Random(world.seed).random()
         self._places: dict[str, Place] = {}
+        self._network = Network.of(world)
         self.landed: dict[str, float] = {}
         """When each entry came to be, in the world's time (s)."""
         self.written: dict[str, Data] = {}
@@ -68,6 +70,10 @@ class SimulatedStore(WrappedStore):
         self._call("delete", name, effect)
 
     def group_channel(self, name: str) -> GroupChannel:
+        if self._network is not None:
+            machine = self._network.machine_of(self._world.current())
+            place = self._places.setdefault(f"{name} {machine}", Place())
+            return self._network.channel(self, SimulatedGroupChannel(self._world, place), machine)
         return SimulatedGroupChannel(self._world, self._places.setdefault(name, Place()))
 
     def age_s(self, name: str) -> float | None:

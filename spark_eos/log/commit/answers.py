@@ -76,7 +76,7 @@ class Answers:
             one = ticket.request_id
             # Unless nothing tells any more whose it was.
             certain = not self._in_doubt.is_unanswered(one) or not self._in_doubt.is_lost(one)
-            if certain and not self._in_doubt.is_submitted(one):
+            if certain and not self._in_doubt.may_be_taken_along(one, self._tail.state):
                 self._in_doubt.resolve(one)
 
     def failed(self, tickets: Sequence[PendingCommit], error: EosLogError) -> None:

@@ -12,7 +12,8 @@ looks for its request by its id, as after any create without a reply.
 
 *Withdrawal.* A leader may have read a request just before it was withdrawn. That leader had read all entries up to some
 slot, so the request can only land in that slot or in the next one. When the owner has withdrawn the request, and has
-seen the slot filled that was free after that, it knows the outcome.
+seen the slot filled that was free after that, it knows the outcome. A channel over a network has no certain
+withdrawal: there a request may only be in a few slots (`GroupChannel.reach`), and the owner sees those filled.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from spark_eos.errors import EosLogError, UnsupportedVersionError
+from spark_eos.errors import EosLogError, ObjectNotFoundError, UnsupportedVersionError
+from spark_eos.log import paths
 from spark_eos.log.clock import Clock
+from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.log.environment import PROCESS, Environment
@@ -79,6 +82,9 @@ class CommitGroup:
         self._mailbox: dict[bytes, tuple[Action, ...]] = {}
         """The requests that leaders may read in the channel, by their ids."""
         self._mailbox_slot = 0
+        self._until = -1
+        """The last slot that what was submitted may be in, where the channel sets one."""
+        self._decode = environment.decode
         self._shortest_s, self._longest_s = environment.leader_looks_s
         self._wait_s = self._shortest_s
         self._news_s = -math.inf
@@ -103,6 +109,11 @@ class CommitGroup:
     @property
     def _is_contended_now(self) -> bool:
         return self._clock.monotonic() - self._contended_s <= CONTENTION_WINDOW_S
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether what the channel publishes is durable for certain."""
+        return self._channel is None or self._channel.is_trusted
 
     def note_contention(self) -> None:
         """Another process has written, or wants to."""
@@ -155,8 +166,9 @@ class CommitGroup:
             seq = self._tail.state.seq + 1
             try:
                 if data:
-                    self._tail.take(decode_entry(data, seq, f"the announcement of entry {seq}"))
-                elif self._tail.follow(seq).seq < seq:
+                    self._tail.take(self._decode(data, seq, f"the announcement of entry {seq}"))
+                elif not self._take_from_log(seq):
+                    self._channel.distrust()
                     break
             except UnsupportedVersionError:
                 # This process is to wait for no leader whose entries it cannot read. The store has the last word.
@@ -172,6 +184,21 @@ class CommitGroup:
             self._wait_s = min(max((now - self._news_s) / 8, self._shortest_s), self._longest_s)
             self._news_s = now
         return known
+
+    def _take_from_log(self, seq: int) -> bool:
+        """Take over entry ``seq``, the next one, of which it was said that it is there; whether it is."""
+        assert self._channel is not None
+        if self._channel.is_trusted:
+            return self._tail.follow(seq).seq >= seq
+        try:
+            data = self._store.read(paths.entry(seq, self._tail.state.entries_per_folder))
+        except ObjectNotFoundError:
+            return False
+        if not data.size or is_closing(data) or self._tail.was_away:
+            return self._tail.follow(seq).seq >= seq
+        self._tail.take(self._decode(data, seq, f"{self._store.url}: entry {seq}"))
+        self._channel.relay(seq, data.to_pybytes())
+        return True
 
     def backoff(self) -> None:
         """A little while, longer each time that nothing was heard."""
@@ -193,14 +220,17 @@ class CommitGroup:
         # From here on others may see them, whether that fails or is interrupted.
         self._in_doubt.record_submission(requests, slot)
         wanted = {request.request_id: request.actions for request in requests}
-        if wanted == self._mailbox and slot - self._mailbox_slot < REMEMBERED // 2:
+        reach = self._channel.reach
+        if wanted == self._mailbox and slot - self._mailbox_slot < (reach or REMEMBERED) // 2:
             return True
         dropped = self._mailbox.keys() - wanted
         self._mailbox = {**self._mailbox, **wanted}
+        if reach is not None:
+            self._until = slot + reach - 1
         if not self._channel.submit(data):
             return False
         self._mailbox, self._mailbox_slot = wanted, slot
-        self._in_doubt.record_withdrawal(dropped)
+        self._in_doubt.record_withdrawal(dropped, self._until)
         return True
 
     def withdraw(self) -> None:
@@ -209,15 +239,18 @@ class CommitGroup:
             return
         assert self._channel is not None
         if self._channel.withdraw():
-            self._in_doubt.record_withdrawal(self._mailbox)
+            self._in_doubt.record_withdrawal(self._mailbox, self._until)
             self._mailbox = {}
 
     def collect(self, state: State) -> tuple[State, list[Request]]:
         """The requests of others that can be added to an entry whose own requests lead to ``state``."""
         added: list[Request] = []
         left = MAX_SUBMISSION_BYTES
-        for slot, offered, size in self._submissions():
-            seen = self._tail.ids_from(slot)
+        known: dict[int, set[bytes] | None] = {}
+        for slot, offered, size in self._submissions(state.seq + 1):
+            if slot not in known:
+                known[slot] = self._tail.ids_from(slot)
+            seen = known[slot]
             if seen is None or size > left:
                 continue
             before = len(added)
@@ -234,11 +267,22 @@ class CommitGroup:
             left -= size if len(added) > before else 0
         return state, added
 
-    def _submissions(self) -> Iterator[tuple[int, tuple[Request, ...], int]]:
-        """What others have submitted: the slot that was free then, the requests, and their size in bytes."""
+    def _is_too_late(self, submitted: int, slot: int) -> bool:
+        """Whether ``slot`` is past those that a submission for slot ``submitted`` may be in."""
+        assert self._channel is not None
+        reach = self._channel.reach
+        return reach is not None and slot >= submitted + reach
+
+    def _submissions(self, seq: int) -> Iterator[tuple[int, tuple[Request, ...], int]]:
+        """What others have submitted that may be in entry ``seq``.
+
+        The slot that was free when they submitted it, the requests, and their size in bytes.
+        """
         assert self._channel is not None
         for data in self._channel.submissions():
             slot = int.from_bytes(data[:8], "big")
+            if self._is_too_late(slot, seq):
+                continue
             with suppress(EosLogError):  # It may be half written, or by a newer version.
                 yield slot, decode_entry(data[8:], slot, "a submission").requests, len(data)
 

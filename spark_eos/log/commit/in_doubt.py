@@ -8,7 +8,8 @@ and in no other.
 *submitted* to other processes (`spark_eos.log.commit.group`). It may be in any slot from its own on.
 
 *withdrawn*. A leader may have read it just before, so it may be in the slot that is free when this process reads the
-log next, and in none after it.
+log next, and in none after it. If leaders may be on other machines, nothing tells when a leader has read it last. Then
+it may be in any slot up to the last one that its submission allows (``until``), and in none after it.
 
 *found* in an entry that the tail has read. If its slot was filled and it was not found there, it never gets into the
 log. If its slot was retired before this process could read it, it is *lost*: only the state may tell what became of it
@@ -43,6 +44,8 @@ class _InDoubt:
     """The newest one that the request may be in, or is about to be sent to."""
     variants: tuple[tuple[Action, ...], ...] = ()
     """What it may be there: a proposal asks for other actions on another state."""
+    until: int = -1
+    """The last slot that leaders on other machines may put it into, also after it was withdrawn."""
     is_unanswered: bool = False
     is_troubled: bool = False
     """A reply was lost, or its caller has given up: it is not merely under way."""
@@ -75,10 +78,10 @@ class InDoubtRequests:
                 if one is None:
                     self._open[request.request_id] = _InDoubt(slot, (request.actions,))
                     continue
-                if not one.is_submitted and one.slot < slot:
+                if not one.is_submitted and max(one.slot, one.until) < slot:
                     # The slots of earlier tries were read: no earlier variant can get into the log any more.
                     one.variants, one.was_submitted = (), False
-                one.is_unanswered = one.is_submitted or one.slot == slot
+                one.is_unanswered = one.is_submitted or one.slot == slot or one.until >= slot
                 one.slot = slot
                 if request.actions not in one.variants:
                     one.variants = (*one.variants, request.actions)
@@ -101,11 +104,15 @@ class InDoubtRequests:
             one = self._open[request.request_id]
             one.is_submitted = one.was_submitted = True
 
-    def record_withdrawal(self, request_ids: Iterable[bytes]) -> None:
-        """Leaders that have not read these requests by now do not find them any more."""
+    def record_withdrawal(self, request_ids: Iterable[bytes], until: int = -1) -> None:
+        """Leaders that have not read these requests by now do not find them any more.
+
+        Leaders on other machines may put them into slots up to ``until`` all the same.
+        """
         for request_id in request_ids:
             if (one := self._open.get(request_id)) is not None:
                 one.is_submitted, one.slot = False, _NEXT_FREE
+                one.until = max(one.until, until)
 
     def record_read(self, state: State) -> None:
         """This process has read the log to its end, which is ``state``."""
@@ -172,17 +179,22 @@ class InDoubtRequests:
         one = self._open.get(request_id)
         return one is not None and one.is_lost
 
-    def is_settled_by_filling(self, request_id: bytes, state: State) -> bool:
-        """Whether it was submitted, and is either in the slot after ``state`` or nowhere."""
+    def may_be_taken_along(self, request_id: bytes, state: State) -> bool:
+        """Whether a leader may still put it into a slot after ``state``."""
         one = self._open.get(request_id)
-        return one is not None and one.was_submitted and one.slot > state.seq
+        return one is not None and (one.is_submitted or one.until > state.seq)
+
+    def is_settled_by_filling(self, request_id: bytes, state: State) -> bool:
+        """Whether it was submitted, and is either in one of the next slots after ``state`` or nowhere."""
+        one = self._open.get(request_id)
+        return one is not None and one.was_submitted and max(one.slot, one.until) > state.seq
 
     def may_come_after(self, state: State, request_id: bytes) -> bool:
         """Whether it may be in an entry of others after ``state``. The next slot has one that cannot be read here."""
         one = self._open.get(request_id)
         if one is None:
             return False
-        is_next = one.is_submitted or one.slot == _NEXT_FREE or one.slot > state.seq
+        is_next = one.is_submitted or one.slot == _NEXT_FREE or max(one.slot, one.until) > state.seq
         return one.is_lost or (one.was_submitted and is_next)
 
     def fate(self, state: State, request_id: bytes) -> Fate:
@@ -194,7 +206,7 @@ class InDoubtRequests:
             return Fate.UNKNOWN
         told = one.told_by(state) if one.is_lost else Fate.NOT_APPLIED
         # It may still get into its slot, after others that it depended on; also if it was lost and sent again.
-        may_come = one.slot == _NEXT_FREE or one.slot > state.seq
+        may_come = one.slot == _NEXT_FREE or one.slot > state.seq or one.until > state.seq
         return Fate.UNKNOWN if told is Fate.NOT_APPLIED and may_come else told
 
     def is_unresolvable(self, state: State, request_id: bytes) -> bool:

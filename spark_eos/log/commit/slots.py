@@ -69,9 +69,13 @@ class Slots:
         return self._retry.until_answered(lambda: self._tail.follow(until), self._clock)
 
     def catch_up_with_group(self) -> bool:
-        """Take over the entries that other processes have published: they are durable. Whether there were any."""
+        """Take over the entries that other processes have published. Whether there were any.
+
+        What a trusted channel has published is durable.
+        """
         newest = self._group.catch_up()
-        self._durable = max(self._durable, newest)
+        if self._group.is_trusted:
+            self._durable = max(self._durable, newest)
         return newest >= 0
 
     def catch_up(self) -> None:

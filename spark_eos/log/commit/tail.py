@@ -211,6 +211,11 @@ class Tail:
             self._install_snapshot(snapshot if snapshot.seq > self._state.seq else self._state)
         return True
 
+    @property
+    def was_away(self) -> bool:
+        """Whether it was long ago that the state was known to be the newest: no entry is believed as it stands."""
+        return self._was_away()
+
     def _was_away(self) -> bool:
         return self._is_long_ago(self._seen)
 

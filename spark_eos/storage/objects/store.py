@@ -23,6 +23,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
 )
 from spark_eos.storage.group_channel import GroupChannel, local_group_channel
+from spark_eos.storage.machines.open import NetworkChannel, check_installed
 from spark_eos.storage.object_names import (
     MAX_NAME_BYTES,
     PROBES,
@@ -60,13 +61,17 @@ class ObjectStore(Store):
         *,
         single_bytes: int = SINGLE_BYTES,
         retry_s: float = RETRY_S,
+        listen: str | None = None,
     ) -> None:
+        if listen is not None:
+            check_installed()
         self.url = location.url
         self._location = location
         self._prefix = location.prefix
         self.settings = settings
         self._single_bytes = single_bytes
         self._retry_s = retry_s
+        self._listen = listen
         self._requests = Requests(location.url, settings, retry_s)
         self._client = connect(location, settings)
         self._patient: Any = None
@@ -76,7 +81,9 @@ class ObjectStore(Store):
         return f"ObjectStore({self.url!r}, {self.settings!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        made = partial(ObjectStore, single_bytes=self._single_bytes, retry_s=self._retry_s)
+        made = partial(
+            ObjectStore, single_bytes=self._single_bytes, retry_s=self._retry_s, listen=self._listen
+        )
         return made, (self._location, self.settings)
 
     # -- Create -----------------------------------------------------------------------------------------
@@ -215,7 +222,12 @@ class ObjectStore(Store):
 
     def group_channel(self, name: str) -> GroupChannel | None:
         # A copy of the log has the same name and perhaps the same URL, elsewhere.
-        return local_group_channel(f"{endpoint_of(self._location, self.settings)} {self.url}", name)
+        place = f"{endpoint_of(self._location, self.settings)} {self.url}"
+        if self._listen is None:
+            return local_group_channel(place, name)
+        # Processes without the setting meet elsewhere: they take a withdrawal for certain (`GroupChannel.reach`).
+        local = local_group_channel(place, f"{name} machines")
+        return None if local is None else NetworkChannel(self, local, self._listen)
 
     def delete(self, name: str) -> None:
         key = self._key(name)

@@ -1,0 +1,1 @@
+"""Group commit across machines: a leader found through an object of the store, and reached over HTTPS."""

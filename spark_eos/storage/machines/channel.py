@@ -1,0 +1,318 @@
+"""The group channel of many machines. It makes no decision that safety rests on: `Store.create` alone decides.
+
+On each machine one process at a time speaks for it (the lead of the machine's own channel). It hands all submissions
+of the machine to the leader of all machines, and hears from it which entries are there. The leader is one of the
+writers: the one that the hint names. It leads as long as it commits.
+
+What the leader says is only a reason to read the log. A leader that does not answer, says that it leads no more,
+names an entry that is not there, or leaves out what it was given again and again is asked no more: the process
+writes for itself, looks at the hint again, and leads itself if the hint still names that leader.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from spark_eos.storage.group_channel import GroupChannel
+from spark_eos.storage.machines.hint import Hint, Hints
+from spark_eos.storage.machines.mailbox import Mailbox
+from spark_eos.storage.machines.message import Answer, Peer, encode_bundle
+
+__all__ = ["REACH", "Host", "MachinesChannel"]
+
+REACH = 16
+"""A submission may be in so many slots from its own on, and in none after that."""
+
+REFRESH_S = 2.0
+"""So often a leader looks whether the hint names another one by now, and says there that others wait for it."""
+
+BEGUN_S = 0.2
+"""The same soon after it has begun: many may begin at a time."""
+
+VISIT_S = 2.0
+"""So often a process that writes alone looks whether others wait for a leader."""
+
+LOOK_S = 0.5
+"""So often, at most, a process that knows no leader looks at the hint."""
+
+SPREAD_S = 1.5
+"""When a leader is gone, all machines notice at the same time. Within so long each looks at the hint.
+
+The first one leads. If all looked at once, all would lead.
+"""
+
+SILENCE_S = 3.0
+"""A leader that has failed this process leads others if its hint changes within so long."""
+
+SILENT_S = 5.0
+"""A leader that says that it leads, and creates nothing for so long, is asked no more."""
+
+FORGIVEN_S = 10.0
+"""After so long a leader that has failed may be asked again, if the hint still names it."""
+
+PATIENCE = 6
+"""A leader that has created so many entries without what it was given is asked no more."""
+
+
+class Host(Protocol):
+    """The leader's side: what listens for the other machines."""
+
+    hint: Hint
+    mailbox: Mailbox
+
+    def close(self) -> None:
+        """Tell the members that this process leads no more, and listen no more."""
+
+    def abandon(self) -> None:
+        """The same in a forked child, where no thread of it runs."""
+
+
+class MachinesChannel(GroupChannel):
+    """One process's place in it. For one thread at a time.
+
+    Parameters
+    ----------
+    local
+        The channel of this machine, for processes that take part in this one only: what is submitted there may be in
+        `REACH` slots.
+    hints
+        Where the hint is.
+    listen
+        Begins to listen for other machines; None if that is not possible.
+    call
+        The way to a leader; None if there is none.
+    now
+        A monotonic clock, in seconds.
+    chance
+        A random number from 0 to 1.
+    """
+
+    reach = REACH
+    is_trusted = False
+
+    def __init__(
+        self,
+        local: GroupChannel,
+        hints: Hints,
+        listen: Callable[[], Host | None],
+        call: Callable[[Hint], Peer | None],
+        now: Callable[[], float],
+        chance: Callable[[], float],
+    ) -> None:
+        self._local = local
+        self._hints = hints
+        self._listen = listen
+        self._call = call
+        self._now = now
+        self._chance = chance
+        self._host: Host | None = None
+        self._peer: Peer | None = None
+        self._leader = ""
+        """The leader at the other end of ``_peer``."""
+        self._failed: dict[str, float] = {}
+        """Leaders that are asked no more, and since when."""
+        self._suspects: dict[str, tuple[int, float]] = {}
+        """A leader that has failed this process: the beat in its hint, and since when it is the same."""
+        self._speaks = False
+        """Whether this process has the lead of its machine."""
+        self._look_s = -math.inf
+        """When it looks at the hint next."""
+        self._begun = 0
+        """How often it has looked at the hint since it began to lead."""
+        self._own: bytes | None = None
+        self._newest = -1
+        self._is_news = False
+        self._left_out = 0
+        self._answers = 0
+        self._news_s = -math.inf
+        self._arrivals = 0
+        self._told = 0
+        """How many bundles had arrived when the hint last said so."""
+        self._visit_s = now() + VISIT_S
+        self._seen: tuple[str, int] | None = None
+        """Leader and beat in the hint, as it was read last."""
+
+    def forked(self) -> None:
+        """This is a child: it leads nothing. Called by the channel's owner (`spark_eos.storage.forks`)."""
+        if self._host is not None:
+            self._host.abandon()
+        self._host, self._peer, self._own, self._speaks = None, None, None, False
+
+    # -- Who leads --------------------------------------------------------------------------------------
+
+    def try_lead(self) -> bool:
+        if self._host is not None and self._still_leads(self._host):
+            return True
+        if not self._local.try_lead():
+            self._speaks = False
+            return False
+        self._speaks = True
+        return self._peer is None and not self._finds_leader()
+
+    def _still_leads(self, host: Host) -> bool:
+        now = self._now()
+        if now >= self._look_s:
+            self._begun += 1
+            self._look_s = now + (BEGUN_S if self._begun < 5 else REFRESH_S)
+            hint = self._read()
+            if hint is not None and hint.leader != host.hint.leader:
+                self._host = None
+                host.close()
+                return False
+            if hint is None or host.mailbox.arrivals != self._told:
+                self._told = host.mailbox.arrivals
+                host.hint = replace(host.hint, beat=host.hint.beat + (self._begun >= 5))
+                self._write(host.hint)
+        host.mailbox.note_lead()
+        return True
+
+    def _finds_leader(self) -> bool:
+        """Whether another process leads. If none does, this one leads from here on, or writes for itself."""
+        now = self._now()
+        if now < self._look_s:
+            return False
+        self._look_s = now + LOOK_S * (0.5 + self._chance())
+        self._failed = {one: at for one, at in self._failed.items() if now - at < FORGIVEN_S}
+        hint = self._read()
+        if hint is not None and self._may_be_alive(hint, now):
+            return False
+        if hint is not None and hint.leader not in self._failed:
+            self._peer, self._leader = self._call(hint), hint.leader
+            self._newest, self._is_news, self._left_out = -1, False, 0
+            self._news_s = now
+            if self._peer is None:
+                self._failed[hint.leader] = now
+                self._suspects.pop(hint.leader, None)
+            return self._peer is not None
+        host = self._listen()
+        if host is not None:
+            if not self._write(host.hint):
+                host.close()
+                return False
+            self._host, self._begun, self._arrivals, self._told = host, 0, 0, 0
+            self._look_s = self._now() + BEGUN_S
+            host.mailbox.note_lead()
+        return False
+
+    def _may_be_alive(self, hint: Hint, now: float) -> bool:
+        """Whether the leader of the hint may have failed this process alone: then this one does not lead."""
+        if hint.leader not in self._suspects or hint.leader not in self._failed:
+            return False
+        beat, since = self._suspects[hint.leader]
+        if beat != hint.beat:
+            self._suspects[hint.leader] = hint.beat, now
+            return True
+        return now - since < SILENCE_S
+
+    def _read(self) -> Hint | None:
+        hint = self._hints.read()
+        self._visit_s = self._now() + VISIT_S
+        self._seen = None if hint is None else (hint.leader, hint.beat)
+        return hint
+
+    def _write(self, hint: Hint) -> bool:
+        self._seen = hint.leader, hint.beat
+        return self._hints.write(hint)
+
+    def _is_waited_for(self) -> bool:
+        """Whether others wait for a leader, as far as the hint tells this process, which writes alone."""
+        if self._now() < self._visit_s:
+            return False
+        before = self._seen
+        self._read()
+        return self._seen not in (None, before)
+
+    def release_lead(self) -> None:
+        self._speaks = False
+        self._local.release_lead()
+
+    def leader_token(self) -> int:
+        if self._speaks and self._peer is not None:
+            return self._answers + 1
+        if self._host is not None and self._host.mailbox.arrivals != self._arrivals:
+            self._arrivals = self._host.mailbox.arrivals
+            return self._arrivals
+        token = self._local.leader_token()
+        if (
+            not token
+            and not self._speaks
+            and self._peer is None
+            and self._host is None
+            and self._is_waited_for()
+        ):
+            return -1
+        return token
+
+    def distrust(self) -> None:
+        self._lose(gone=True)
+
+    def _lose(self, *, gone: bool) -> None:
+        """Ask this leader no more. ``gone``: it leads no more for certain, or lies; else it may lead others."""
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+            now = self._now()
+            self._failed[self._leader] = now
+            if gone:
+                self._suspects.pop(self._leader, None)
+            else:
+                self._suspects = {self._leader: (-1, now)}
+            self._look_s = now + SPREAD_S * self._chance()
+        self._newest = -1
+
+    # -- What is handed over ----------------------------------------------------------------------------
+
+    def submit(self, data: bytes) -> bool:
+        self._own = data
+        return self._local.submit(data)
+
+    def withdraw(self) -> bool:
+        self._own, self._left_out = None, 0
+        return self._local.withdraw()
+
+    def submissions(self) -> Iterator[bytes]:
+        yield from self._local.submissions()
+        if self._host is not None:
+            self._arrivals = self._host.mailbox.arrivals
+            yield from self._host.mailbox.submissions()
+
+    def publish(self, seq: int, data: bytes) -> None:
+        self._local.publish(seq, data)
+        if self._host is not None:
+            self._host.mailbox.publish(seq)
+
+    def published(self, seq: int) -> bytes | None:
+        if (data := self._local.published(seq)) is not None:
+            return data
+        if self._peer is None or not self._speaks or self._own is None:
+            return None
+        self._local.try_lead()  # A sign for this machine: reading many entries takes long.
+        if self._newest < seq:
+            if self._is_news:
+                self._is_news = False  # It has just answered.
+                return None
+            self._exchange(self._peer, seq - 1)
+        if self._newest < seq:
+            return None
+        return b""
+
+    def relay(self, seq: int, data: bytes) -> None:
+        self._local.publish(seq, data)
+
+    def _exchange(self, peer: Peer, known: int) -> None:
+        assert self._own is not None
+        answer: Answer | None = peer.exchange(encode_bundle([self._own, *self._local.submissions()]), known)
+        now = self._now()
+        if answer is None or not answer.leads:
+            self._lose(gone=answer is not None)
+            return
+        self._answers += 1
+        if answer.newest > known:
+            self._newest, self._is_news, self._news_s = answer.newest, True, now
+            # What a process submits that is far behind may be too old.
+            self._left_out += answer.newest <= known + 2
+        if self._left_out > PATIENCE or now - self._news_s > SILENT_S:
+            self._lose(gone=False)

@@ -1,0 +1,77 @@
+"""What goes over the network: the submissions of a machine to the leader, and what the leader answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+__all__ = [
+    "MAX_BODY_BYTES",
+    "Answer",
+    "Peer",
+    "decode_answer",
+    "decode_bundle",
+    "encode_answer",
+    "encode_bundle",
+]
+
+MAX_BODY_BYTES = 4_000_000
+"""Of the submissions of one machine."""
+
+_LENGTH = 4
+
+
+class Answer(NamedTuple):
+    """What the leader says: ``newest`` is the newest entry that it has created, ``leads`` whether it still leads."""
+
+    newest: int
+    leads: bool
+
+
+class Peer(Protocol):
+    """The way to a leader. Nothing raises."""
+
+    def exchange(self, bundle: bytes, known: int) -> Answer | None:
+        """Let the leader have these submissions in place of those before; None if it did not answer.
+
+        It answers when it has created an entry after ``known``, or a moment later.
+        """
+
+    def close(self) -> None:
+        """Never ask it again."""
+
+
+def encode_bundle(submissions: Sequence[bytes]) -> bytes:
+    """All submissions of a machine, as one body; those that do not fit any more are left out."""
+    body = bytearray()
+    for one in submissions:
+        if len(body) + _LENGTH + len(one) <= MAX_BODY_BYTES:
+            body += len(one).to_bytes(_LENGTH, "big") + one
+    return bytes(body)
+
+
+def decode_bundle(body: bytes) -> list[bytes] | None:
+    """What `encode_bundle` was given; None if it is anything else."""
+    found, at = list[bytes](), 0
+    while at < len(body):
+        begin = at + _LENGTH
+        at = begin + int.from_bytes(body[at:begin], "big")
+        if at > len(body) or begin > len(body):
+            return None
+        found.append(body[begin:at])
+    return found
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """The bytes of an answer."""
+    return json.dumps(answer._asdict()).encode()
+
+
+def decode_answer(body: bytes) -> Answer | None:
+    """What `encode_answer` was given; None if it is anything else."""
+    try:
+        found = Answer(**json.loads(body))
+    except (ValueError, TypeError):
+        return None
+    return found if type(found.newest) is int and type(found.leads) is bool else None

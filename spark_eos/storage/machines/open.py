@@ -1,0 +1,78 @@
+"""The group channel of many machines for a log in an object store, as the setting ``machines.listen`` asks for it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from spark_eos.errors import ConfigError
+from spark_eos.storage.forks import tell_in_child
+from spark_eos.storage.group_channel import GroupChannel
+from spark_eos.storage.machines.channel import Host, MachinesChannel
+from spark_eos.storage.machines.hint import Hint, StoredHints
+from spark_eos.storage.machines.message import Peer
+from spark_eos.storage.store import Store
+
+__all__ = ["NetworkChannel", "check_installed", "split_address"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class NetworkChannel(MachinesChannel):
+    """`MachinesChannel` over HTTPS; this process listens at ``listen`` (``host`` or ``host:port``) while it leads."""
+
+    def __init__(self, store: Store, local: GroupChannel, listen: str) -> None:
+        self._host_name, self._port = split_address(listen)
+        self._store_url = store.url
+        self._member = uuid4().hex
+        # Not the shared generator: that one is the application's to seed.
+        chance = random.SystemRandom().random
+        super().__init__(local, StoredHints(store), self._open, self._reach_out, time.monotonic, chance)
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        super().forked()
+        self._member = uuid4().hex
+
+    def _open(self) -> Host | None:
+        from spark_eos.storage.machines.server import HttpsHost
+
+        try:
+            return HttpsHost(self._host_name, self._port)
+        except OSError as error:
+            _LOG.warning(
+                "%s: machines.listen %s:%d cannot be listened at (%s): this process leads no other machine",
+                self._store_url,
+                self._host_name,
+                self._port,
+                error,
+            )
+            return None
+
+    def _reach_out(self, hint: Hint) -> Peer | None:
+        from spark_eos.storage.machines.client import call
+
+        return call(hint, self._member)
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of ``host``, ``host:port`` or ``[::1]:port``; 0, any free port, if it has none.
+
+    The text was checked with the settings (`spark_eos.config.store`).
+    """
+    parts = urlsplit(f"//{text}")
+    assert parts.hostname is not None
+    return parts.hostname, parts.port or 0
+
+
+def check_installed() -> None:
+    """Load the client and the server: not inside of a commit. Raise `ConfigError` if a package is missing."""
+    try:
+        from spark_eos.storage.machines import client, server  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"machines.listen needs a package that is not installed ({error}): pip install 'spark-eos[machines]'"
+        ) from error

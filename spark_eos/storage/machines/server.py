@@ -1,0 +1,147 @@
+"""The leader's HTTPS server: one path, in a thread, for who has the token of the hint. It fills a `Mailbox`."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import secrets
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from spark_eos.storage.machines.certificate import new_identity
+from spark_eos.storage.machines.hint import Hint
+from spark_eos.storage.machines.mailbox import Mailbox
+from spark_eos.storage.machines.message import MAX_BODY_BYTES, encode_answer
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+__all__ = ["HEARD_S", "KNOWN", "MEMBER", "PATH", "HttpsHost"]
+
+PATH = "/v1/submissions"
+MEMBER, KNOWN = "x-member", "x-known"
+
+HEARD_S = 0.05
+"""So long the leader waits with its answer for news. A machine sends what is new there at the next question."""
+
+_MEMBER = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_KNOWN = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_CONNECTIONS = 4000
+
+
+class HttpsHost:
+    """`spark_eos.storage.machines.channel.Host`: listens at ``host`` and ``port`` until it is closed.
+
+    Raises `OSError` if that is not possible.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        self._socket = socket.create_server(address[:2], family=family)
+        # Inherited by connections; asyncio sets it only where the socket names its protocol.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        identity = new_identity(host)
+        self.mailbox = Mailbox(time.monotonic)
+        self.hint = Hint(
+            secrets.token_hex(16),
+            host,
+            self._socket.getsockname()[1],
+            identity.certificate,
+            secrets.token_urlsafe(32),
+        )
+        config = uvicorn.Config(
+            _application(self.mailbox, self.hint.token),
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            log_config=None,
+            log_level="critical",
+            lifespan="off",
+            ws="none",
+            loop="asyncio",
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=1,
+        )
+        with tempfile.TemporaryDirectory(prefix="spark_eos-") as folder:  # Of this user alone.
+            both = Path(folder) / "identity.pem"
+            both.touch(0o600)
+            both.write_text(identity.key + identity.certificate)
+            config.ssl_certfile = str(both)
+            config.load()
+        assert config.ssl is not None
+        self._server = uvicorn.Server(config)
+        # A daemon: the process ends though it leads. Signals are for the main thread alone, and so not caught here.
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="group-commit", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        self.mailbox.resign()
+        self._server.should_exit = True
+
+    def abandon(self) -> None:
+        self._socket.close()
+
+
+def _application(mailbox: Mailbox, token: str) -> Starlette:
+    expected = f"Bearer {token}".encode()
+    news = _News(mailbox)
+
+    async def exchange(request: Request) -> Response:
+        if not hmac.compare_digest(request.headers.get("authorization", "").encode(), expected):
+            return Response(status_code=401)
+        member, known = request.headers.get(MEMBER, ""), request.headers.get(KNOWN, "")
+        if not _MEMBER.fullmatch(member) or not _KNOWN.fullmatch(known):
+            return Response(status_code=400)
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY_BYTES:
+                return Response(status_code=413)
+        if not mailbox.put(member, bytes(body)):
+            return Response(status_code=503)
+        await news.after(int(known))
+        return Response(encode_answer(mailbox.answer()), media_type="application/json")
+
+    return Starlette(routes=[Route(PATH, exchange, methods=["POST"])])
+
+
+class _News:
+    """Wakes the requests that wait for the next entry."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event = asyncio.Event()
+        mailbox.on_news = self._told
+
+    def _told(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def after(self, known: int) -> None:
+        """Return when there is an entry after ``known``, or the leader leads no more, or after a moment."""
+        self._loop = asyncio.get_running_loop()
+        event = self._event
+        answer = self._mailbox.answer()
+        if answer.newest > known or not answer.leads:
+            return
+        try:
+            await asyncio.wait_for(event.wait(), HEARD_S)
+        except asyncio.TimeoutError:
+            return
