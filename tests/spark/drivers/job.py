@@ -141,7 +141,9 @@ def main(master, jobs):
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
-        .config("spark.sql.streaming.pollingDelay", "100ms")  # Else one that has read everything takes a core.
+        .config(
+            "spark.sql.streaming.pollingDelay", "100ms"
+        )  # Else one that has read everything takes a core.
         .getOrCreate()
     )
     queries = [start(spark, number, job) for number, job in enumerate(jobs)]
