@@ -46,7 +46,7 @@ def test_a_test_that_hangs_fails_once_and_all_others_run(pytester, request, monk
     )
     done = pytester.runpytest_subprocess(
         *("-p", "tests.scheduling", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
-        *("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
+        *("-o", "faulthandler_timeout=10", "-o", "faulthandler_exit_on_timeout=true"),
         timeout=300,
     )
     done.assert_outcomes(passed=8, failed=2)

@@ -162,7 +162,7 @@ STORE = Table(
         None,
         "Where a log that is created or copied keeps its data files, if not beside its entries. The log remembers it. "
         "Each option of an object store with `data.` before it (`data.s3.region`) is for that place alone.",
-        "storage/two_stores.py",
+        "storage/settings.py",
         "eoslog",
     ),
     Option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, NotALogError
@@ -12,9 +14,14 @@ from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.state import State
 from spark_eos.storage import Settings, Store, probe
 from spark_eos.storage.two_stores import DATA_MARK, TwoStores, first_other
-from spark_eos.storage.urls import data_store, wanted_data_url
+from spark_eos.storage.urls import data_settings_of, data_store, wanted_data_url
 
-__all__ = ["check_apart", "check_place", "free_place", "place_of_copy", "placing_entry"]
+__all__ = ["check_apart", "check_place", "data_settings", "free_place", "place_of_copy", "placing_entry"]
+
+
+def data_settings(state: State, given: Mapping[str, str]) -> Mapping[str, str]:
+    """Of the ``given`` settings of a log's store, those of the store that has its data files."""
+    return data_settings_of(state.data_url, Settings(given)) if state.data_url else given
 
 
 def check_apart(source: Store, target: Store, what: str = "copy") -> None:

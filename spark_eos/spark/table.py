@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from spark_eos.clients.table_plan import TableRead, plan_table
 from spark_eos.config.store import only_store_options
 from spark_eos.errors import ConfigError
+from spark_eos.log.data_place import data_settings
 from spark_eos.log.selection.columns import place_names
 from spark_eos.log.topics import config_value
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.topics import source_schema
 from spark_eos.spark.types import without
-from spark_eos.storage import Settings, is_object_store
-from spark_eos.storage.urls import data_settings_of
+from spark_eos.storage import is_object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -285,9 +285,7 @@ def _location(url: str) -> str | None:
 
 
 def _of_hadoop(read: TableRead, options: Mapping[str, str]) -> dict[str, str]:
-    given: Mapping[str, str] = only_store_options(options)
-    if read.log.state.data_url:
-        given = data_settings_of(read.log.state.data_url, Settings(given))
+    given = data_settings(read.log.state, only_store_options(options))
     found = {_S3A[name]: value for name, value in given.items() if name in _S3A}
     if "fs.s3a.endpoint" in found:
         found["fs.s3a.path.style.access"] = "true"
