@@ -25,6 +25,7 @@ _OF_MODULE = {
     "log": "administration",
     "log_time": "administration",
     "encryption": "administration",
+    "data_place": "administration",
 }
 """By the module of an action. Of several kinds in a request the first one here counts: a query appends, too."""
 
