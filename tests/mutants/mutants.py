@@ -38,6 +38,7 @@ from tests.mutants import (
     of_table_reads,
     of_tables,
     of_topics,
+    of_two_stores,
     of_values,
     of_versions,
 )
@@ -63,6 +64,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_encryption.MUTANTS,
     *of_fate.MUTANTS,
     *of_machines.MUTANTS,
+    *of_two_stores.MUTANTS,
     *of_maintenance.MUTANTS,
     *of_mirrors.MUTANTS,
     *of_monitoring.MUTANTS,

@@ -11,6 +11,7 @@ _WORKING = ("tests/mirror/test_waiting.py",)
 _MOVING = ("tests/mirror/test_moving.py",)
 _CUT = ("tests/mirror/test_cut.py",)
 _NOTES = ("tests/mirror/test_notes.py",)
+_BACK = ("tests/mirror/test_way_back.py",)
 _OUT = ("tests/mirror/test_mirror_out.py",)
 
 MUTANTS = (
@@ -245,5 +246,29 @@ MUTANTS = (
         "if False:",
         "a Spark job never reads what producers of the log wrote before it moved",
         _MOVING,
+    ),
+    Mutant(
+        "mirror-moves-a-group-past-records",
+        "spark_eos/mirror/moving/back.py",
+        "                    if offset < low:\n",
+        "                    if False:\n",
+        "a group that moves back never reads what producers in Kafka wrote before it",
+        _BACK,
+    ),
+    Mutant(
+        "mirror-map-is-read-from-its-end",
+        "spark_eos/mirror/out/out_map.py",
+        "                found += [(run.kafka, run.end[KAFKA]) for run in runs if run.end[KAFKA] > first]\n",
+        "                found += [(run.kafka, run.end[KAFKA]) for run in runs[-1:] if run.end[KAFKA] > first]\n",
+        "records that the mirror has sent count as those of producers in Kafka",
+        _BACK,
+    ),
+    Mutant(
+        "mirror-keeps-a-client-that-knows-no-leader",
+        "spark_eos/mirror/kafka_source.py",
+        "                    self._admin = self._new_admin()\n",
+        "                    pass\n",
+        "the offsets of a topic that has just been made are asked for in vain",
+        _OUT,
     ),
 )

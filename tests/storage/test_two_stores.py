@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos.errors import ConfigError
+from spark_eos.errors import ConfigError, OutcomeUnknownError, StoreUnavailableError
 from spark_eos.storage import MemoryStore, PosixStore, Settings, Store, open_store
 from spark_eos.storage.encryption import EncryptedStore, as_stored
 from spark_eos.storage.objects.store import ObjectStore
@@ -92,6 +92,27 @@ def test_a_place_belongs_to_one_log_in_one_place(tmp_path: Path) -> None:
             ConfigError, match=r"another log or of another copy.*eoslog copy.*delete _data_of\.json"
         ):
             check_claim(other, "files", log_id)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_the_mark_whose_reply_was_lost(tmp_path: Path, monkeypatch, done: bool) -> None:
+    """What is there tells; without it nothing is claimed, and the next writer tries again."""
+    one = PosixStore(tmp_path / "one").with_data(str(tmp_path / "files"))
+    create = type(one).create
+
+    def lost(self: Store, name: str, data: bytes) -> None:
+        if done:
+            create(self, name, data)
+        raise OutcomeUnknownError("no reply")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(one), "create", lost)
+        if done:
+            check_claim(one, "files", "a")
+        else:
+            with pytest.raises(StoreUnavailableError, match="could not be created: try again"):
+                check_claim(one, "files", "a")
+    check_claim(one, "files", "a")
 
 
 # -- Settings -------------------------------------------------------------------------------------------------
