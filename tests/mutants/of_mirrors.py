@@ -248,7 +248,7 @@ MUTANTS = (
         _MOVING,
     ),
     Mutant(
-        "mirror-moves-a-group-past-records",
+        "mirror-moves-a-group-back-past-records",
         "spark_eos/mirror/moving/back.py",
         "                    if offset < low:\n",
         "                    if False:\n",
