@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import uuid
@@ -50,6 +51,20 @@ def timeless_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     from spark_eos.storage import PosixStore
 
     monkeypatch.setattr(PosixStore, "now_ms", lambda _: None)
+
+
+@pytest.fixture(scope="session")
+def tlc() -> None:
+    """The model checker of TLA+."""
+    from benchmarks.jars import Missing, fetch
+    from verification.specification.tlc import TLC
+
+    if shutil.which("java") is None:
+        pytest.skip("TLC needs Java on the PATH")
+    try:
+        fetch("tlc", TLC, alone=True)
+    except Missing as missing:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(missing))
 
 
 @pytest.fixture(scope="session")

@@ -6,17 +6,15 @@ import importlib
 import inspect
 import os
 import re
-import shutil
 import types
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from benchmarks.jars import Missing, fetch
 from tests.mutants.mutants import MUTANTS
 from verification.specification.planted import PLANTED, seen
-from verification.specification.tlc import SPECS, TLC, check
+from verification.specification.tlc import SPECS, check
 from verification.specification.traces import COMMIT, behaviours, rejected
 from verification.specification.worlds import record
 
@@ -37,14 +35,7 @@ OF_A_MUTANT = 12
 """Worlds for each of them."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def tlc():
-    if shutil.which("java") is None:
-        pytest.skip("TLC needs Java on the PATH")
-    try:
-        fetch("tlc", TLC, alone=True)
-    except Missing as missing:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(missing))
+pytestmark = pytest.mark.usefixtures("tlc")
 
 
 def test_the_protocol_holds():

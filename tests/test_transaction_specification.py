@@ -6,19 +6,17 @@ import importlib
 import inspect
 import os
 import re
-import shutil
 import types
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from benchmarks.jars import Missing, fetch
 from spark_eos.protocol.actions import declaration
 from tests.mutants.mutants import MUTANTS
 from verification.specification.planted_transactions import PLANTED, seen
 from verification.specification.requests import record
-from verification.specification.tlc import SPECS, TLC, check
+from verification.specification.tlc import SPECS, check
 from verification.specification.traces import TRANSACTIONS, behaviours, rejected
 
 SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "300"))
@@ -42,14 +40,7 @@ OF_A_MUTANT = 8
 """Logs for each of them."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def tlc():
-    if shutil.which("java") is None:
-        pytest.skip("TLC needs Java on the PATH")
-    try:
-        fetch("tlc", TLC, alone=True)
-    except Missing as missing:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(missing))
+pytestmark = pytest.mark.usefixtures("tlc")
 
 
 def test_transactions_keep_their_promises():

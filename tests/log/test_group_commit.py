@@ -83,17 +83,6 @@ def start(tmp_path):
     return lambda name: Process(tmp_path / "log", name)
 
 
-@pytest.fixture
-def leader(start):
-    return start(b"a").lead()
-
-
-@pytest.fixture
-def other(leader, start):
-    assert leader.group.try_lead()
-    return start(b"b").join()
-
-
 def entries(process):
     store = process.store.inner
     log = Log.open(store)

@@ -68,17 +68,6 @@ def start(tmp_path):
     return lambda name: Machine(tmp_path / "log", name)
 
 
-@pytest.fixture
-def leader(start):
-    return start(b"a").lead()
-
-
-@pytest.fixture
-def other(leader, start):
-    assert leader.group.try_lead()
-    return start(b"b").join()
-
-
 def test_requests_of_two_processes_in_one_entry(leader, other):
     other.waits = [leader.does(create("x"))]
     assert other.log.commit(create("y")).seq == 1

@@ -215,17 +215,6 @@ def start(tmp_path):
     return lambda name: Process(tmp_path / "log", name)
 
 
-@pytest.fixture
-def leader(start):
-    return start(b"a").lead()
-
-
-@pytest.fixture
-def other(leader, start):
-    assert leader.group.try_lead()
-    return start(b"b").join()
-
-
 def leads_on(leader, data):
     """The leader is a newer process: it writes the next entry, and announces it."""
     seq = leader.log.state.seq + 1

@@ -126,7 +126,7 @@ MUTANTS = (
         f"{_MACHINES}/server.py",
         "        if not hmac.compare_digest(",
         "        if False and not hmac.compare_digest(",
-        "whoever reaches the port hands requests over",
+        "a program without the token of the hint hands requests over",
         _OF_MACHINES,
     ),
     Mutant(

@@ -157,7 +157,7 @@ def test_a_hint_comes_back():
 
 
 class Peer:
-    """A leader that answers as it is told."""
+    """A leader whose answers the test sets."""
 
     def __init__(self, answers):
         self.answers = answers
@@ -298,7 +298,7 @@ def test_of_two_leaders_the_hint_decides(machine, store):
     StoredHints(store).write(Hint("c"))
     one.peers["c"] = Peer(lambda known: Answer(known, leads=True))
     one.time += 1
-    assert one.try_lead()  # It has heard: from here on it speaks for its machine again, and looks anew.
+    assert one.try_lead()  # It reads the hint now, and learns that another process leads.
     assert one.hosts[0].closed
     one.time += 2
     assert not one.try_lead()

@@ -58,7 +58,7 @@ class SimulatedHost:
 
 
 class Network:
-    """All of it. Which machines reach each other is drawn anew every few seconds."""
+    """The network of all machines. Every few seconds it is drawn again which of them can reach each other."""
 
     def __init__(self, world: World, chance: random.Random, *, liars: float, cuts: float) -> None:
         self._world = world

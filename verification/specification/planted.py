@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from verification.specification.tlc import SPECS, run
 
-__all__ = ["PLANTED", "Mistake", "seen"]
+__all__ = ["PLANTED", "Mistake", "seen", "with_mistakes"]
 
 
 class Mistake(NamedTuple):
@@ -53,6 +53,21 @@ _INVARIANTS = ("Once", "Acked", "Refused", "Agree", "NoGap")
 _SEEN = re.compile(r'<<"seen", (\d+), "(\w+)">>')
 
 
+def with_mistakes(specification: str, mistakes: Sequence[tuple[str, str]]) -> str:
+    """The specification with a variable ``mistake``: a number from 1 on has what is planted in place of its rule."""
+    text = (SPECS / f"{specification}.tla").read_text(encoding="utf-8")
+    for rule in dict.fromkeys(rule for rule, _ in mistakes):
+        if text.count(rule) != 1:
+            raise ValueError(f"{specification}.tla has {text.count(rule)} rules {rule}")
+        planted = "".join(
+            f"IF mistake = {number} THEN ({wrong}) ELSE "
+            for number, (right, wrong) in enumerate(mistakes, 1)
+            if right == rule
+        )
+        text = text.replace(rule, f"({planted}({rule}))")
+    return text.replace("\nVARIABLES\n", "\nVARIABLE mistake\nVARIABLES\n")
+
+
 def seen(names: Sequence[str] = tuple(PLANTED)) -> dict[str, str | None]:
     """The invariant that each mistake breaks, or None.
 
@@ -61,17 +76,7 @@ def seen(names: Sequence[str] = tuple(PLANTED)) -> dict[str, str | None]:
     benchmarks.jars.Missing
         There is no Maven, or it cannot fetch TLC.
     """
-    text = (SPECS / "Commit.tla").read_text(encoding="utf-8")
-    for rule in dict.fromkeys(PLANTED[name].rule for name in names):
-        if text.count(rule) != 1:
-            raise ValueError(f"Commit.tla has no rule {rule}")
-        planted = "".join(
-            f"IF mistake = {number} THEN ({PLANTED[name].planted}) ELSE "
-            for number, name in enumerate(names, 1)
-            if PLANTED[name].rule == rule
-        )
-        text = text.replace(rule, f"({planted}({rule}))")
-    text = text.replace("\nVARIABLES\n", "\nVARIABLE mistake\nVARIABLES\n")
+    text = with_mistakes("Commit", [(PLANTED[name].rule, PLANTED[name].planted) for name in names])
     begins = ", ".join(f'<<{number}, "{PLANTED[name].kind}">>' for number, name in enumerate(names, 1))
     model = (SPECS / "CommitModel.tla").read_text(encoding="utf-8")
     model = model.replace(

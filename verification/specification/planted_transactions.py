@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from verification.specification.planted import with_mistakes
 from verification.specification.tlc import SPECS, run
 
 __all__ = ["PLANTED", "Mistake", "seen"]
@@ -71,17 +72,7 @@ def seen(names: Sequence[str] = tuple(PLANTED)) -> dict[str, str | None]:
     benchmarks.jars.Missing
         There is no Maven, or it cannot fetch TLC.
     """
-    text = (SPECS / "Transactions.tla").read_text(encoding="utf-8")
-    for rule in dict.fromkeys(PLANTED[name].rule for name in names):
-        if text.count(rule) != 1:
-            raise ValueError(f"Transactions.tla has {text.count(rule)} rules {rule}")
-        planted = "".join(
-            f"IF mistake = {number} THEN ({PLANTED[name].planted}) ELSE "
-            for number, name in enumerate(names, 1)
-            if PLANTED[name].rule == rule
-        )
-        text = text.replace(rule, f"({planted}({rule}))")
-    text = text.replace("\nVARIABLES\n", "\nVARIABLE mistake\nVARIABLES\n")
+    text = with_mistakes("Transactions", [(PLANTED[name].rule, PLANTED[name].planted) for name in names])
     model = (SPECS / "TransactionsModel.tla").read_text(encoding="utf-8")
     told = "\n".join(
         f"Sees{one} == {one} \\/ TLCGet(mistake) \\/ "

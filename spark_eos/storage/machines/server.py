@@ -1,4 +1,4 @@
-"""The leader's HTTPS server: one path, in a thread, for who has the token of the hint. It fills a `Mailbox`."""
+"""The leader's HTTPS server: one path, in a thread. It puts requests with the token of the hint into a `Mailbox`."""
 
 from __future__ import annotations
 
