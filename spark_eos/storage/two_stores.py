@@ -160,15 +160,15 @@ def check_claim(store: Store, data_url: str, log_id: str) -> None:
             found = _read(store)
             if found is None:  # A store may refuse a free name.
                 raise StoreUnavailableError(
-                    f"{store.url}: {DATA_MARK} beside its data files could not be created: try again. Nothing was "
-                    "written or deleted"
+                    f"{store.url}: {DATA_MARK} beside its data files could not be created: try again. No data "
+                    "file was written or deleted"
                 ) from error
         else:
             found = wanted
     if found != wanted:
         raise ConfigError(
             f"{store.url}: the place of its data files has those of another log or of another copy of this one "
-            f"({DATA_MARK} there says {found.decode(errors='replace')}). Nothing was written or deleted. A copy "
+            f"({DATA_MARK} there says {found.decode(errors='replace')}). No data file was written or deleted. A copy "
             "needs a place of its own for its data: make it by eoslog copy. If the chain was moved here by hand and is "
             f"nowhere else, delete {DATA_MARK} beside the data files"
         )
