@@ -128,21 +128,22 @@ def test_transactions(tmp_path, how, mode):
     seed(url, messages)
     along = ReadingAlong(url, messages)
     along.start()
-    bound = PROCESSES.Value("q", each // 2)  # Else they may be done before the first one is stopped.
+    bound = PROCESSES.Value("q", 0)  # Without it they may be done before the first one is stopped.
     copiers = [Copier(url, number, mode, bound) for number in range(INPUTS)]
     left_open = midway = 0
     try:
         for copier in copiers:
             copier.start()
-        for _ in range(BOUNCES):
+        for bounce in range(1, BOUNCES + 1):
+            bound.value = each * bounce // (BOUNCES + 1)
             for copier in copiers:
-                wanted = min(copied(url)[copier.number] + each // 10, each)
+                wanted = min(copied(url)[copier.number] + each // 10, bound.value)
                 until(lambda n=copier.number, w=wanted: copied(url)[n] >= w, copiers)
                 copier.stop(how)
                 midway += copied(url)[copier.number] < each
                 left_open += f"copier-{copier.number}" in ongoing(url)
                 copier.start()
-            bound.value = each
+        bound.value = each
         until(lambda: copied(url) == [each] * INPUTS, copiers)
         for copier in copiers:
             copier.stop(CLEAN)
