@@ -472,7 +472,7 @@ def far():
 
 
 def restored(store: FaultyStore, last: int) -> None:
-    for seq in range(last + 1, 100):
+    for seq in range(last + 1, 2000):
         store.inner.delete(paths.entry(seq, 100_000))
 
 
@@ -512,11 +512,14 @@ def test_a_bucket_that_was_put_back_is_found(far, idle_s):
 
 @pytest.mark.parametrize("older_s", [90, 300])
 def test_a_bucket_that_was_put_back_under_a_busy_writer_is_found(far, older_s):
-    """What it looks at is not what it has written in the history that is gone."""
+    """What it looks at is not what it has written in the history that is gone, nor an older snapshot."""
     store, clock, log = far
     for at in range(400):
         clock.now += 1
         log.commit(create(f"a{at}"))
+        if at == 250 and older_s < 150:
+            log.maintenance.snapshot()
+            assert store.inner.size(paths.snapshot(200))
     last = log.state.seq
     for seq in range(last - older_s + 1, last + 1):
         store.inner.delete(paths.entry(seq, 100_000))
@@ -538,6 +541,68 @@ def test_writers_in_a_history_that_is_gone_do_not_make_each_other_sure(far):
     for log in (one, two):
         with pytest.raises(DivergedLogError):
             for_a_minute(log, clock, f"b{log is one}")
+
+
+def a_burst_whose_names_are_deleted(store: FaultyStore, clock: FakeClock, log: Log) -> None:
+    """No name is left of what the process looked at when its burst began."""
+    clock.now += EVERY_S + 1
+    other = Log.open(store, clock)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log.maintenance, "run_slice", lambda _state: None)
+        for at in range(900):
+            log.commit(create(f"a{at}"))
+            if at == 700:
+                other.follow()
+                other.maintenance.snapshot()
+    other.follow()
+    other.maintenance.snapshot()
+    other.maintenance.retire(other.state, 1000)
+    last = other.maintenance.retired(other.state)
+    assert last == 600
+    for seq in range(1, last + 1):
+        store.inner.delete(paths.entry(seq, 100_000))
+
+
+DAYS_S = 2 * 24 * 3600.0
+
+
+@pytest.mark.parametrize("others", [0, 5])
+def test_the_name_of_the_last_look_was_deleted_since(far, others):
+    """A burst of entries within a minute, and then none for days: all that this process has read is in the log."""
+    store, clock, log = far
+    a_burst_whose_names_are_deleted(store, clock, log)
+    clock.now += DAYS_S
+    seq = log.state.seq
+    other = Log.open(store, clock)
+    other.does_maintenance = False
+    for at in range(others):
+        other.commit(create(f"b{at}"))
+    log.commit(create("c"))
+    assert log.follow().seq == seq + others + 1
+    assert other.follow() == log.state
+    restored(store, seq - 100)
+    clock.now += EVERY_S + 1
+    with pytest.raises(DivergedLogError):  # It has looked, and looks again.
+        log.commit(create("d"))
+
+
+@pytest.mark.parametrize(("others", "goes_on"), [(0, False), (150, False), (150, True)])
+def test_the_name_of_the_last_look_was_deleted_and_the_log_was_put_back(far, others, goes_on):
+    """``goes_on``: the process writes an entry before it looks, which stands where it would look for its newest one."""
+    store, clock, log = far
+    a_burst_whose_names_are_deleted(store, clock, log)
+    restored(store, 700)
+    store.inner.delete(paths.snapshot(800))
+    other = Log.open(store, clock)
+    for at in range(others):
+        other.commit(create(f"b{at}"))
+    other.maintenance.snapshot()
+    assert other.state.seq == 700 + others
+    if goes_on:
+        log.commit(create("c"))
+    clock.now += DAYS_S
+    with pytest.raises(DivergedLogError):
+        log.commit(create("d"))
 
 
 def test_maintenance_looks_before_it_overwrites(far):

@@ -9,6 +9,8 @@ __all__ = ["MUTANTS"]
 _RETIRED, _TAIL = "spark_eos/maintenance/name_deletion.py", "spark_eos/log/commit/tail.py"
 _COMMIT, _ROLLING = "spark_eos/log/commit/loop.py", "spark_eos/maintenance/rolling.py"
 
+_DIVERGENCE = "spark_eos/log/commit/divergence.py"
+_OF_DIVERGENCE = ("tests/log/test_divergence.py",)
 _OF_RETIRED = ("tests/maintenance/test_name_deletion.py",)
 # Hypothesis takes minutes to make an example small.
 _OF_ROLLING = ("tests/maintenance/test_rolling.py", "-k", "not any_history")
@@ -38,6 +40,38 @@ MUTANTS = (
         "                if data is None and opening and self._has_become_a_log():",
         "who slept takes a deleted name for the end of the log, or a stray for an entry",
         _OF_RETIRED,
+    ),
+    Mutant(
+        "name-of-the-last-look-is-kept-for-ever",
+        _DIVERGENCE,
+        "                if self._is_in_newest_snapshot(then, state):\n                    continue\n",
+        "",
+        "a log counts as put back because the name of an entry of a day ago was deleted",
+        _OF_DIVERGENCE,
+    ),
+    Mutant(
+        "deleted-name-says-that-all-is-well",
+        _DIVERGENCE,
+        "                    continue\n",
+        "                    break\n",
+        "the newest entry is not looked at when the name of the last look was deleted",
+        _OF_DIVERGENCE,
+    ),
+    Mutant(
+        "any-snapshot-stands-for-the-last-look",
+        _DIVERGENCE,
+        "if snapshot is None or snapshot.seq <= then.seq:",
+        "if snapshot is None:",
+        "a snapshot of before the last look stands for an entry that is gone",
+        _OF_DIVERGENCE,
+    ),
+    Mutant(
+        "snapshot-of-any-history-stands-for-the-last-look",
+        _DIVERGENCE,
+        "        return is_in_history(newer, older)",
+        "        return True",
+        "a snapshot of another history stands for an entry that is gone",
+        _OF_DIVERGENCE,
     ),
     Mutant(
         "writer-believes-its-create",

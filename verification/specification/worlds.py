@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log.clock import Retry
-from spark_eos.log.commit import divergence
 from spark_eos.log.log import Log
 from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.protocol.actions import Action, AlterTopic, CreateTopic
@@ -39,10 +38,6 @@ _SLEEPY = FaultProfile(freeze=0.04)
 _FORGET_S = 8.0
 """After how long names of retired entries are deleted."""
 
-_LOOKED_S = _FORGET_S / 8
-"""How often a process looks whether the log is still the one that it has read. The entry that it looks at has to have
-its name yet: in the product names are kept for a day, and there is a look each minute."""
-
 
 class Run(NamedTuple):
     """What was recorded of the world of one seed."""
@@ -54,14 +49,6 @@ class Run(NamedTuple):
 
 def record(seed: int) -> Run:
     """Run the world of a seed."""
-    each_s, divergence.EVERY_S = divergence.EVERY_S, _LOOKED_S
-    try:
-        return _record(seed)
-    finally:
-        divergence.EVERY_S = each_s
-
-
-def _record(seed: int) -> Run:
     stage = _Stage(World(seed, _faults(random.Random(f"faults {seed}"))))
     world = stage.world
     world.calm = True

@@ -16,10 +16,11 @@ from spark_eos.errors import DivergedLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.gc_pause import LARGE_BYTES, paused
+from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules.apply import lineage_after
+from spark_eos.protocol.rules.apply import is_in_history, lineage_after
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
@@ -99,15 +100,18 @@ class DivergenceDetector:
         """Look at the entry that was the newest one at the last look.
 
         The newest one now proves nothing: this process may have created it in a history that is gone. It is looked at
-        only if there was no look before.
+        only if there was no look before, or if that entry is gone and a snapshot stands for it.
         """
         if self._clock.monotonic() < self._sure_until and not at_once:
             return
-        then = self._pinned or state
-        try:
-            self._compare(then, paths.entry(then.seq, then.entries_per_folder))
-        except ObjectNotFoundError as error:
-            self._missing(then, error, away=away)
+        for then in (self._pinned or state, state):
+            try:
+                self._compare(then, paths.entry(then.seq, then.entries_per_folder))
+            except ObjectNotFoundError as error:
+                if self._is_in_newest_snapshot(then, state):
+                    continue
+                self._missing(then, error, away=away)
+            break
         self._pin(state)
 
     def _pin(self, state: State) -> None:
@@ -154,6 +158,18 @@ class DivergenceDetector:
     def _is_covered(self, seq: int) -> bool:
         found = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
         return any(at is not None and at > seq for at in found)
+
+    def _is_in_newest_snapshot(self, then: State, state: State) -> bool:
+        """Whether the newest snapshot is of the history of ``state``, and covers the entry of the last look.
+
+        That entry may be one of many that this process has applied within a minute, retired by others, and its name
+        deleted a day later: it says nothing of the newest entry.
+        """
+        snapshot = newest_snapshot(self._store) if then.seq < state.seq else None
+        if snapshot is None or snapshot.seq <= then.seq:
+            return False
+        older, newer = sorted((snapshot, state), key=lambda one: one.seq)
+        return is_in_history(newer, older)
 
     def _is_a_copy(self, state: State) -> bool:
         """Whether the state is from a snapshot with which a log begins: `eoslog copy` once left it so."""
