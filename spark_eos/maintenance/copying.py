@@ -33,7 +33,7 @@ from spark_eos.errors import (
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.closing import close_after, is_closed_after, is_closing
-from spark_eos.log.data_place import check_apart, place_of_copy, placing_entry
+from spark_eos.log.data_place import check_apart, data_place, place_of_copy, placing_entry
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -119,7 +119,7 @@ def copy_log(
     tell = progress or (lambda *_: None)
     check_apart(source, target)
     fixed = _fix(source)
-    source = source.with_data(fixed.state.data_url)
+    source = data_place(fixed.state).of(source)
     check_apart(source, target)
     if wanted.encryption_key_id is not None and fixed.state.encrypted_at < 0:
         raise ConfigError(

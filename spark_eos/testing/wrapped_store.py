@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.object_names import check_name
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.store import Data, EarlierPlace, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import buffered
 
 __all__ = ["WrappedStore"]
@@ -53,8 +53,8 @@ class WrappedStore(Store):
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         return self._call("read", name, lambda: self.inner.read(name, offset, length))
 
-    def with_data(self, url: str) -> Store:
-        self.inner = self.inner.with_data(url)
+    def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
+        self.inner = self.inner.with_data(url, before)
         self.requests_are_free = self.requests_are_free and self.inner.requests_are_free
         return self
 
