@@ -116,7 +116,6 @@ class Log(LogWriter):
         check_place(store.settings, log.state, store.url)
         check_no_gap(store, log.state, log.follow, clock, retry or Retry())
         log.time.saw(log.state)
-        log.store  # noqa: B018  (A store of tests around another one reads both from now on)
         return log
 
     @classmethod

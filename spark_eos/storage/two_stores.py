@@ -308,8 +308,9 @@ def parts_of(store: Store) -> list[Store]:
 def check_claim(store: Store, data_url: str, log_id: str) -> None:
     """See that the data files of ``store``, which are at ``data_url``, are those of this log.
 
-    In the chain's own store they need no mark. The first one that asks has them from then on. Two logs with their data in one place would delete each other's: also
-    a copy of the chain alone, made by other means than ``eoslog copy``, is another log. Raises `ConfigError`.
+    In the chain's own store they need no mark. The first one that asks has them from then on. Two logs with their data
+    in one place would delete each other's: also a copy of the chain alone, made by other means than ``eoslog copy``, is
+    another log. Raises `ConfigError`.
     """
     if not is_apart(data_url):
         return

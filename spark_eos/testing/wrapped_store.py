@@ -26,6 +26,11 @@ class WrappedStore(Store):
     memory and is one call, at its end.
     """
 
+    __slots__ = ("inner",)
+    """All else is shared by the stores that `with_data` gives."""
+
+    inner: Store
+
     def __init__(self, inner: Store) -> None:
         self.inner = inner
         self.url = inner.url
@@ -54,9 +59,15 @@ class WrappedStore(Store):
         return self._call("read", name, lambda: self.inner.read(name, offset, length))
 
     def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
-        self.inner = self.inner.with_data(url, before)
-        self.requests_are_free = self.requests_are_free and self.inner.requests_are_free
-        return self
+        """As `Store.with_data`: the same store for all who use it, around another one."""
+        inner = self.inner.with_data(url, before)
+        if inner is self.inner:
+            return self
+        twin = object.__new__(type(self))
+        twin.__dict__ = self.__dict__  # What it counts and does is that of both, from now on, too.
+        twin.inner = inner
+        self.requests_are_free = self.requests_are_free and inner.requests_are_free
+        return twin
 
     def key_of(self, name: str) -> str | None:
         return self._call("read", name, lambda: self.inner.key_of(name))

@@ -146,7 +146,7 @@ def test_a_chain_in_a_bucket_is_not_opened_with_settings_of_the_data() -> None:
     assert dict(store.chain.settings) == {"s3.region": "one"}
     bound = store.with_data("s3://data/x")
     assert isinstance(bound, TwoStores)
-    assert dict(bound.data.settings) == {"s3.region": "two"}
+    assert dict(bound.parts[1].settings) == {"s3.region": "two"}
 
 
 def test_secrets_of_the_data_are_not_shown() -> None:
