@@ -23,6 +23,7 @@ __all__ = [
     "DataPlace",
     "as_placed_now",
     "check_apart",
+    "check_beside",
     "check_empty",
     "check_place",
     "data_place",
@@ -120,7 +121,7 @@ def free_place(store: Store, clock: Clock) -> str:
     wanted = wanted_data_url(store.settings)
     if wanted is None:
         return ""
-    _check_beside(wanted, store)
+    check_beside(wanted, store)
     place = data_store(wanted, store.settings)
     check_empty(place)
     if _is_taken(place):
@@ -149,7 +150,7 @@ def place_of_copy(target: Store) -> str:
     """
     wanted = wanted_data_url(target.settings) or ""
     if wanted:
-        _check_beside(wanted, target)
+        check_beside(wanted, target)
     return wanted
 
 
@@ -163,11 +164,13 @@ def placing_entry(state: State, url: str, clock: Clock) -> list[tuple[str, pa.Bu
     return [(paths.entry(seq, state.entries_per_folder), pa.py_buffer(data))]
 
 
-def _check_beside(wanted: str, store: Store) -> None:
-    if _lie_in_one_another(wanted, store.url):
-        raise ConfigError(
-            f"data.url={wanted} and the log {store.url} lie in one another: choose a folder or prefix beside it"
-        )
+def check_beside(wanted: str, store: Store) -> None:
+    """Raise `ConfigError` if the place for data files lies in a place of the log, or around it."""
+    for known in _places(store):
+        if _lie_in_one_another(wanted, known):
+            raise ConfigError(
+                f"data.url={wanted} and the log {known} lie in one another: choose a folder or prefix beside it"
+            )
 
 
 def _is_taken(place: Store) -> bool:
