@@ -72,7 +72,7 @@ def seen(names: Sequence[str] = tuple(PLANTED)) -> dict[str, str | None]:
     benchmarks.jars.Missing
         There is no Maven, or it cannot fetch TLC.
     """
-    text = with_mistakes("Transactions", [(PLANTED[name].rule, PLANTED[name].planted) for name in names])
+    text = with_mistakes("Transactions", [[(PLANTED[name].rule, PLANTED[name].planted)] for name in names])
     model = (SPECS / "TransactionsModel.tla").read_text(encoding="utf-8")
     told = "\n".join(
         f"Sees{one} == {one} \\/ TLCGet(mistake) \\/ "
