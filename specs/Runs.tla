@@ -165,7 +165,7 @@ Stage(f) ==   \* a task, at any time after its writer has looked where the log's
   /\ stored' = stored \union {f} /\ made' = made \union {f}
   /\ UNCHANGED <<log, sent, vac, reader, dropped, done>>
 Drop(f) ==   \* Log.discard: its writer was refused for certain, and no entry refers to it
-  /\ f \in made /\ f \notin In(rows) /\ \A req \in sent : req.w.f # f
+  /\ f \in made /\ f \notin Refs /\ \A req \in sent : req.w.f # f
   /\ stored' = stored \ {f} /\ dropped' = dropped \union {f}
   /\ UNCHANGED <<log, sent, vac, reader, made, done>>
 

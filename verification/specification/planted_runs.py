@@ -53,7 +53,7 @@ PLANTED = {
     "vacuum does not look behind the floor": Mistake("Kept", "files", (("@ \\ Refs", "@"),)),
     "vacuum does not wait for readers": Mistake("Readable", "files", (("vac[v].before = {}", "TRUE"),)),
     "a refused run deletes what is committed": Mistake(
-        "Kept", "runs", (("f \\in made /\\ f \\notin In(rows)", "TRUE"),)
+        "Kept", "runs", (("f \\in made /\\ f \\notin Refs", "TRUE"),)
     ),
 }
 """The mistakes."""
