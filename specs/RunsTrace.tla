@@ -5,7 +5,8 @@
    positions, u |-> the files that are referred to, s |-> how many are stored]. *)
 EXTENDS Runs, TLC
 
-CONSTANT Traces
+(* The traces are value 1 of TLC: as a constant they would be made anew for each step. *)
+Traces == TLCGet(1)
 VARIABLES t, i, held   \* held: the requests that were made, in order
 all == <<vars, t, i, held>>
 

@@ -18,7 +18,7 @@ from verification.specification.tlc import SPECS, check
 from verification.specification.traces import COMMIT, behaviours, rejected
 from verification.specification.worlds import record
 
-SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "300"))
+SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "700"))
 
 BY_HAND = ("taken along by a leader that forgot", "a name that was deleted is a slot", "a busy store is a no")
 """Mistakes that are seen late. `scripts/specify` plants them, too."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from verification.specification.planted import with_mistakes
-from verification.specification.tlc import SPECS, check, run
+from verification.specification.tlc import SPECS, run
 
-__all__ = ["LIVE", "PLANTED", "Mistake", "seen", "stands_still"]
+__all__ = ["LIVE", "PLANTED", "Mistake", "seen"]
 
 
 class Mistake(NamedTuple):
@@ -36,18 +36,22 @@ _REGISTERS = ("reg[3] # known.epoch + 1 \\/ r \\in In(known.runs)", "FALSE")
 
 PLANTED = {
     "a batch is committed twice": Mistake("Once", "runs", (_OLDER, _GOES, _POSITION, _NUMBER)),
-    "a replaced run commits": Mistake("Once", "runs", (_HOLDS, _EPOCH, _REGISTERS, _OLDER, _GOES, _POSITION, _NUMBER)),
-    "a run comes back": Mistake("Fenced", "copied", (("Was(w.r, y) /\\ ~Current(w.r, y)", "FALSE"), _REGISTERS)),
-    "the same batch with other offsets is a replay": Mistake(
-        "Noted", "copied", ((_REPEATS, "w.b = own.b"),)
+    "a replaced run commits": Mistake(
+        "Once", "runs", (_HOLDS, _EPOCH, _REGISTERS, _OLDER, _GOES, _POSITION, _NUMBER)
     ),
+    "a run comes back": Mistake(
+        "Fenced", "copied", (("Was(w.r, y) /\\ ~Current(w.r, y)", "FALSE"), _REGISTERS)
+    ),
+    "the same batch with other offsets is a replay": Mistake("Noted", "copied", ((_REPEATS, "w.b = own.b"),)),
     "an older batch is a replay": Mistake("Noted", "copied", ((_REPEATS, "TRUE"),)),
     "history under one id": Mistake("Once", "moves", (_RECORD, _GOES, _POSITION)),
     "the record does not move": Mistake("Known", "moves", (("y \\in Others(w.x, w.q)", "FALSE"),)),
     "the position is not in the entry": Mistake("Together", "runs", (("[pos EXCEPT ![w.g] = w.to]", "pos"),)),
     "the rows are not in the entry": Mistake("Whole", "runs", (("Append(rows, w.f)", "rows"),)),
     "a replay is written again": Mistake("Together", "runs", (("req.new /\\ w.f # None", "w.f # None"),)),
-    "vacuum raises no floor": Mistake("Refused", "files", (("size' = size + 1 /\\ floor' = vac[v].floor", "UNCHANGED <<size, floor>>"),)),
+    "vacuum raises no floor": Mistake(
+        "Refused", "files", (("size' = size + 1 /\\ floor' = vac[v].floor", "UNCHANGED <<size, floor>>"),)
+    ),
     "the floor is not compared": Mistake("Kept", "files", (("req.w.f[1] < floor", "FALSE"),)),
     "a file at the floor is deleted": Mistake("Refused", "files", (("f[1] < at", "f[1] <= at"),)),
     "vacuum does not look behind the floor": Mistake("Kept", "files", (("@ \\ Refs", "@"),)),
@@ -59,13 +63,27 @@ PLANTED = {
 """The mistakes."""
 
 LIVE = {
-    "what a leader refuses is not asked again": ('IF run[d].pc = "asked" THEN "staged"', 'IF run[d].pc = "asked" THEN "refused"'),
-    "vacuum is not polite": ("at <= run[Latest].saw", "TRUE"),
+    "what a leader refuses is not asked again": (
+        'IF run[d].pc = "asked" THEN "staged"',
+        'IF run[d].pc = "asked" THEN "refused"',
+    ),
     "a run stops by itself": ("WF_all(Step(d))", "WF_all(Step(d) /\\ run[d].b = 0)"),
 }
 """Mistakes in `specs/RunsModel.tla` by which a query stands still though it is started again."""
 
-_PROMISES = ("Once", "Exact", "First", "Fenced", "Whole", "Known", "Kept", "Readable", "Refused", "Noted", "Together")
+_PROMISES = (
+    "Once",
+    "Exact",
+    "First",
+    "Fenced",
+    "Whole",
+    "Known",
+    "Kept",
+    "Readable",
+    "Refused",
+    "Noted",
+    "Together",
+)
 _SEEN = re.compile(r'<<"seen", (\d+), "(\w+)">>')
 
 

@@ -28,7 +28,14 @@ from spark_eos.protocol import actions as a
 from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, PartitionOffset, SourceProgress, StagedFile
+from spark_eos.protocol.types import (
+    NO_PRODUCER,
+    BatchRef,
+    FileRef,
+    PartitionOffset,
+    SourceProgress,
+    StagedFile,
+)
 from spark_eos.spark.sink.commit import delete_rejected_files
 from spark_eos.storage import MemoryStore, ObjectInfo
 from spark_eos.storage.store import Data
@@ -128,7 +135,9 @@ class _Run:
         Log.create(self._store, clock, environment=NO_THREADS)
         open_ = partial(Log, self._store, clock, environment=NO_THREADS)
         self._log, self._of_vacuum = open_(), open_()
-        self._log.commit(lambda _: (a.CreateTopic(_TOPIC, _TOPIC_ID, 1), a.CreateTopic(_SOURCE, _SOURCE_ID, 1)))
+        self._log.commit(
+            lambda _: (a.CreateTopic(_TOPIC, _TOPIC_ID, 1), a.CreateTopic(_SOURCE, _SOURCE_ID, 1))
+        )
         self._clock = clock
         self._first = self._log.follow().seq + 1
         self._of_vacuum.follow()
@@ -222,7 +231,11 @@ class _Run:
 
     def _batch(self) -> None:
         chance, state = self._chance, self._log.follow()
-        name, query, run = chance.choice(("x", "x", "y")), chance.choice(("q", "q", "q", "p")), chance.choice(RUNS)
+        name, query, run = (
+            chance.choice(("x", "x", "y")),
+            chance.choice(("q", "q", "q", "p")),
+            chance.choice(RUNS),
+        )
         known = [one for one in state.queries.values() if one.query_id == query]
         last = known[0] if known else None
         number = 0 if last is None else last.batch_id + chance.choice((1, 1, 1, 1, 0, -1))
@@ -274,7 +287,9 @@ class _Run:
         number = number or self._chance.randint(1, len(self._proposed))
         work, actions = self._proposed[number - 1]
         said, results = self._commit(actions)
-        self._offsets += [one[0].base_offset for one in results if isinstance(one, tuple) and type(one) is tuple]
+        self._offsets += [
+            one[0].base_offset for one in results if isinstance(one, tuple) and type(one) is tuple
+        ]
         self._add("Land", "", number, work, said=said)
         file = work[-1]
         if said != "yes" and file is not None and self._chance.random() < 0.7:
@@ -283,7 +298,9 @@ class _Run:
     def _write(self) -> None:
         file = self._file_for(True)
         self._used(file)
-        said, results = self._commit((a.AppendBatches(NO_PRODUCER, ((_TOPIC, _TOPIC_ID),), (self._append(file),)),))
+        said, results = self._commit(
+            (a.AppendBatches(NO_PRODUCER, ((_TOPIC, _TOPIC_ID),), (self._append(file),)),)
+        )
         self._offsets += [one[0].base_offset for one in results]
         self._add("Write", file=file, said=said)
 

@@ -24,7 +24,6 @@ _AT = re.compile(r'<<"at", (\d+), (\d+)>>')
 _OF_COMMIT = """SPECIFICATION TraceSpec
 CONSTANTS Procs <- Processes
           Each <- EachOf
-          Traces <- Recorded
           MaxEnd = 1000000
           MaxFaults = 1000000
           Exact = FALSE
@@ -37,7 +36,6 @@ _OF_TRANSACTIONS = f"""SPECIFICATION TraceSpec
 CONSTANTS Names = {{{", ".join(f'"{name}"' for name in NAMES)}}}
           Parts <- Partitions
           Groups = {{{", ".join(f'"{group}"' for group in GROUPS)}}}
-          Traces <- Recorded
 INVARIANTS Ended{{told}}
 CHECK_DEADLOCK FALSE
 """
@@ -47,7 +45,6 @@ CONSTANTS Names = {{{", ".join(f'"{name}"' for name in query_runs.NAMES)}}}
           Groups = {{{", ".join(f'"{group}"' for group in query_runs.GROUPS)}}}
           Vacuums = {{"v"}}
           Readers = {{{", ".join(map(str, query_runs.READERS))}}}
-          Traces <- Recorded
 INVARIANTS Ended{{told}}
 CHECK_DEADLOCK FALSE
 """
@@ -130,6 +127,7 @@ def _module(traces: Sequence[Sequence[Any]], form: Form) -> str:
             "Recorded == <<",
             ",\n".join(lines),
             ">>",
+            "ASSUME TLCSet(1, Recorded)",
             "====",
         ]
     )
