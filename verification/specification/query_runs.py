@@ -1,8 +1,8 @@
 """Drivers, clients, readers and vacuums of one log in memory, as steps of `specs/Runs.tla`.
 
 Requests are made by the code's `propose` and judged by its rules; vacuums are the real ones. What they meet is drawn:
-runs that slept, requests that land late, files that are committed while a vacuum looks at them. What the code refuses is
-recorded with its reason: the specification must refuse it for the same one.
+runs that slept, requests that land late, files that are committed while a vacuum looks at them. What the code refuses
+is recorded with its reason: the specification must refuse it for the same one.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class _Run:
     # -- Requests -------------------------------------------------------------------------------------
 
     def _one(self) -> None:
-        steps: list[tuple[float, Callable[[], None]]] = [
+        steps: list[tuple[float, Callable[[], object]]] = [
             (0.5, self._batch),
             (0.12, self._land),
             (0.08, self._write),
@@ -252,17 +252,17 @@ class _Run:
         if chance.random() < 0.1:  # A checkpoint that was put back, or another one.
             start, number = max(0, start + chance.choice((-1, 1))), max(0, number + chance.choice((0, 1)))
             end, group = max(start, end), chance.choice(GROUPS)
-        file = None if chance.random() < 0.3 else self._file_for(chance.random() < 0.3)
+        file = None if chance.random() < 0.3 else self._file_for(earlier=chance.random() < 0.3)
         work = (name, query, run, max(0, number), group, start, end, file)
         self._propose(work, finished=chance.random() < 0.3)
 
-    def _file_for(self, earlier: bool) -> File:
+    def _file_for(self, *, earlier: bool) -> File:
         return self._staged[-1] if earlier and self._staged else self._stage()
 
     def _propose(self, work: tuple[Any, ...], *, finished: bool) -> None:
         name, query, run, number, group, start, end, file = work
-        ranges = [(PartitionOffset(_SOURCE, _SOURCE_ID, 0, at),) for at in (start, end)]
-        source = SourceProgress(f"{start}", f"{end}", group, *ranges)
+        begin, stop = ((PartitionOffset(_SOURCE, _SOURCE_ID, 0, at),) for at in (start, end))
+        source = SourceProgress(f"{start}", f"{end}", group, begin, stop)
         files = () if file is None else (self._append(file),)
         batch = MicroBatch(name, query, run, number, (source,), ((_TOPIC, _TOPIC_ID),), files)
         try:
@@ -296,7 +296,7 @@ class _Run:
             delete_rejected_files(self._log, ((_TOPIC, _TOPIC_ID),), (self._append(file),))
 
     def _write(self) -> None:
-        file = self._file_for(True)
+        file = self._file_for(earlier=True)
         self._used(file)
         said, results = self._commit(
             (a.AppendBatches(NO_PRODUCER, ((_TOPIC, _TOPIC_ID),), (self._append(file),)),)
