@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @lru_cache
 def _built(markup: Literal["rich"] | None) -> Any:
-    """The commands as typer makes them, which takes it longer than to run most of them; a run changes nothing in them."""
+    """The commands as typer makes them, which takes longer than to run most of them; a run changes nothing in them."""
     app.rich_markup_mode = markup
     return typer.main.get_command(app)
 
