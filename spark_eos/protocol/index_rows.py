@@ -97,9 +97,7 @@ class Rows(Sequence[IndexRow]):
 
     def append(self, row: IndexRow) -> Rows:
         """These rows and ``row`` after them."""
-        # This runs twice for each batch of a transaction, in every process: no calls that can be spared.
-        rows = self._open if self._last is None else self._opened()
-        opened = self._length - self._closed
+        rows, opened = self._opened(), self._length - self._closed
         if opened + 1 == BLOCK_ROWS:
             data, heads = pack([*rows[:opened], row])
             length = self._length + 1
@@ -110,10 +108,7 @@ class Rows(Sequence[IndexRow]):
         # Two threads may have appended to one list at once: the one that came second takes a copy.
         if rows[opened] is not row:
             rows = [*rows[:opened], row]
-        new = _new(Rows)
-        new._packed, new._heads, new._closed = self._packed, self._heads, self._closed
-        new._open, new._last, new._length = rows, None, self._length + 1
-        return new
+        return _rows(self._packed, self._heads, self._closed, rows, None, self._length + 1)
 
     def _opened(self) -> list[IndexRow]:
         """The list of the open rows; after them it may have rows of newer holders."""
@@ -227,9 +222,6 @@ class Rows(Sequence[IndexRow]):
 
     def __repr__(self) -> str:
         return f"Rows({self[:]!r})"
-
-
-_new = object.__new__
 
 
 def _rows(
