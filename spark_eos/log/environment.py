@@ -58,6 +58,12 @@ class Environment:
         (`spark_eos.maintenance.name_deletion`).
     leader_looks_s
         The shortest and the longest time between two looks whether the leader of group commit is done, in seconds.
+    lag_entries
+        A process that has not led group commit for so many entries lags: it leaves off applying what others write. From
+        so many on that it lags behind, it goes on from the newest snapshot (`spark_eos.log.commit.lagging`).
+    lag_hesitates_s
+        For so many seconds a process that lags leaves a free lead to the others, and for so many more for each entry
+        that it lacks.
     lock
         Makes a lock of the commit loop or the tail, by its name (``commit``, ``tail``).
     thread
@@ -75,6 +81,8 @@ class Environment:
     away_s: float = 3600.0
     names_kept_s: float = 24 * 3600.0
     leader_looks_s: tuple[float, float] = (0.0005, 0.01)
+    lag_entries: tuple[int, int] = (6, 256)
+    lag_hesitates_s: tuple[float, float] = (0.001, 0.0002)
     lock: Callable[[str], Lock] = _lock
     thread: Callable[..., threading.Thread] = threading.Thread
     pool: Callable[[int, str], Executor] = ThreadPoolExecutor

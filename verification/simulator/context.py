@@ -108,6 +108,9 @@ class Stage:
             names_kept_s=NO_THREADS.names_kept_s if forget_s is None else forget_s,
             decode=NO_THREADS.decode if remembered is None else remembered.decode,
             apply=NO_THREADS.apply if remembered is None else remembered.apply,
+            # Most processes lag soon, and go on from snapshots now and then.
+            lag_entries=(2, 8),
+            lag_hesitates_s=(0.05, 0.01),
             around_commit=heard(world, self.told.append, lambda: world.random.randbytes(16)),
         )
         self.done: list[Done] = []
