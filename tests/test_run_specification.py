@@ -32,11 +32,17 @@ CODE = (
     "vacuum-above-the-floor",
     "vacuum-without-the-delay",
     "committed-files-deleted",
+    "staging-floor-off-by-one",
+    "not-looked-at-behind-the-floor",
+    "old-id-not-fenced",
 )
 """Mutants of the rules, of the vacuum and of the sink, each of which gives traces that are no behaviours."""
 
 OF_A_MUTANT = 12
 """Logs for each of them."""
+
+FIRST = {"staging-floor-off-by-one": 12, "not-looked-at-behind-the-floor": 24, "old-id-not-fenced": 30}
+"""The first seed of those that few logs meet; 0 for the others."""
 
 
 pytestmark = pytest.mark.usefixtures("tlc")
@@ -84,7 +90,8 @@ def test_planted_bugs_give_traces_that_are_no_behaviours():
     for name in CODE:
         with pytest.MonkeyPatch.context() as monkeypatch:
             plant(name, monkeypatch)
-            traces += [record(seed) for seed in range(OF_A_MUTANT)]
+            first = FIRST.get(name, 0)
+            traces += [record(seed) for seed in range(first, first + OF_A_MUTANT)]
     good = behaviours(traces, RUNS)
     unseen = [name for at, name in enumerate(CODE) if all(good[at * OF_A_MUTANT : (at + 1) * OF_A_MUTANT])]
     assert not unseen
