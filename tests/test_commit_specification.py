@@ -44,6 +44,22 @@ def test_the_protocol_holds():
     assert model.states > 10_000
 
 
+def test_each_call_is_answered():
+    assert check("CommitLive", module="CommitModel").states > 10_000
+
+
+def test_a_call_that_waits_for_a_later_entry_is_not_answered():
+    text = (SPECS / "Commit.tla").read_text(encoding="utf-8")
+    rule = "me.read >= me.draft.slot"
+    assert text.count(rule) == 1
+    with pytest.raises(RuntimeError, match="Temporal properties were violated"):
+        check(
+            "CommitLive",
+            module="CommitModel",
+            others={"Commit.tla": text.replace(rule, "me.read > me.draft.slot")},
+        )
+
+
 def test_planted_mistakes_are_seen():
     names = [name for name in PLANTED if name not in BY_HAND]
     assert seen(names) == {name: PLANTED[name].violated for name in names}

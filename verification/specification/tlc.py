@@ -41,6 +41,7 @@ def check(
     text: str | None = None,
     settings: str | None = None,
     constants: dict[str, int] | None = None,
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> Checked:
     """Check the specification ``name`` of `SPECS`.
 
@@ -54,6 +55,8 @@ def check(
         Another text of the module: with a planted mistake.
     settings
         Another text of its ``.cfg``.
+    others
+        Other texts of the modules that it extends, by their files.
     constants
         Other values of constants than its ``.cfg`` has.
 
@@ -72,7 +75,7 @@ def check(
             raise ValueError(f"{name}.cfg has no number {constant}")
     files = {file.name: file.read_text(encoding="utf-8") for file in SPECS.glob("*.tla")}
     module = module or name
-    output = run(module, text if text is not None else files[f"{module}.tla"], settings, files)
+    output = run(module, text if text is not None else files[f"{module}.tla"], settings, {**files, **others})
     violated, states = _VIOLATED.search(output), _STATES.search(output)
     if violated is None and (states is None or "No error has been found" not in output):
         errors = "\n".join(line for line in output.splitlines() if line.startswith("Error: "))
