@@ -20,7 +20,7 @@ from spark_eos.log.commit.outcomes import (
     read_results,
     with_entry,
 )
-from spark_eos.log.environment import PROCESS
+from spark_eos.log.environment import PROCESS, Lag
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches, CreateTopic, EndTransaction, Entry, Request
 from spark_eos.protocol.actions.appends import Appended
@@ -34,7 +34,7 @@ from tests.log.test_group_commit import Clock, Process
 pytestmark = pytest.mark.usefixtures("timeless_folders")
 
 SKIPS = 8
-AT_ONCE = dataclasses.replace(PROCESS, lag_entries=(0, SKIPS))
+AT_ONCE = dataclasses.replace(PROCESS, lag=Lag(after=0, requests=0.0, skips=SKIPS))
 
 
 class Writer(Process):
@@ -181,8 +181,18 @@ def test_the_longer_it_lags_the_longer_it_leaves_the_lead_to_others(leader, othe
     other.waits = [leader.group.release_lead] + [lambda: None] * 1000
     other.sends()
     waits = other.clock.now - began
-    hesitates, for_each = PROCESS.lag_hesitates_s
-    assert waits > hesitates + 4 * for_each
+    for_each = PROCESS.lag.each_s
+    assert waits > 4 * for_each
+
+
+def test_where_entries_hold_little_no_process_lags(leader, start, monkeypatch):
+    monkeypatch.setattr(
+        "tests.log.test_lagging.AT_ONCE", dataclasses.replace(PROCESS, lag=Lag(after=0, requests=2.5))
+    )
+    other = lagging(leader, start)
+    other.waits = [leader.does(create("one"))]
+    other.sends()
+    assert other.log.state.seq == leader.log.follow().seq
 
 
 def test_what_is_in_doubt_is_looked_for_in_the_log(leader, other, monkeypatch):

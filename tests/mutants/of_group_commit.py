@@ -189,7 +189,7 @@ MUTANTS = (
     Mutant(
         "nothing-is-announced",
         "spark_eos/log/commit/loop.py",
-        "            self._group.publish(state, data, draft.collected)\n",
+        "            self._group.publish(state, data, draft.collected, len(draft.tickets))\n",
         "",
         "nobody hears that his request is in before somebody else leads",
         _OF_GROUP,

@@ -39,15 +39,15 @@ MUTANTS = (
     Mutant(
         "lagging-skips-what-is-in-doubt",
         _LAGGING,
-        ">= self._skips_after and not self._in_doubt.ids:",
-        ">= self._skips_after:",
+        ">= self._lag.skips and not self._in_doubt.ids:",
+        ">= self._lag.skips:",
         "a process goes on from a snapshot past entries that may hold its requests",
         _TESTS,
     ),
     Mutant(
         "lagging-without-end",
         _LAGGING,
-        "        return self._newest - self._tail.state.seq < self._skips_after * _TOO_FAR",
+        "        return self._newest - self._tail.state.seq < self._lag.skips * _TOO_FAR",
         "        return True",
         "a process lags for ever where no snapshots are written",
         _TESTS,
@@ -75,6 +75,14 @@ MUTANTS = (
         "            if self._group.try_lead():",
         "a process that lags takes the lead before those that do not",
         _TESTS,
+    ),
+    Mutant(
+        "lagging-where-entries-hold-little",
+        _LAGGING,
+        " or mean_requests(self._told) < self._lag.requests:",
+        ":",
+        "two processes that take turns lag, and wait for each other",
+        _TESTS[:1],
     ),
     Mutant(
         "lagging-waits-for-ever",

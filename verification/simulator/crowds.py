@@ -28,7 +28,7 @@ from spark_eos.errors import (
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.entry_builder import Committed
-from spark_eos.log.environment import Commit, Environment
+from spark_eos.log.environment import Commit, Environment, Lag
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from verification.no_threads import NO_THREADS
@@ -108,8 +108,12 @@ class _Stage:
         after = chance.choice([0, 1, 2, 4])
         self.environment: Environment = replace(
             NO_THREADS,
-            lag_entries=(after, chance.choice([4, 8, 1000])),
-            lag_hesitates_s=chance.choice([(0.0, 0.0), (0.05, 0.01), (0.5, 0.1)]),
+            lag=Lag(
+                after,
+                0.0,
+                chance.choice([4, 8, 1000]),
+                *chance.choice([(0.0, 0.0), (0.05, 0.01), (0.5, 0.1)]),
+            ),
             around_commit=self._counted,
         )
         self._values = (b"%d" % number for number in range(10**9))

@@ -93,6 +93,8 @@ class CommitGroup:
         self._wait_s = self._shortest_s
         self._news_s = -math.inf
         """When something was last heard."""
+        self.pace_s = 0.0
+        """How long the last entries took, in the mean."""
 
     @property
     def is_contended(self) -> bool:
@@ -148,17 +150,17 @@ class CommitGroup:
         if self._channel is not None:
             self._channel.release_lead()
 
-    def publish(self, state: State, data: bytes, collected: Sequence[Report] = ()) -> None:
+    def publish(self, state: State, data: bytes, collected: Sequence[Report], own: int) -> None:
         """This process has created the entry that led to ``state``: tell the processes that wait for it.
 
-        Of ``collected``, the requests of others in it, it reports the results, too.
+        Of ``collected``, the requests of others in it, it reports the results, too; ``own`` are this process's.
         """
         if not self.is_contended:
             return
         assert self._channel is not None
         if self.reports_outcomes:
             earlier = self._channel.outcomes() or b""
-            self._channel.report_outcomes(with_entry(earlier, state.seq, state.lineage, collected))
+            self._channel.report_outcomes(with_entry(earlier, state.seq, state.lineage, collected, own))
         self._channel.publish(state.seq, b"" if self._store.requests_are_free else data)
         self._quiet += 1
         if self._quiet >= QUIET_ENTRIES:
@@ -222,7 +224,9 @@ class CommitGroup:
         """Another process has led, and something was heard of that: so long until one looks again."""
         now = self._clock.monotonic()
         # So long as the last entry took the next one will take, or nearly so.
-        self._wait_s = min(max((now - self._news_s) / 8, self._shortest_s), self._longest_s)
+        took_s = now - self._news_s
+        self._wait_s = min(max(took_s / 8, self._shortest_s), self._longest_s)
+        self.pace_s += (min(took_s, LEADER_TIMEOUT_S) - self.pace_s) / 4
         self._news_s = now
         self.note_contention()
 

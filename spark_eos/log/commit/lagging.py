@@ -30,7 +30,7 @@ from spark_eos.log.clock import Clock
 from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit
 from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
-from spark_eos.log.commit.outcomes import are_reportable, read_newest, read_results
+from spark_eos.log.commit.outcomes import are_reportable, mean_requests, read_newest, read_results
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.timekeeping import Timekeeper
@@ -62,13 +62,14 @@ class LaggingWriter:
         self._group = group
         self._clock = clock
         self._time = time
-        self._lags_after, self._skips_after = environment.lag_entries
-        self._hesitates_s, self._hesitates_entry_s = environment.lag_hesitates_s
+        self._lag = environment.lag
         self._led = -1
         """The newest entry that this process has created."""
         self._newest = -1
         """The newest entry that leaders reported."""
         self._told = b""
+        self._is_news = False
+        """Whether that was another report than at the look before."""
         self._read, self._drafted = -1, EMPTY
         """The entry up to which this process had read, and the state there with what it has written since."""
 
@@ -102,27 +103,28 @@ class LaggingWriter:
         """Whether this process need not read what the others write, for what the tickets ask for."""
         if any(ticket.request_id in self._in_doubt for ticket in tickets) or not self._look():
             return False
-        if self._newest - self._led < self._lags_after:
+        if self._newest - self._led < self._lag.after or mean_requests(self._told) < self._lag.requests:
             return False
-        if self._newest - self._tail.state.seq >= self._skips_after and not self._in_doubt.ids:
+        if self._newest - self._tail.state.seq >= self._lag.skips and not self._in_doubt.ids:
             try:
                 self._tail.skip_to_snapshot()
             except (StorageError, StoreUnavailableError):
                 return False
-        return self._newest - self._tail.state.seq < self._skips_after * _TOO_FAR
+        return self._newest - self._tail.state.seq < self._lag.skips * _TOO_FAR
 
     def _wait_for(self, draft: EntryBuilder) -> bool:
         """Wait until a request of the draft is answered; whether one is. It may lead by then, if none is."""
         self._look()
         submitted_at = newest = self._newest
         heard_s = self._clock.monotonic()
-        while not self._answer(draft):
+        while not (self._is_news and self._answer(draft)):
             if newest < self._newest:
                 newest, heard_s = self._newest, self._clock.monotonic()
                 self._group.note_news()
             if newest >= submitted_at + _LEFT_OUT:
                 return False
-            hesitates_s = self._hesitates_s + self._hesitates_entry_s * (newest - self._tail.state.seq)
+            lacks = newest - self._tail.state.seq
+            hesitates_s = min(self._group.pace_s, self._lag.most_s) + self._lag.each_s * lacks
             if self._clock.monotonic() - heard_s > hesitates_s and self._group.try_lead():
                 return False
             self._group.backoff()
@@ -134,6 +136,7 @@ class LaggingWriter:
         told = self._group.outcomes()
         if told is None:
             return False
+        self._is_news = told is not self._told
         self._told = told
         self._newest = read_newest(told)
         return True

@@ -246,7 +246,7 @@ class Committer(OfOneProcess):
             for ticket in draft.tickets:
                 self._in_doubt.resolve(ticket.request_id)
             self._lagging.note_led(entry.seq)
-            self._group.publish(state, data, draft.collected)
+            self._group.publish(state, data, draft.collected, len(draft.tickets))
 
     # -- One draft -----------------------------------------------------------------------------------------
 

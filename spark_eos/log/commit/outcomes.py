@@ -1,7 +1,7 @@
 """What the leader of group commit reports of the requests of others that it has put into the newest entries. Pure.
 
-A line for each entry, the newest one last: its number, the lineage after it in hexadecimal digits, and a JSON object
-with the results of its requests by their ids.
+A line for each entry, the newest one last: its number, how many requests it holds, the lineage after it in hexadecimal
+digits, and a JSON object with the results of requests by their ids.
 Requests with an action whose result cannot be reported are left out (`Answer` in
 `spark_eos.protocol.actions.declaration`).
 """
@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 from spark_eos.protocol.actions import Action
 from spark_eos.protocol.actions.declaration import DECLARED
 
-__all__ = ["KEPT", "Found", "Report", "are_reportable", "read_newest", "read_results", "with_entry"]
+__all__ = [
+    "KEPT",
+    "Found",
+    "Report",
+    "are_reportable",
+    "mean_requests",
+    "read_newest",
+    "read_results",
+    "with_entry",
+]
 
 KEPT = 8
 """A leader reports the outcomes of so many of the newest entries."""
@@ -42,16 +51,26 @@ def are_reportable(actions: Iterable[Action]) -> bool:
     return all(DECLARED[type(action)].answer is not None for action in actions)
 
 
-def with_entry(earlier: bytes, seq: int, lineage: bytes, requests: Sequence[Report]) -> bytes:
-    """What was reported ``earlier``, without what is too old, and the outcomes of entry ``seq``."""
+def with_entry(earlier: bytes, seq: int, lineage: bytes, requests: Sequence[Report], own: int = 0) -> bytes:
+    """What was reported ``earlier``, without what is too old, and the outcomes of ``requests`` in entry ``seq``.
+
+    It holds so many more that are the leader's ``own``.
+    """
     lines = [line for line in earlier.split(b"\n")[-KEPT + 1 :] if -1 < _number(line) < seq]
     told = {one.request_id.hex(): _written(one) for one in requests if are_reportable(one.actions)}
-    return b"\n".join([*lines, b"%d %s %s" % (seq, lineage.hex().encode(), json.dumps(told).encode())])
+    parts = (seq, len(requests) + own, lineage.hex().encode(), json.dumps(told).encode())
+    return b"\n".join([*lines, b"%d %d %s %s" % parts])
 
 
 def read_newest(told: bytes) -> int:
     """The newest entry that has a line; -1 if there is none."""
     return _number(told[told.rfind(b"\n") + 1 :])
+
+
+def mean_requests(told: bytes) -> float:
+    """How many requests the entries hold that have a line, in the mean."""
+    counts = [_number(line.partition(b" ")[2]) for line in told.split(b"\n")]
+    return sum(counts) / len(counts)
 
 
 def read_results(told: bytes, request_id: bytes, actions: Sequence[Action]) -> Found | None:
@@ -61,7 +80,7 @@ def read_results(told: bytes, request_id: bytes, actions: Sequence[Action]) -> F
         return None
     start, end = told.rfind(b"\n", 0, at) + 1, told.find(b"\n", at)
     try:
-        number, lineage, results = told[start : end if end >= 0 else len(told)].split(b" ", 2)
+        number, _, lineage, results = told[start : end if end >= 0 else len(told)].split(b" ", 3)
         written = json.loads(results)[request_id.hex()]
         read = tuple(_answer(action).read(result) for action, result in zip(actions, written, strict=True))
         return Found(int(number), bytes.fromhex(lineage.decode()), read)
