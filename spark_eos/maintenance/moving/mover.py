@@ -119,6 +119,21 @@ class DataMover:
                     raise
         return Moved(self._log.data_location, self._files, self._bytes, self._deleted)
 
+    def look(self) -> Moved:
+        """What `run` would copy, and to where, as far as it can be told without writing. Raises as `run`."""
+        state = self._log.follow()
+        place = self._wanted(state)
+        before = state.data_before
+        if place is None and before is None:
+            return Moved(self._log.data_location, 0, 0, 0)
+        if place is not None:
+            self._check(state, place)
+        sizes = data_sizes(state, self._log.load)
+        if place is None:
+            sizes = {name: size for name, size in sizes.items() if staged_at(name) <= state.data_placed_at}
+        location = absolute_place(self._log.url, state.data_url if place is None else place)
+        return Moved(location, len(sizes), sum(sizes.values()), 0)
+
     # -- Where to -----------------------------------------------------------------------------------------
 
     def _wanted(self, state: State) -> str | None:
@@ -141,15 +156,10 @@ class DataMover:
     def _begin(self, state: State, place: str) -> None:
         """See that the place is free and this log's, and have the log name it."""
         log = self._log
-        action = MoveData(place, state.data_placed_at)
-        move_data(state, action)  # What the rules refuse is refused before anything is written.
+        action = self._check(state, place)
         check_claim(log.store, state.data_url, log.log_id)
         if is_apart(place):
-            check_beside(place, log.store)
-            target = data_store(place, log.store.settings)
-            self._check_not_left(target)
-            check_empty(target)
-            probe(target, log.clock.unique())
+            probe(data_store(place, log.store.settings), log.clock.unique())
             check_claim(log.store.with_data(place), place, log.log_id)
         log.commit(lambda now: (action,) if now.data_placed_at == action.placed_at else (), writer=_WRITER)
         if log.state.data_url != place:
@@ -157,6 +167,17 @@ class DataMover:
                 f"the data files of {log.url} are being moved to {log.data_location} by another process: end that move "
                 "first"
             )
+
+    def _check(self, state: State, place: str) -> MoveData:
+        """What the rules or the place refuse is refused before anything is written."""
+        action = MoveData(place, state.data_placed_at)
+        move_data(state, action)
+        if is_apart(place):
+            check_beside(place, self._log.store)
+            target = data_store(place, self._log.store.settings)
+            self._check_not_left(target)
+            check_empty(target)
+        return action
 
     def _check_not_left(self, target: Store) -> None:
         try:
