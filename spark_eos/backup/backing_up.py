@@ -22,7 +22,7 @@ from spark_eos.backup.transfer import copy_file, store_bytes
 from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
-from spark_eos.log.data_place import check_apart
+from spark_eos.log.data_place import check_apart, data_place
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.protocol.actions import CreateLog
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -153,7 +153,7 @@ class _Work:
                 raise NotALogError(
                     f"{self._source.url} does not hold log {self._repository.log_id} any more: it was replaced"
                 )
-            self._source = self._source.with_data(history.last.data_url)
+            self._source = data_place(history.last).of(self._source)
             check_apart(self._source, self._target, "repository")
             try:
                 return self._copy(history)

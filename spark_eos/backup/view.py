@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_eos.backup.manifest import Manifest, Pack, StoredFile
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError, StorePermissionError
 from spark_eos.log import paths
-from spark_eos.storage import Data, ObjectInfo, Store, Upload
+from spark_eos.storage import Data, EarlierPlace, ObjectInfo, Store, Upload
 
 __all__ = ["BackupView", "damaged"]
 
@@ -60,7 +60,7 @@ class BackupView(Store):
             return self._part(file, offset, length)
         return self._whole(file)
 
-    def with_data(self, url: str) -> Store:
+    def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
         """Itself: a backup has data files beside the entries, wherever the log had them."""
         return self
 

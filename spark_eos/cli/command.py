@@ -22,7 +22,7 @@ from spark_eos.cli import (
     transactions,
     verify,
 )
-from spark_eos.cli.archive import backup, copy
+from spark_eos.cli.archive import backup, copy, data
 from spark_eos.cli.console import consume, produce
 from spark_eos.cli.keys import encryption
 from spark_eos.cli.mirror import moving as mirror
@@ -118,6 +118,7 @@ for noun in (
     tables,
     verify,
     copy,
+    data,
     backup,
     encryption,
     mirror,

@@ -13,6 +13,7 @@ import pyarrow as pa
 from spark_eos.clients.arrow_reader import ArrowWork, available_columns, chosen_columns
 from spark_eos.clients.table_plan import TableRead, plan_table
 from spark_eos.errors import ConfigError
+from spark_eos.log.data_place import has_all_data
 from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_names
 from spark_eos.log.topics import layout_of
@@ -185,7 +186,8 @@ class _Parts(NamedTuple):
         topic_column = place_names(is_typed=bool(read.topic.schemas))[0]
         url = read.log.data_location
         # Other columns than the topic's name have to be there: a file has no rows without one.
-        if not url.startswith("/") or {*names} <= {topic_column} or not all(map(_is_plain, schema.types)):
+        is_here = url.startswith("/") and has_all_data(read.log.state)
+        if not is_here or {*names} <= {topic_column} or not all(map(_is_plain, schema.types)):
             fetches = sorted(read.all_fetches, key=lambda fetch: (fetch.partition, fetch.offset))
             read = read._replace(plan=read.plan._replace(files=(), rest=tuple(fetches)))
         paths = [f"{url}/{file.name}" for file in read.files]

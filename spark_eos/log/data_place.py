@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -11,17 +12,69 @@ from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.protocol.actions import Entry, PlaceData, Request
 from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
 from spark_eos.storage import Settings, Store, probe
-from spark_eos.storage.two_stores import DATA_MARK, TwoStores, first_other
+from spark_eos.storage.store import EarlierPlace
+from spark_eos.storage.two_stores import DATA_MARK, TwoStores, first_other, is_apart
 from spark_eos.storage.urls import data_settings_of, data_store, wanted_data_url
 
-__all__ = ["check_apart", "check_place", "data_settings", "free_place", "place_of_copy", "placing_entry"]
+__all__ = [
+    "DataPlace",
+    "as_placed_now",
+    "check_apart",
+    "check_beside",
+    "check_empty",
+    "check_place",
+    "data_place",
+    "data_settings",
+    "free_place",
+    "has_all_data",
+    "place_of_copy",
+    "placing_entry",
+]
+
+
+class DataPlace(NamedTuple):
+    """Where the data files of a log are, as far as a state tells; goes to tasks by value.
+
+    ``url`` and ``before`` are as `Store.with_data` takes them.
+    """
+
+    url: str = ""
+    before: EarlierPlace | None = None
+
+    def of(self, store: Store) -> Store:
+        """The store of the log: ``store``, with its data files."""
+        return store.with_data(self.url, self.before)
+
+
+def data_place(state: State) -> DataPlace:
+    """The place that the state names. It counts for files of earlier states as well."""
+    before = state.data_before
+    if before is None:
+        return DataPlace(state.data_url)
+    return DataPlace(state.data_url, EarlierPlace(before.url, state.data_placed_at, before.copied_at >= 0))
+
+
+def as_placed_now(past: State, newest: State) -> State:
+    """An earlier state of the log, with the place that its data files have now."""
+    return replace(
+        past,
+        data_url=newest.data_url,
+        data_placed_at=newest.data_placed_at,
+        data_before=newest.data_before,
+    )
+
+
+def has_all_data(state: State) -> bool:
+    """Whether all data files are at the place that the state names, and none is at an earlier one."""
+    return state.data_before is None
 
 
 def data_settings(state: State, given: Mapping[str, str]) -> Mapping[str, str]:
     """Of the ``given`` settings of a log's store, those of the store that has its data files."""
-    return data_settings_of(state.data_url, Settings(given)) if state.data_url else given
+    return data_settings_of(state.data_url, Settings(given)) if is_apart(state.data_url) else given
 
 
 def check_apart(source: Store, target: Store, what: str = "copy") -> None:
@@ -35,8 +88,10 @@ def check_apart(source: Store, target: Store, what: str = "copy") -> None:
 
 
 def _places(store: Store) -> list[str]:
-    data_url = store.data_url if isinstance(store, TwoStores) else ""
-    return [store.url, data_url] if data_url else [store.url]
+    if not isinstance(store, TwoStores):
+        return [store.url]
+    before = () if store.before is None else (store.before.url,)
+    return [store.url, *(url for url in (store.data_url, *before) if is_apart(url))]
 
 
 def _lie_in_one_another(one: str, other: str) -> bool:
@@ -50,10 +105,10 @@ def check_place(settings: Settings, state: State, url: str) -> None:
         return
     wanted = wanted_data_url(settings)
     if wanted != state.data_url:
-        where = f"at {state.data_url}" if state.data_url else "beside its entries"
+        where = f"at {state.data_url}" if is_apart(state.data_url) else "beside its entries"
         raise ConfigError(
-            f"data.url={wanted}: the data files of {url} are {where}. "
-            "The setting counts where a log is created or copied to: leave it out. To move data files, copy the log"
+            f"data.url={wanted}: the data files of {url} are {where}. The setting counts where a log is created or "
+            "copied to: leave it out. To move data files: eoslog data move"
         )
 
 
@@ -66,14 +121,9 @@ def free_place(store: Store, clock: Clock) -> str:
     wanted = wanted_data_url(store.settings)
     if wanted is None:
         return ""
-    _check_beside(wanted, store)
+    check_beside(wanted, store)
     place = data_store(wanted, store.settings)
-    found = first_other(place)
-    if found is not None:
-        raise NotALogError(
-            f"{wanted} is not empty (it holds {found!r}): the data files of a new log need a place of their own. "
-            "Choose an empty or new folder or prefix"
-        )
+    check_empty(place)
     if _is_taken(place):
         raise NotALogError(
             f"{wanted} is the place of another log's data files ({DATA_MARK} there says whose): choose an empty or new "
@@ -83,6 +133,16 @@ def free_place(store: Store, clock: Clock) -> str:
     return wanted
 
 
+def check_empty(place: Store) -> None:
+    """Raise `NotALogError` if there is anything but a mark in a place that is to get data files."""
+    found = first_other(place)
+    if found is not None:
+        raise NotALogError(
+            f"{place.url} is not empty (it holds {found!r}): the data files of a log need a place of their own. "
+            "Choose an empty or new folder or prefix"
+        )
+
+
 def place_of_copy(target: Store) -> str:
     """Where ``data.url`` wants the data files of a copy at ``target``; empty: beside its entries.
 
@@ -90,13 +150,13 @@ def place_of_copy(target: Store) -> str:
     """
     wanted = wanted_data_url(target.settings) or ""
     if wanted:
-        _check_beside(wanted, target)
+        check_beside(wanted, target)
     return wanted
 
 
 def placing_entry(state: State, url: str, clock: Clock) -> list[tuple[str, pa.Buffer]]:
     """The name and the bytes of the entry after ``state`` that says where a copy has its data; none if as before."""
-    if state.data_url == url:
+    if state.data_url == url and has_all_data(state):
         return []
     seq = state.seq + 1
     request = Request(clock.unique(), state.timestamp_ms, (PlaceData(url),), "copy")
@@ -104,11 +164,13 @@ def placing_entry(state: State, url: str, clock: Clock) -> list[tuple[str, pa.Bu
     return [(paths.entry(seq, state.entries_per_folder), pa.py_buffer(data))]
 
 
-def _check_beside(wanted: str, store: Store) -> None:
-    if _lie_in_one_another(wanted, store.url):
-        raise ConfigError(
-            f"data.url={wanted} and the log {store.url} lie in one another: choose a folder or prefix beside it"
-        )
+def check_beside(wanted: str, store: Store) -> None:
+    """Raise `ConfigError` if the place for data files lies in a place of the log, or around it."""
+    for known in _places(store):
+        if _lie_in_one_another(wanted, known):
+            raise ConfigError(
+                f"data.url={wanted} and the log {known} lie in one another: choose a folder or prefix beside it"
+            )
 
 
 def _is_taken(place: Store) -> bool:

@@ -116,7 +116,6 @@ class Log(LogWriter):
         check_place(store.settings, log.state, store.url)
         check_no_gap(store, log.state, log.follow, clock, retry or Retry())
         log.time.saw(log.state)
-        store.with_data(log.state.data_url)  # A store around another one reads both from now on.
         return log
 
     @classmethod

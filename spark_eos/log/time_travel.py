@@ -20,6 +20,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.data.planner import Fetch, partition_of, plan
+from spark_eos.log.data_place import as_placed_now
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -143,7 +144,8 @@ def replay(log: Log, state: State, last: int) -> Iterator[Step]:
 
 def as_of(log: Log, seq: int) -> Log:
     """A handle that shows the log as it was after entry ``seq``. For reading; do not `Log.follow` it."""
-    return Log(log.store, log.clock, state=state_at(log, seq))
+    past = as_placed_now(state_at(log, seq), log.state)
+    return Log(log.store, log.clock, state=past)
 
 
 def topic_as_of(now: Topic, past: Topic) -> Topic:

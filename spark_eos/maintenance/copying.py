@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -33,12 +32,12 @@ from spark_eos.errors import (
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.closing import close_after, is_closed_after, is_closing
-from spark_eos.log.data_place import check_apart, place_of_copy, placing_entry
+from spark_eos.log.data_place import check_apart, data_place, place_of_copy, placing_entry
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
-from spark_eos.maintenance.reachability import page_names, pins
+from spark_eos.maintenance.reachability import data_sizes, page_names
 from spark_eos.maintenance.verify.verify import Finding, Summary, verify
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
@@ -119,7 +118,7 @@ def copy_log(
     tell = progress or (lambda *_: None)
     check_apart(source, target)
     fixed = _fix(source)
-    source = source.with_data(fixed.state.data_url)
+    source = data_place(fixed.state).of(source)
     check_apart(source, target)
     if wanted.encryption_key_id is not None and fixed.state.encrypted_at < 0:
         raise ConfigError(
@@ -335,15 +334,6 @@ def _entry(source: Store, state: State) -> pa.Buffer | None:
     return _read(source, paths.entry(state.seq + 1, state.entries_per_folder))
 
 
-def _data_sizes(state: State, pages: IndexPageStore) -> dict[str, int]:
-    """The data files that readers of the state may be sent to, with their sizes."""
-    rows = chain(
-        *(one.index.scan(one.start, pages.load) for one in state.partitions.values()),
-        *(pin.rows(pages.load) for _, pin in pins(state)),
-    )
-    return {row.file.name: row.file.size for row in rows if row.file is not None}
-
-
 def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -> _Fixed:
     """Copy what the state refers to, or a newer one does, where parts have been removed since; the state it was."""
     while True:
@@ -352,7 +342,7 @@ def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -
             for name in page_names(fixed.base, pages.load) if fixed.base is not None else ():
                 tell("indexes", 0, 0)
                 _copy(source, target, name, None)
-            sizes = _data_sizes(fixed.state, pages)
+            sizes = data_sizes(fixed.state, pages.load)
             for number, _ in enumerate(_in_parallel(source, target, sizes), 1):
                 tell("data files", number, len(sizes))
         except ObjectNotFoundError as error:

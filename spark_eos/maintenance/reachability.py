@@ -6,13 +6,14 @@ Nothing is gathered here: a log may have more files than fit into memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from spark_eos.log import paths
 from spark_eos.protocol.index import IndexPage, IndexRow, Load
 from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["data_files", "page_names", "pinned_files", "pins"]
+__all__ = ["data_files", "data_sizes", "page_names", "pinned_files", "pins"]
 
 
 def data_files(state: State, load: Load) -> Iterator[str]:
@@ -29,6 +30,15 @@ def data_files(state: State, load: Load) -> Iterator[str]:
         visited = {id(page) for page in partition.index.pages if page.base_offset >= partition.start}
         pages = tuple(page for page in pin.pages if id(page) not in visited)
         yield from _files(pin._replace(pages=pages).rows(load))
+
+
+def data_sizes(state: State, load: Load) -> dict[str, int]:
+    """The data files in which a reader of the state may be sent, with their sizes: all are held at once."""
+    rows = chain(
+        *(one.index.scan(one.start, load) for one in state.partitions.values()),
+        *(pin.rows(load) for _, pin in pins(state)),
+    )
+    return {row.file.name: row.file.size for row in rows if row.file is not None}
 
 
 def pinned_files(state: State, load: Load) -> Iterator[str]:

@@ -19,6 +19,7 @@ from spark_eos.monitoring.metrics.points import safe_url
 from spark_eos.monitoring.metrics.sizes import Sizes
 from spark_eos.monitoring.troubles import LOG, Trouble, age, troubles_of, worst_first
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
 
 __all__ = ["Space", "Status", "space_of", "status_of"]
@@ -80,7 +81,7 @@ def status_of(
     except EosLogError as error:
         return Status(label, None, [_of_error(error, settings), *found])
     state = log.state
-    if state.data_url:
+    if is_apart(state.data_url):
         found += _space(space(data_store(state.data_url, inner.settings)))
     small = {key: one.small for key, one in Sizes().of(state).items()}
     found += troubles_of(state, activity.lags, activity.now_ms, small)

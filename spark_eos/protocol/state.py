@@ -28,6 +28,7 @@ __all__ = [
     "NO_OPEN",
     "AppVersion",
     "CommittedOffset",
+    "DataBefore",
     "Decision",
     "Group",
     "Member",
@@ -275,6 +276,18 @@ class AppVersion(NamedTuple):
     timestamp_ms: int
 
 
+class DataBefore(NamedTuple):
+    """Where the data files were before they began to be moved (`MoveData`), as long as something of them is there.
+
+    ``url`` as `State.data_url`, ``begun_ms`` the log's time at which the move began, ``copied_at`` the entry since
+    which all files are at the new place (-1: they may be at the old one alone; `DataCopied`).
+    """
+
+    url: str
+    begun_ms: int
+    copied_at: int = -1
+
+
 class State(NamedTuple):
     """Everything the log knows after entry ``seq`` (-1: no log yet).
 
@@ -287,7 +300,7 @@ class State(NamedTuple):
     ``encrypted_at`` is the entry since which data files are encrypted (-1: they are not), ``encryption_key_id`` the key
     of new files then (`MarkEncrypted`).
     ``data_url`` is where data files are (empty: beside the entries), ``data_placed_at`` the entry that says so (-1:
-    none; `PlaceData`).
+    none; `PlaceData`, `MoveData`). ``data_before`` is the place from which they are being moved.
     No new publication gets an epoch or a sequence up to ``publication_floor``: a dropped one may have had it.
     """
 
@@ -318,6 +331,7 @@ class State(NamedTuple):
     encryption_key_id: str = ""
     data_url: str = ""
     data_placed_at: int = -1
+    data_before: DataBefore | None = None
 
     def producer_of(self, transactional_id: str) -> Producer | None:
         """The producer that holds ``transactional_id``, if there is one."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_eos.clients.table_plan import TableRead, plan_table
 from spark_eos.config.store import only_store_options
 from spark_eos.errors import ConfigError
-from spark_eos.log.data_place import data_settings
+from spark_eos.log.data_place import data_settings, has_all_data
 from spark_eos.log.selection.columns import place_names
 from spark_eos.log.topics import config_value
 from spark_eos.spark.options import parse_source
@@ -228,7 +228,7 @@ def _sealed(
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructField, StructType
 
-    base = _location(read.log.data_location)
+    base = _location(read.log.data_location) if has_all_data(read.log.state) else None
     if base is None or not all(_is_plain(field.dataType) for field in wanted):
         return None
     is_typed = bool(read.topic.schemas)

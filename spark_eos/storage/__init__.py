@@ -12,13 +12,14 @@ from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.probe import probe
 from spark_eos.storage.registry import register_store
 from spark_eos.storage.settings import NO_SETTINGS, Settings, split_settings
-from spark_eos.storage.store import Data, ObjectInfo, Readable, Store, Upload
+from spark_eos.storage.store import Data, EarlierPlace, ObjectInfo, Readable, Store, Upload
 from spark_eos.storage.urls import is_object_store, log_settings_of, open_store, settings_of, shared_store
 
 __all__ = [
     "NO_SETTINGS",
     "PROBES",
     "Data",
+    "EarlierPlace",
     "MemoryStore",
     "ObjectInfo",
     "PosixStore",

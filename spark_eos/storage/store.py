@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 
-__all__ = ["ROUNDED_S", "Data", "ObjectInfo", "Readable", "Store", "Upload"]
+__all__ = ["ROUNDED_S", "Data", "EarlierPlace", "ObjectInfo", "Readable", "Store", "Upload"]
 
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 """Anything with a buffer; stores never change it."""
@@ -41,6 +41,24 @@ class ObjectInfo:
 
     name: str
     size: int
+
+
+class EarlierPlace(NamedTuple):
+    """Where data files were before they began to be moved, for as long as something of them is there.
+
+    Attributes
+    ----------
+    url
+        The place; empty: beside the entries.
+    until
+        Files whose names begin with this entry, or with an earlier one, were staged there.
+    is_copied
+        Whether all of them that the log refers to are at the new place, too.
+    """
+
+    url: str
+    until: int
+    is_copied: bool
 
 
 class Upload(Protocol):
@@ -302,15 +320,18 @@ class Store(ABC):
         """
         return None
 
-    def with_data(self, url: str) -> Store:
+    def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
         """Give the store of a log whose entries are here and whose data files are at another place.
 
-        A store around another one hands the call on to that, and stays the store through which all calls pass.
+        A store around another one hands the call on to that, and puts itself around what it gets. It does not change: a
+        handle that has not read of a move yet goes on with the store that it has.
 
         Parameters
         ----------
         url
-            Where the data files are; empty: here.
+            Where the data files are; empty: here. What begins with ``./`` is a folder here.
+        before
+            The place from which they are being moved.
 
         Returns
         -------
@@ -323,7 +344,7 @@ class Store(ABC):
         """
         from spark_eos.storage.two_stores import TwoStores
 
-        return TwoStores(self, self.settings, url) if url else self
+        return TwoStores(self, self.settings, url, before) if url else self
 
     def key_of(self, name: str) -> str | None:
         """Look up with which key a data file is encrypted.

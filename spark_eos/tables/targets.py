@@ -8,6 +8,7 @@ from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.protocol.publication import Publication
 from spark_eos.storage import NO_SETTINGS, Settings, settings_of
+from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_settings_of
 from spark_eos.tables.settings import identifier_of, is_copied
 from spark_eos.tables.target import Target
@@ -29,7 +30,7 @@ def location_of(log: Log, publication: Publication, topic: str, topic_id: str) -
 def _of_log(log: Log, root: str) -> Settings:
     """The log's own settings for a table: beside its data files they are those of that store."""
     settings = log.store.settings
-    is_beside = log.state.data_url and root.startswith(f"{log.data_location.rstrip('/')}/")
+    is_beside = is_apart(log.state.data_url) and root.startswith(f"{log.data_location.rstrip('/')}/")
     return data_settings_of(root, settings) if is_beside else settings_of(root, settings)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.object_names import check_name
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.store import Data, EarlierPlace, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import buffered
 
 __all__ = ["WrappedStore"]
@@ -25,6 +25,11 @@ class WrappedStore(Store):
     Operations are named as the methods of `Store`; ``list`` has the prefix for a name. An upload is kept in
     memory and is one call, at its end.
     """
+
+    __slots__ = ("inner",)
+    """All else is shared by the stores that `with_data` gives."""
+
+    inner: Store
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -53,10 +58,16 @@ class WrappedStore(Store):
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         return self._call("read", name, lambda: self.inner.read(name, offset, length))
 
-    def with_data(self, url: str) -> Store:
-        self.inner = self.inner.with_data(url)
-        self.requests_are_free = self.requests_are_free and self.inner.requests_are_free
-        return self
+    def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
+        """As `Store.with_data`: the same store for all who use it, around another one."""
+        inner = self.inner.with_data(url, before)
+        if inner is self.inner:
+            return self
+        twin = object.__new__(type(self))
+        twin.__dict__ = self.__dict__  # What it counts and does is that of both, from now on, too.
+        twin.inner = inner
+        self.requests_are_free = self.requests_are_free and inner.requests_are_free
+        return twin
 
     def key_of(self, name: str) -> str | None:
         return self._call("read", name, lambda: self.inner.key_of(name))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_eos.errors import StorePermissionError
 from spark_eos.storage import Store
 from spark_eos.storage.no_writes import NoWrites
-from spark_eos.storage.store import ObjectInfo
+from spark_eos.storage.store import EarlierPlace, ObjectInfo
 
 __all__ = ["ReadOnlyStore"]
 
@@ -40,8 +40,8 @@ class ReadOnlyStore(NoWrites):
         with self._lock:
             self._requests[verb] += 1
 
-    def with_data(self, url: str) -> Store:
-        self._inner = self._inner.with_data(url)
+    def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
+        self._inner = self._inner.with_data(url, before)
         self.requests_are_free = self.requests_are_free and self._inner.requests_are_free
         return self
 

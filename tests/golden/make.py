@@ -18,6 +18,7 @@ from spark_eos.log.schemas.edits import Edits
 from spark_eos.log.topics import new_topic
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol import actions as a
+from spark_eos.protocol.actions.data_place import place_beside
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.rules.sealing import PAGE_ROWS
 from spark_eos.protocol.state import State, Topic
@@ -267,6 +268,7 @@ def make(folder: Path) -> None:
     _decide(log)
     _mark(log)
     _place(log)
+    _move(log)
 
 
 def _prepare(log: Log) -> None:
@@ -335,6 +337,20 @@ def _place(log: Log) -> None:
     while log.state.seq % 8:
         log.commit(lambda _: (a.RaiseStagingFloor(5),))
     log.maintenance.snapshot()
+    log.commit(lambda _: (a.PlaceData(""),))
+
+
+def _move(log: Log) -> None:
+    """Version 14: data files that are moved, over a snapshot, and a move that is given up for a copy's own place."""
+    at = log.state.data_placed_at
+    log.commit(lambda _: (a.MoveData("memory://golden", at),))
+    first = log.state.data_placed_at
+    while log.state.seq % 8:
+        log.commit(lambda _: (a.RaiseStagingFloor(first + 1),))
+    log.maintenance.snapshot()
+    log.commit(lambda _: (a.DataCopied(first),))
+    log.commit(lambda _: (a.DataMoved(first),))
+    log.commit(lambda _: (a.MoveData(place_beside(first), first),))
     log.commit(lambda _: (a.PlaceData(""),))
 
 

@@ -111,6 +111,7 @@ def _since_version_2(state: State) -> dict[str, object]:
         "publication floor": state.publication_floor,
         "encrypted": [state.encrypted_at, state.encryption_key_id] if state.encrypted_at >= 0 else None,
         "data": [state.data_url, state.data_placed_at] if state.data_placed_at >= 0 else None,
+        "data before": None if state.data_before is None else list(state.data_before),
         "prepared": {
             str(one.producer_id): list(one.prepared[:2])
             for _, one in sorted(state.producers.items())
@@ -161,7 +162,7 @@ class Keys:
 
 
 def test_there_is_a_golden_log() -> None:
-    assert VERSIONS[:13] == [f"v{number}" for number in range(1, 14)]
+    assert VERSIONS[:14] == [f"v{number}" for number in range(1, 15)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

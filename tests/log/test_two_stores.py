@@ -14,6 +14,7 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
 from spark_eos.backup import backup_log, restore_log
 from spark_eos.errors import ConfigError, NotALogError, StorageError
 from spark_eos.log.data.task_io import TaskStorage
+from spark_eos.log.data_place import data_place
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
@@ -187,7 +188,7 @@ def test_a_store_of_data_that_is_not_there_is_named(url: str, tmp_path: Path) ->
 def test_handles_and_tasks_find_the_data_in_other_processes(url: str, tmp_path: Path) -> None:
     log = pickle.loads(pickle.dumps(Log.open(url)))
     assert received(log) == [b"one"]
-    storage = TaskStorage(url, log.state.seq + 1, data_url=log.state.data_url)
+    storage = TaskStorage(url, log.state.seq + 1, place=data_place(log.state))
     with pickle.loads(pickle.dumps(storage)).writer(log.topic("t")) as writer:
         writer.append(pa.table({"value": [b"x"]}), 0)
         assert (tmp_path / "files" / writer.finish()[0].file.name).exists()

@@ -17,7 +17,7 @@ from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER
-from spark_eos.storage import MemoryStore, Settings
+from spark_eos.storage import MemoryStore, Settings, Store
 from spark_eos.storage.two_stores import DATA_MARK, TwoStores
 from spark_eos.testing.crash_store import Crashed, CrashStore, Trouble
 from tests.log.test_two_stores import received
@@ -42,7 +42,12 @@ def send(store: MemoryStore | CrashStore, *values: bytes) -> None:
 
 
 def is_marked(store: CrashStore) -> bool:
-    return any(info.name == DATA_MARK for info in store.list("_"))
+    return any(info.name == DATA_MARK for info in bound(store).list("_"))
+
+
+def bound(store: CrashStore) -> Store:
+    """Both stores, as a process sees them that has read the log."""
+    return store.inner.with_data(store.settings["data.url"])
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda one: one.value)
@@ -56,7 +61,7 @@ def test_a_log_is_made(trouble: Trouble) -> None:
             send(store, b"first")
         met = len(store.operations) > at
         store = store.restarted()
-        files = [info.name for info in store.inner.list("data/")]
+        files = [info.name for info in bound(store).list("data/")]
         assert not files or is_marked(store)
         log = Log.open_or_create(store, retry=Retry(deadline_s=0))
         assert log.state.data_url == store.settings["data.url"]

@@ -116,6 +116,10 @@ ACTIONS = (
     a.NoteFollowers(STAMP, b"", ("l", "m")),
     a.PlaceData(""),
     a.PlaceData("s3://bücket/log"),
+    a.MoveData("s3://bücket/log", -1),
+    a.MoveData("./_data/8", 7),
+    a.DataCopied(7),
+    a.DataMoved(2**62),
 )
 ENTRY = a.Entry(7, (a.Request(b"0123456789abcdef", 5, ACTIONS, "é"), a.Request(bytes(16), 0, ())))
 
@@ -167,6 +171,7 @@ def test_schemas_that_were_written_never_change():
         "a70bf9d690fd747c",
         "987ad6aed3cf47a5",
         "69db9c224808da3c",
+        "84fc59c393734c5b",
     ]
     assert encode_entry(ENTRY)[:16] == b"EOSLOG\0\1" + fingerprint(written()[-1])
     assert BatchRef._fields == BATCH_COLUMNS

@@ -240,6 +240,7 @@ def test_schemas_that_were_written_never_change():
         "a60a3769234ef525",
         "443784818163e6a5",
         "d83875304559ffe5",
+        "d6e23a1253b677e9",
     ]
     assert (sealing.PAGE_ROWS, sealing.FAN_OUT) == (512, 64), "other numbers give other states"
 

@@ -459,5 +459,8 @@ _NOT_MODELLED = {
     a.ResetLogTime,
     a.MarkEncrypted,
     a.PlaceData,
+    a.MoveData,
+    a.DataCopied,
+    a.DataMoved,
 }
 """They change nothing of what the model promises: records, their visibility, and committed offsets."""

@@ -81,6 +81,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "encryption keys": ("eoslog encryption keys LOG --key 2025-11",),
     "encryption rotate": ("eoslog encryption rotate LOG --command-config keys.properties",),
     "copy": ("eoslog copy LOG copy-of-the-log", "eoslog copy LOG new-place --close"),
+    "data move": (
+        "eoslog data move LOG --to data-files --dry-run",
+        "eoslog data move LOG --beside-entries",
+    ),
     "backup": ("eoslog backup LOG backups", "eoslog backup LOG backups --name tuesday"),
     "restore": (
         "eoslog restore backups restored --backup monday",

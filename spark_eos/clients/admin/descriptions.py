@@ -297,7 +297,9 @@ class LogDescription:
     config
         All settings as they are in force, defaults included.
     data_url
-        Where data files are; empty: beside the entries.
+        Where data files are; empty: beside the entries. What begins with ``./`` is a folder beside the entries.
+    data_url_before
+        While data files are being moved: where those from before the move are. None: none are being moved.
     """
 
     url: str
@@ -305,6 +307,7 @@ class LogDescription:
     entries: int
     config: dict[str, str]
     data_url: str = ""
+    data_url_before: str | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.clients.admin.descriptions import ClockDescription, Expired, LogDescription
@@ -41,8 +41,60 @@ class SettingsAdmin(AdminBase):
         log = self._log()
         state = log.follow()
         return LogDescription(
-            log.url, state.log_id, state.seq + 1, LOG.defaults() | dict(state.config), state.data_url
+            log.url,
+            state.log_id,
+            state.seq + 1,
+            LOG.defaults() | dict(state.config),
+            state.data_url,
+            None if state.data_before is None else state.data_before.url,
         )
+
+    def move_data(
+        self,
+        to: str,
+        *,
+        min_age_s: float | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> LogDescription:
+        """Move the data files of the log to another store, or into the store of its entries; all may go on meanwhile.
+
+        The call returns when the old place is empty, and may take hours. After an error or a kill the same call goes
+        on. Several processes may make it at once.
+
+        Parameters
+        ----------
+        to
+            The place: a folder or URL, empty or new; its settings are those that begin with ``data.``. Empty text: the
+            store of the entries.
+        min_age_s
+            How long writers and readers that have begun at the old place have to end there, from the beginning of the
+            move. None: an hour.
+        progress
+            Called with what is done, how much of it is done, and of how much. It may raise, to stop.
+
+        Returns
+        -------
+        LogDescription
+            The log after the move.
+
+        Raises
+        ------
+        ConfigError
+            The place does not fit, or the log's data is on its way to another one.
+        NotALogError
+            Something else is at the place.
+        InvalidRequestError
+            Tables of a publication share the data files.
+
+        Notes
+        -----
+        docs/guide/stores/two-stores.md.
+        """
+        from spark_eos.maintenance.moving.mover import MIN_AGE_S, DataMover
+
+        age_s = MIN_AGE_S if min_age_s is None else min_age_s
+        DataMover(self._log(), to, min_age_s=age_s, progress=progress).run()
+        return self.describe_log()
 
     def alter_log(self, config: Mapping[str, object]) -> None:
         """Change settings of the log.

@@ -27,16 +27,17 @@ class Prefetcher:
     def __init__(self, log: Log) -> None:
         self.bytes_read = 0
         """Of stored batches, since the start."""
-        self._store = store = log.store
+        self._log = log
         self._make_pool = log.environment.pool
         self._ahead = ExitStack()
-        self._reader: Readable = store
+        self._reader: Readable | None = None
         self._left: set[tuple[str, int]] = set()
         self._seen: dict[PartitionState, int] = {}
 
     def plan(self, partitions: Collection[PartitionState], limit: int) -> None:
         """These are read next, in this order, ``limit`` rows of each at a time and at least one batch."""
-        if self._store.requests_are_free:
+        store = self._log.store  # Each time: data files may be moved to another one.
+        if store.requests_are_free:
             return
         seen = {assigned: assigned.seeks for assigned in partitions}
         if self._left and seen == self._seen:
@@ -44,17 +45,17 @@ class Prefetcher:
         self.close()
         fetches = [*_in_turns(partitions, limit)]
         self._seen, self._left = seen, {(fetch.file.name, fetch.batch.position) for fetch in fetches}
-        self._reader = self._ahead.enter_context(prefetch_batches(self._store, fetches, self._make_pool))
+        self._reader = self._ahead.enter_context(prefetch_batches(store, fetches, self._make_pool))
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
         """The rows of a planned fetch. See `spark_eos.log.data.records.read`."""
         self.bytes_read += fetch.batch.length
         self._left.discard((fetch.file.name, fetch.batch.position))
-        return read(self._reader, topic, fetch)
+        return read(self._reader or self._log.store, topic, fetch)
 
     def close(self) -> None:
         """Wait for nothing that is under way."""
-        self._reader = self._store
+        self._reader = None
         self._left.clear()
         self._ahead.close()
 

@@ -19,6 +19,7 @@ from spark_eos.log.data.prefetch import prefetch_batches
 from spark_eos.log.data.records import Records, needs_file, read
 from spark_eos.log.data.timestamps import TimestampBounds, going_on
 from spark_eos.log.data.writer import SegmentWriter
+from spark_eos.log.data_place import DataPlace
 from spark_eos.log.topics import compression_of_topic, layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
@@ -80,13 +81,13 @@ class TaskStorage(NamedTuple):
     base_seq: int
     settings: Settings = NO_SETTINGS
     planned_ms: int | None = None
-    data_url: str = ""
-    """Where the log's data files are, if not at ``url``."""
+    place: DataPlace = DataPlace()
+    """Where the log's data files are, by a state that is not older than ``base_seq``."""
 
     @property
     def store(self) -> Store:
         """The store of the log, with that of its data files."""
-        return shared_store(self.url, self.settings).with_data(self.data_url)
+        return self.place.of(shared_store(self.url, self.settings))
 
     def writer(
         self, topic: Topic, *, compression: Compression | None = None, request_bytes: int | None = None

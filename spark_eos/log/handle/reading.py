@@ -15,6 +15,7 @@ from spark_eos.log.commit.tail import Tail
 from spark_eos.log.components import Components
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records, offset_for_time, read
+from spark_eos.log.data_place import DataPlace, data_place
 from spark_eos.log.environment import Environment
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.log.timekeeping import Timekeeper
@@ -25,6 +26,7 @@ from spark_eos.protocol.index import IndexPage, PageContent
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Store
+from spark_eos.storage.two_stores import absolute_place
 
 __all__ = ["LogReader"]
 
@@ -40,8 +42,9 @@ class LogReader:
     def __init__(
         self, store: Store, clock: Clock, retry: Retry, *, state: State, environment: Environment
     ) -> None:
-        self._store = self._bound = store
-        self._bound_to = ""
+        self._store = store
+        self._bound = (DataPlace(), store)
+        """A place of data files, and the store that has them there: one value, so that threads see both or neither."""
         self._claimed = ""
         """The place of data files that was seen to be this log's."""
         self.clock = clock
@@ -71,15 +74,20 @@ class LogReader:
     @property
     def store(self) -> Store:
         """Where the log is: entries and data files, also where these are in two stores."""
-        url = self._tail.state.data_url
-        if url != self._bound_to:
-            self._bound, self._bound_to = self._store.with_data(url), url
-        return self._bound
+        place = data_place(self._tail.state)
+        bound_to, bound = self._bound
+        if place != bound_to:
+            bound = place.of(self._store)
+            self._bound = (place, bound)
+        return bound
 
     @property
     def data_location(self) -> str:
-        """Where the data files are: the URL of the log, or of the store that the log names for them."""
-        return self.state.data_url or self.url
+        """Where new data files are: the URL of the log, or of the store that the log names for them.
+
+        Earlier ones may be elsewhere while they are being moved (`has_all_data`).
+        """
+        return absolute_place(self.url, self.state.data_url)
 
     @property
     def environment(self) -> Environment:

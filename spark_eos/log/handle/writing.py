@@ -305,10 +305,12 @@ class LogWriter(LogReader):
             self.follow()
         self._staged_s = now
         self.prepare_to_stage()
+        # In this order: a store that knows as much as the name of the file, or more, has the place of that name.
+        base_seq = self.state.seq + 1
         return stage_rows(
             self.store,
             topic,
-            self.state.seq + 1,
+            base_seq,
             self.clock,
             compression=compression,
             buffer_bytes=buffer_bytes,
@@ -331,8 +333,8 @@ class LogWriter(LogReader):
         if self.store.encryption_key_id is not None and self.state.encrypted_at < 0:
             self.commit(marks(self.store), writer="encryption")
         check_writable(self.store, self.state)
-        place = self.state.data_url
-        if self._claimed != place:
+        if self._claimed != self.state.data_url:
+            place = self.follow().data_url  # The place that is known may be one that was left long ago.
             check_claim(self.store, place, self.log_id)
             self._claimed = place
 

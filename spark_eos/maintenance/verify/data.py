@@ -10,6 +10,7 @@ from spark_eos.log import paths
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.parquet.reader import check_group
 from spark_eos.log.data.reader import read_batch
+from spark_eos.log.data_place import data_place
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.topics import layout_of
 from spark_eos.maintenance.reachability import pins
@@ -90,7 +91,7 @@ class DataCheck:
                 summary.records += row.batch.count
             context = f"{label}, {_offsets(row)}"
             self._mentioned.add(row.file.name)
-            problem = self._file(row) or self._batch(row, topic, context)
+            problem = self._problem(state, row, topic, context)
             if problem and self._is_needed(state, key, row):
                 where = "" if context in problem else f" ({context})"
                 self._notes.wrong(row.file.name, f"{problem}{where}", _FROM_A_COPY)
@@ -109,7 +110,7 @@ class DataCheck:
                 continue
             context = f"{topic.name}-{key[1]}, {_offsets(row)}, in a published table"
             self._mentioned.add(row.file.name)
-            problem = self._file(row) or self._batch(row, topic, context)
+            problem = self._problem(state, row, topic, context)
             if problem and self._is_pinned(state, key, row):
                 where = "" if context in problem else f" ({context})"
                 self._notes.wrong(row.file.name, f"{problem}{where}", _FROM_A_COPY)
@@ -161,6 +162,16 @@ class DataCheck:
             "if the log itself is still there, copy its data/ again over this one (files never change), or copy the "
             "log again with: eoslog copy LOG DESTINATION. Otherwise the records in these files are lost",
         )
+
+    def _problem(self, state: State, row: IndexRow, topic: Topic, context: str) -> str:
+        problem = self._file(row) or self._batch(row, topic, context)
+        if problem == "is missing":
+            store = data_place(newest_of(self._store, state)).of(self._store)
+            if store is not self._store:  # The data was moved since.
+                self._store = store
+                self._files.clear()
+                problem = self._file(row) or self._batch(row, topic, context)
+        return problem
 
     def _file(self, row: IndexRow) -> str:
         """What is the matter with the file as a whole; told once, for the first row that refers to it."""

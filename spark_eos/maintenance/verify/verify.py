@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.data_place import data_place
 from spark_eos.log.time_travel import iso
 from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.maintenance.verify.chain import Chain
@@ -48,7 +49,7 @@ def verify(
     pages = PieceCheck(store, notes, repair=repair)
     state = Chain(store, pages, notes, repair=repair, quick=quick).walk()
     _check_time(state, clock.now_ms(), notes)
-    DataCheck(store.with_data(state.data_url), pages, notes, quick=quick).check(state)
+    DataCheck(data_place(state).of(store), pages, notes, quick=quick).check(state)
     return notes.summary
 
 

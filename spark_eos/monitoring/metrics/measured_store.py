@@ -15,7 +15,7 @@ from spark_eos.clients.durations import MOST_NOTED, Durations, taken
 from spark_eos.errors import EosLogError, IllegalStateError
 from spark_eos.monitoring.metrics.points import Histogram, Point, point, safe_url
 from spark_eos.monitoring.metrics.table import METRICS
-from spark_eos.storage import Data, ObjectInfo, Store, Upload
+from spark_eos.storage import Data, EarlierPlace, ObjectInfo, Store, Upload
 from spark_eos.storage.forks import Lock
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.no_writes import NoWrites
@@ -154,10 +154,16 @@ class MeasuredStore(Store):
         self._count("read", data.size)
         return data
 
-    def with_data(self, url: str) -> Store:
-        self.inner = self.inner.with_data(url)
-        self.requests_are_free = self.requests_are_free and self.inner.requests_are_free
-        return self
+    def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
+        """As `Store.with_data`: another one, which counts into the same figures. This one stays as it is."""
+        inner = self.inner.with_data(url, before)
+        if inner is self.inner:
+            return self
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin.inner = inner
+        twin.requests_are_free = self.requests_are_free and inner.requests_are_free
+        return twin
 
     def key_of(self, name: str) -> str | None:
         return self._measured("read", self.inner.key_of, name)

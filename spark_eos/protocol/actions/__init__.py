@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from spark_eos.protocol.actions.app_versions import SetAppVersion
 from spark_eos.protocol.actions.appends import AppendBatches
-from spark_eos.protocol.actions.data_place import PlaceData
+from spark_eos.protocol.actions.data_place import DataCopied, DataMoved, MoveData, PlaceData
 from spark_eos.protocol.actions.declaration import DECLARED
 from spark_eos.protocol.actions.encryption import MarkEncrypted
 from spark_eos.protocol.actions.expiry import (
@@ -58,6 +58,8 @@ __all__ = [
     "CreateLog",
     "CreatePublication",
     "CreateTopic",
+    "DataCopied",
+    "DataMoved",
     "DeleteOffsets",
     "DeleteTopic",
     "DropPublication",
@@ -75,6 +77,7 @@ __all__ = [
     "LeaveGroup",
     "MarkEncrypted",
     "Membership",
+    "MoveData",
     "NoteFollowers",
     "PartitionOffset",
     "PinnedRange",
@@ -124,6 +127,9 @@ Action = (
     | FollowDecision
     | NoteFollowers
     | PlaceData
+    | MoveData
+    | DataCopied
+    | DataMoved
 )
 
 

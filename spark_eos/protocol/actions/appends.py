@@ -184,7 +184,8 @@ def check_floor(state: State, name: str) -> None:
                 "and encryption.key.id. Nothing of this request was committed"
             )
         if staged_at(name) <= state.data_placed_at:
-            place = f"at {state.data_url}" if state.data_url else "beside its entries"
+            apart = state.data_url and not state.data_url.startswith("./")
+            place = f"at {state.data_url}" if apart else "beside its entries"
             raise StagedFileExpiredError(
                 f"file {name} was staged before entry {state.data_placed_at}, since which the data files of this log "
                 f"are {place}: write the rows again. Nothing of this request was committed"

@@ -199,10 +199,15 @@ def _schema(version: int) -> dict[str, Any]:
         **({"publications": PUBLICATIONS, "publication_floor": "long"} if version >= 7 else {}),
         **({"encrypted_at": "long", "encryption_key_id": "string"} if version >= 8 else {}),
         **({"data_url": "string", "data_placed_at": "long"} if version >= 11 else {}),
+        **(
+            {"data_before": optional(record("DataBefore", url="string", begun_ms="long", copied_at="long"))}
+            if version >= 12
+            else {}
+        ),
     )
 
 
-WRITTEN = tuple(map(_schema, range(1, 12)))
+WRITTEN = tuple(map(_schema, range(1, 13)))
 """Every schema of snapshots that a release ever wrote, oldest first."""
 
 

@@ -36,6 +36,7 @@ from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import (
     AppVersion,
     CommittedOffset,
+    DataBefore,
     Group,
     Member,
     Partition,
@@ -130,6 +131,7 @@ def _state(state: State) -> dict[str, Any]:
             for (app_id, topic_id), known in sorted(state.app_versions.items())
         ],
         "publications": publication_columns(state.publications, state.partitions),
+        "data_before": None if state.data_before is None else state.data_before._asdict(),
     }
 
 
@@ -232,6 +234,7 @@ def _read_state(fields: dict[str, Any]) -> State:
         if isinstance(stored, dict)
         else {_read_key(one["key"]): _read_partition(one) for one in stored}  # Up to schema 3.
     )
+    before = fields.pop("data_before", None)  # Up to schema 11 no data was moved.
     published = fields.pop("publications", None)  # Up to schema 6 there were none.
     fields.setdefault("rules", 1)  # Up to schema 3 there were no others.
     topics = [
@@ -267,6 +270,7 @@ def _read_state(fields: dict[str, Any]) -> State:
                 for one in fields.pop("app_versions", ())  # Up to schema 5 there were none.
             }
         ),
+        data_before=None if before is None else DataBefore(**before),
         **fields,
     )
 

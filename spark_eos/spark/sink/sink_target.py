@@ -19,6 +19,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.data.task_io import TaskStorage
+from spark_eos.log.data_place import data_place
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value, new_topic, schema_of, with_registered
 from spark_eos.protocol.actions.topics import create
@@ -123,7 +124,8 @@ def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_ag
         dead = log.ensure_topic(options.errors_deadletterqueue_topic_name, 1)
     now_ms = log.time.record_ms(log.state)
     frame = without_corrupt(options, schema, topic)
-    storage = TaskStorage(log.url, log.state.seq + 1, options.settings, now_ms, log.state.data_url)
+    state = log.state
+    storage = TaskStorage(log.url, state.seq + 1, options.settings, now_ms, data_place(state))
     return Target(storage, topic, frame, dead)
 
 

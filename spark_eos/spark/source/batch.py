@@ -12,6 +12,7 @@ from pyspark.sql.datasource import (
 
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.data.task_io import TaskStorage
+from spark_eos.log.data_place import data_place
 from spark_eos.log.time_travel import plan_as_of, topic_as_of
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
@@ -63,7 +64,7 @@ class EosLogBatchReader(DataSourceReader):
         if past is not None:
             topics = {name: topic_as_of(topic, past.state.topics[name]) for name, topic in topics.items()}
         return split(
-            TaskStorage(options.path, state.seq + 1, options.settings, data_url=log.state.data_url),
+            TaskStorage(options.path, state.seq + 1, options.settings, place=data_place(log.state)),
             topics,
             fetches,
             at_least=options.min_partitions,

@@ -21,6 +21,7 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, DivergedLogError, OffsetOutOfRangeError, StoreUnavailableError
 from spark_eos.log.data.planner import Fetch, end_offset, plan
 from spark_eos.log.data.task_io import TaskStorage
+from spark_eos.log.data_place import data_place
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import TopicPartition
@@ -178,7 +179,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first, stop = self._range(at, part.start, part.end, partition)
             fetches += plan(state, at, first, stop, self._isolation, log.load)
         stage = TaskStorage(
-            self._options.path, state.seq + 1, self._options.settings, data_url=log.state.data_url
+            self._options.path, state.seq + 1, self._options.settings, place=data_place(log.state)
         )
         tasks = split(
             stage,

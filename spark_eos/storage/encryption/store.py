@@ -25,7 +25,7 @@ from spark_eos.storage.forks import Lock
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.object_names import check_name, check_range
 from spark_eos.storage.settings import ENCRYPTION, Settings
-from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
+from spark_eos.storage.store import Data, EarlierPlace, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
 __all__ = ["EncryptedStore", "as_stored", "encrypted", "is_encrypted_name"]
@@ -220,14 +220,15 @@ class EncryptedStore(Store):
 
     # -- As the store inside ----------------------------------------------------------------------------
 
-    def with_data(self, url: str) -> Store:
-        inner = self.inner.with_data(url)
-        if inner is not self.inner:
-            self.inner = inner
-            with self._lock:
-                self._known.clear()
-        self.requests_are_free = self.requests_are_free and self.inner.requests_are_free
-        return self
+    def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
+        """As `Store.with_data`. This store stays as it is: a handle that has not read of a move goes on with it."""
+        inner = self.inner.with_data(url, before)
+        if inner is self.inner:
+            return self
+        twin = EncryptedStore(inner, self.keys, self.encryption_key_id)
+        twin.settings = self.settings
+        twin._known, twin._lock = self._known, self._lock  # A file has one header, wherever it is.
+        return twin
 
     def key_of(self, name: str) -> str | None:
         return self.inner.key_of(name)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, ProducerFencedError
+from spark_eos.protocol.actions.data_place import check_not_moving
 from spark_eos.protocol.actions.declaration import SETTINGS, Bounds, Fate, Field, declare
 from spark_eos.protocol.actions.encryption import check_publishable
 from spark_eos.protocol.actions.topics import require
@@ -76,6 +77,7 @@ def create(state: State, action: CreatePublication) -> tuple[State, None]:
     if action.name in state.publications:
         raise InvalidRequestError(f"publication {action.name!r} is there already")
     config = Map(action.config)
+    check_not_moving(state, action.name, config)
     for name, topic_id in action.topics:
         require(state, name, topic_id)
         for other in state.publications_of(topic_id):

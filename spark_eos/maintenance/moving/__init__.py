@@ -1,0 +1,1 @@
+"""Moving the data files of a log that is in use to another place."""
