@@ -66,6 +66,7 @@ ensure_python() {
   stamp="$root $(cat "$root/requirements.lock" "$root/pyproject.toml" | cksum)"
   if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/stamp" 2>/dev/null)" = "$stamp" ]; then
     compile_ours
+    compiled_pyspark
     return
   fi
   rm -f "$venv/stamp"
@@ -74,6 +75,7 @@ ensure_python() {
     pip_install --require-hashes -r "$root/requirements.lock"
   step "installing spark_eos" pip_install --no-deps --no-build-isolation -e "$root"
   compile_ours
+  compiled_pyspark
   printf '%s\n' "$stamp" >"$venv/stamp"
 }
 
@@ -81,6 +83,20 @@ ensure_python() {
 # nothing else does: each of the many processes that Spark starts would compile it again, a fifth of its imports.
 compile_ours() {
   "$venv/bin/python" -m compileall -qq "$root/spark_eos" "$root/pyspark_eoslog.py" || : # what fails is compiled when it is run
+}
+
+# Spark puts its pyspark.zip before all else on the path of the Python processes that it starts, seven or more for a query.
+# A zip has no compiled files: each of them would compile PySpark anew, half a second of processor time. The same PySpark
+# is installed in .venv, compiled: it is taken from there.
+compiled_pyspark() {
+  "$venv/bin/python" - <<'EOF'
+import pathlib, sysconfig
+packages = pathlib.Path(sysconfig.get_path("purelib"))
+line = f"import sys; sys.path[:] = [path for path in sys.path if not path.startswith({str(packages / 'pyspark')!r} + '/')]\n"
+file = packages / "_compiled_pyspark.pth"
+if not file.exists() or file.read_text() != line:
+    file.write_text(line)
+EOF
 }
 
 # -- Java ---------------------------------------------------------------------------------------------

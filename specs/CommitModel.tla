@@ -28,4 +28,9 @@ Small == (kind \in {"alone", "group"} => floor' = 0) /\ (kind = "group" => fault
           \/ answer'[now.cur] = "yes" \/ (now.pc = "sending" /\ kind # "group")
           \/ (answer'[now.cur] = "no" /\ open)
           \/ (now.pc = "ready" /\ (~open \/ doubt[now.cur].lost))
+
+(* Liveness: each call is answered, unless its process is killed, as long as the store answers: at most MaxFaults replies
+   are lost. A process may give up, but need not. *)
+Live == ModelSpec /\ \A p \in Procs : WF_<<vars, kind>>(kind' = kind /\ Step(p))
+Answered == \A p \in Procs : proc[p].pc \notin {"idle", "dead"} ~> proc[p].pc \in {"idle", "dead"}
 =============================================================================

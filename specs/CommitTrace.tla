@@ -4,7 +4,8 @@
    one run of TLC: each is an initial state. A trace that is no behaviour comes to no end. *)
 EXTENDS Commit
 
-CONSTANT Traces
+(* The traces are value 1 of TLC: as a constant they would be made anew for each step. *)
+Traces == TLCGet(1)
 VARIABLES t, i
 all == <<vars, t, i>>
 

@@ -5,7 +5,8 @@
    many records are seen in it, g |-> which transaction gave each group its position]. *)
 EXTENDS Transactions
 
-CONSTANT Traces
+(* The traces are value 1 of TLC: as a constant they would be made anew for each step. *)
+Traces == TLCGet(1)
 VARIABLES t, i
 all == <<vars, t, i>>
 

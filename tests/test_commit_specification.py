@@ -18,7 +18,7 @@ from verification.specification.tlc import SPECS, check
 from verification.specification.traces import COMMIT, behaviours, rejected
 from verification.specification.worlds import record
 
-SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "300"))
+SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "700"))
 
 BY_HAND = ("taken along by a leader that forgot", "a name that was deleted is a slot", "a busy store is a no")
 """Mistakes that are seen late. `scripts/specify` plants them, too."""
@@ -42,6 +42,22 @@ def test_the_protocol_holds():
     model = check("CommitModel")
     assert model.violated is None
     assert model.states > 10_000
+
+
+def test_each_call_is_answered():
+    assert check("CommitLive", module="CommitModel").states > 10_000
+
+
+def test_a_call_that_waits_for_a_later_entry_is_not_answered():
+    text = (SPECS / "Commit.tla").read_text(encoding="utf-8")
+    rule = "me.read >= me.draft.slot"
+    assert text.count(rule) == 1
+    with pytest.raises(RuntimeError, match="Temporal properties were violated"):
+        check(
+            "CommitLive",
+            module="CommitModel",
+            others={"Commit.tla": text.replace(rule, "me.read > me.draft.slot")},
+        )
 
 
 def test_planted_mistakes_are_seen():

@@ -8,7 +8,8 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -138,9 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "_EOSLOG_COMPLETE" in os.environ:
         # Typer wraps descriptions to the width of a terminal; fish takes each line for an offer.
         os.environ["COLUMNS"] = "1000"
-    app.rich_markup_mode = "rich" if _is_terminal() else None
     try:
-        typer.main.get_command(app).main(arguments, prog_name="eoslog")
+        _built("rich" if _is_terminal() else None).main(arguments, prog_name="eoslog")
     except EosLogError as error:
         print(f"eoslog: {error} [{error.code}]", file=sys.stderr)
         return 1
@@ -161,6 +161,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if ended.code:
             raise
     return 0
+
+
+@lru_cache
+def _built(markup: Literal["rich"] | None) -> Any:
+    """The commands as typer makes them, which takes longer than to run most of them; a run changes nothing in them."""
+    app.rich_markup_mode = markup
+    return typer.main.get_command(app)
 
 
 def _is_terminal() -> bool:

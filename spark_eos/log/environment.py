@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.rules.apply import apply_entry
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import State
     from spark_eos.storage import Data
 
-__all__ = ["PROCESS", "Commit", "Environment"]
+__all__ = ["PROCESS", "Commit", "Environment", "Lag"]
 
 
 class Commit(Protocol):
@@ -41,6 +41,26 @@ def _unchanged(commit: Commit) -> Commit:
     return commit
 
 
+class Lag(NamedTuple):
+    """When a process lags, and for how long.
+
+    It has not led group commit for so many entries (``after``), and the newest ones hold so many ``requests`` in the
+    mean: else it costs little to apply them. It goes on from the newest snapshot when it lacks so many (``skips``). It
+    leaves a free lead to the others for as long as the last entries took, ``most_s`` seconds at most, and
+    ``each_s`` more for each entry that it lacks.
+    """
+
+    after: int = 6
+    requests: float = 3.0
+    skips: int = 256
+    most_s: float = 0.1
+    each_s: float = 0.001
+
+
+LAG = Lag()
+"""That of production."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """Durations, locks, threads, and how entries are read. The defaults are those of production.
@@ -58,6 +78,8 @@ class Environment:
         (`spark_eos.maintenance.name_deletion`).
     leader_looks_s
         The shortest and the longest time between two looks whether the leader of group commit is done, in seconds.
+    lag
+        When a process leaves off applying what others write (`spark_eos.log.commit.lagging`).
     lock
         Makes a lock of the commit loop or the tail, by its name (``commit``, ``tail``).
     thread
@@ -75,6 +97,7 @@ class Environment:
     away_s: float = 3600.0
     names_kept_s: float = 24 * 3600.0
     leader_looks_s: tuple[float, float] = (0.0005, 0.01)
+    lag: Lag = LAG
     lock: Callable[[str], Lock] = _lock
     thread: Callable[..., threading.Thread] = threading.Thread
     pool: Callable[[int, str], Executor] = ThreadPoolExecutor

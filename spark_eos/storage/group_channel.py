@@ -44,9 +44,15 @@ class GroupChannel(ABC):
     is_trusted = True
     """Whether a published entry is certainly durable. Else it is only a reason to read the log."""
 
+    reports_outcomes = False
+    """Whether the leader reports what came of the requests of others, so that they need not read the entries."""
+
     @abstractmethod
     def try_lead(self) -> bool:
         """Take the lead, if it is free, and keep it until `release_lead`. True also where that cannot be told."""
+
+    def keep_lead(self) -> None:  # noqa: B027  (the lead of others does not end by time)
+        """Give a sign to be awake, if the lead is had."""
 
     @abstractmethod
     def release_lead(self) -> None:
@@ -76,6 +82,13 @@ class GroupChannel(ABC):
     def published(self, seq: int) -> bytes | None:
         """What was announced of entry ``seq``, or nothing but that it is there; None if no word was heard of late."""
 
+    def report_outcomes(self, data: bytes) -> None:  # noqa: B027  (the others read the entries)
+        """Let the others find ``data``, the outcomes of the requests in the newest entries."""
+
+    def outcomes(self) -> bytes | None:
+        """The outcomes that were reported last; None if none were of late."""
+        return None
+
     def relay(self, seq: int, data: bytes) -> None:  # noqa: B027  (a trusted channel has published the bytes)
         """Entry ``seq``, which was published without its bytes, was read from the log: others need not read it."""
 
@@ -89,8 +102,9 @@ class FileGroupChannel(GroupChannel):
     The kernel frees the lock of a process that dies. Safe for one thread at a time.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, reports_outcomes: bool = False) -> None:
         self._folder = os.fspath(folder)
+        self.reports_outcomes = reports_outcomes
         self._lead_path = os.path.join(self._folder, "lead")
         self._own = f"request-{uuid4().hex}"
         self._lock = -1
@@ -102,6 +116,8 @@ class FileGroupChannel(GroupChannel):
         """How far the file system's clock is ahead of this process's monotonic one, as far as is known."""
         self._no_news: tuple[int, int] | None = None
         """An entry that was not announced when the file for it was this one."""
+        self._told: tuple[tuple[int, int, int], bytes] = ((-1, -1, -1), b"")
+        """The file of the outcomes that was read last, and what is in it."""
         tell_in_child(self)
 
     def forked(self) -> None:
@@ -133,11 +149,15 @@ class FileGroupChannel(GroupChannel):
             except OSError:
                 return True
         self._leads = True
-        with suppress(OSError):
-            os.utime(self._lock)
-            self._led_ns = os.fstat(self._lock).st_mtime_ns
-            self._ahead_ns = self._led_ns - time.monotonic_ns()
+        self.keep_lead()
         return True
+
+    def keep_lead(self) -> None:
+        if self._leads:
+            with suppress(OSError):
+                os.utime(self._lock)
+                self._led_ns = os.fstat(self._lock).st_mtime_ns
+                self._ahead_ns = self._led_ns - time.monotonic_ns()
 
     def release_lead(self) -> None:
         if self._leads:
@@ -199,6 +219,22 @@ class FileGroupChannel(GroupChannel):
             return None
         return data[8:] if told == seq else b""
 
+    def report_outcomes(self, data: bytes) -> None:
+        self._write("outcomes", data)
+
+    def outcomes(self) -> bytes | None:
+        path = self._path("outcomes")
+        try:
+            status = os.stat(path)
+            if not self._is_fresh(status):
+                return None
+            if _file(status) != self._told[0]:
+                with open(path, "rb", buffering=0) as file:
+                    self._told = _file(os.fstat(file.fileno())), file.read()
+        except OSError:
+            return None
+        return self._told[1]
+
     def _now_ns(self) -> int:
         """The time as the file system has it: this machine's clock may be off by years."""
         return time.time_ns() if self._ahead_ns is None else time.monotonic_ns() + self._ahead_ns
@@ -224,6 +260,11 @@ class FileGroupChannel(GroupChannel):
         except OSError:
             return False
         return True
+
+
+def _file(status: os.stat_result) -> tuple[int, int, int]:
+    """What tells a file from the one that took its place. Some file systems use the same number for every other one."""
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def local_group_channel(url: str, name: str) -> FileGroupChannel | None:

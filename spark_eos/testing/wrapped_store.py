@@ -59,7 +59,7 @@ class WrappedStore(Store):
         return self._call("read", name, lambda: self.inner.read(name, offset, length))
 
     def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
-        """As `Store.with_data`: the same store for all who use it, around another one."""
+        # The same store for all that use it, around another one.
         inner = self.inner.with_data(url, before)
         if inner is self.inner:
             return self

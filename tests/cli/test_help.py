@@ -63,7 +63,16 @@ def test_the_commands():
             "delete-records",
         ),
         *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
-        *("verify", "copy", "data move", "backup", "restore", "backups list", "backups delete", "backups vacuum"),
+        *(
+            "verify",
+            "copy",
+            "data move",
+            "backup",
+            "restore",
+            "backups list",
+            "backups delete",
+            "backups vacuum",
+        ),
         *(
             "backups verify",
             "encryption keys",

@@ -132,7 +132,7 @@ CHANGING = {
     *("transactions force-terminate", "groups delete", "groups delete-offsets", "groups remove-members"),
     *("expire", "maintain", "vacuum", "delete-records", "tables create", "tables publish", "tables drop"),
     *("copy", "backup", "restore", "backups list", "backups delete", "backups vacuum", "backups verify"),
-    *("mirror in", "encryption rotate"),
+    *("mirror in", "encryption rotate", "data move"),
     # Of a mirror: tests/mirror.
     *(
         "mirror offsets",

@@ -104,7 +104,7 @@ def test_ctrl_c_before_the_command_begins(capsys, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("typer.main.get_command", interrupted)
+    monkeypatch.setattr("spark_eos.cli.command._built", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 130

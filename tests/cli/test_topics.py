@@ -216,5 +216,5 @@ def test_version(run):
     assert second.startswith(f"Python {platform.python_version()}, pyarrow {pa.__version__}, fastavro ")
     assert (
         third
-        == "formats written: entries 12, snapshots 11, index pages 2, rules 3; all earlier ones are read"
+        == "formats written: entries 13, snapshots 12, index pages 2, rules 3; all earlier ones are read"
     )

@@ -200,6 +200,7 @@ CALLS = {
     "expire": (),
     "describe_clock": (),
     "mend_clock": (),
+    "move_data": ("",),
 }
 
 

@@ -22,7 +22,7 @@ def in_kafka(address, topic):
             "enable.partition.eof": True,
         }
     )
-    numbers = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+    numbers = consumer.list_topics(topic, timeout=300).topics[topic].partitions
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
     found, ends = {number: [] for number in numbers}, {}
     while len(ends) < len(numbers):

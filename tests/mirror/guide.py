@@ -107,7 +107,7 @@ class Guide:
         if again:
             self.start(line)
 
-    def wait(self, until, seconds=120):
+    def wait(self, until, seconds=300):
         """What ``until`` gives, once it is something, while all programs run."""
         end = time.monotonic() + seconds
         while not (found := until()):

@@ -74,7 +74,7 @@ def seen(guide, group):
     """What a group has processed, in its order: item, side, partition."""
     with (
         suppress(sqlite3.OperationalError),
-        sqlite3.connect(guide.folder / f"{group}.db", timeout=30) as database,
+        sqlite3.connect(guide.folder / f"{group}.db", timeout=300) as database,
     ):
         return list(database.execute("SELECT item, side, partition_ FROM seen ORDER BY rowid"))
     return []  # It has not begun.
@@ -375,7 +375,7 @@ def test_what_is_refused(guide, broker):
 
     # The topic is another one.
     broker.delete("refused")
-    guide.wait(lambda: "refused" not in admin_module.AdminClient(client).list_topics(timeout=10).topics)
+    guide.wait(lambda: "refused" not in admin_module.AdminClient(client).list_topics(timeout=300).topics)
     broker.create("refused")
     assert "was deleted and created again" in guide.refused(wait, "UNKNOWN_TOPIC_OR_PARTITION")
 
@@ -461,5 +461,5 @@ def test_what_is_refused_on_the_way_back(guide, broker):
 def committed(broker, group, topic):
     """Where a group stands in Kafka."""
     settings = {"bootstrap.servers": broker.address, "group.id": group}
-    (found,) = kafka.Consumer(settings).committed([kafka.TopicPartition(topic, 0)], timeout=30)
+    (found,) = kafka.Consumer(settings).committed([kafka.TopicPartition(topic, 0)], timeout=300)
     return found.offset

@@ -267,7 +267,7 @@ def test_one_that_slept_writes_nothing_more(broker, url, topic):
         assert mirror(broker, url, topic) == 0
         send(url, topic, numbered(20, 10))
         sleeper.send_signal(signal.SIGCONT)
-        _, said = sleeper.communicate(timeout=60)
+        _, said = sleeper.communicate(timeout=300)
         assert sleeper.returncode == 1
         assert "[PRODUCER_FENCED]" in said
         assert "another process mirrors" in said
@@ -288,7 +288,7 @@ def test_one_that_slept_before_its_commit_commits_nothing(broker, url, topic):
         assert mirror(broker, url, topic) == 0
         assert check(broker, url, topic) == 10
         sleeper.send_signal(signal.SIGCONT)
-        _, said = sleeper.communicate(timeout=60)
+        _, said = sleeper.communicate(timeout=300)
         assert sleeper.returncode == 1
         assert "[PRODUCER_FENCED]" in said, said
     finally:
@@ -314,7 +314,7 @@ def test_the_broker_is_killed_and_comes_back(broker, url, topic):
         broker.kill()
         send(url, topic, numbered(200, 10, 2), "x")
         broker.start()
-        wait(lambda: rows_in_kafka(broker, topic) == 210 or process.poll() is not None, 90)
+        wait(lambda: rows_in_kafka(broker, topic) == 210 or process.poll() is not None, 300)
         assert process.poll() is None, process.stderr.read()
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 128 + signal.SIGTERM
@@ -403,7 +403,7 @@ def test_a_topic_of_kafka_that_is_made_again_under_a_running_mirror(broker, url,
         create(broker, topic)
         send(url, topic, numbered(5, 5))
         process.send_signal(signal.SIGCONT)
-        _, said = process.communicate(timeout=90)
+        _, said = process.communicate(timeout=300)
         assert process.returncode == 1
         assert "under the running mirror" in said
     assert rows_in_kafka(broker, topic) == 0
@@ -568,11 +568,11 @@ def test_a_consumer_moves_over(broker, url, topic):
         seen += [one.value() for one in consumer.consume(10, 1.0) if one.error() is None]
     assert seen == [b"v%d" % at for at in range(6)]
     consumer.commit(asynchronous=False)
-    (before,) = consumer.committed([kafka.TopicPartition(topic, 0)], timeout=10)
+    (before,) = consumer.committed([kafka.TopicPartition(topic, 0)], timeout=300)
     assert mirror(broker, url, topic, "--groups", topic) == 0
     consumer.unsubscribe()
     assert mirror(broker, url, topic, "--groups", topic) == 0
-    (at,) = consumer.committed([kafka.TopicPartition(topic, 0)], timeout=10)
+    (at,) = consumer.committed([kafka.TopicPartition(topic, 0)], timeout=300)
     consumer.close()
     assert at.offset == before.offset, "it is not sent back"
 

@@ -173,7 +173,7 @@ MUTANTS = (
     Mutant(
         "leads-unheard",
         _GROUP_CHANNEL,
-        "            os.utime(self._lock)\n",
+        "                os.utime(self._lock)\n",
         "",
         "nobody hears that somebody leads",
         _OF_GROUP_CHANNEL,
@@ -189,7 +189,7 @@ MUTANTS = (
     Mutant(
         "nothing-is-announced",
         "spark_eos/log/commit/loop.py",
-        "            self._group.publish(entry.seq, data)\n",
+        "            self._group.publish(state, data, draft.collected, len(draft.tickets))\n",
         "",
         "nobody hears that his request is in before somebody else leads",
         _OF_GROUP,

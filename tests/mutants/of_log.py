@@ -121,8 +121,8 @@ MUTANTS = (
     Mutant(
         "own-entries-prove-their-history",
         "spark_eos/log/commit/divergence.py",
-        "        then = self._pinned or state",
-        "        then = state",
+        "        for then in (self._pinned or state, state):",
+        "        for then in (state,):",
         "a busy writer looks at what it has written itself in a history that is gone",
         ("tests/log/test_divergence.py",),
     ),

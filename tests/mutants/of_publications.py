@@ -211,8 +211,8 @@ MUTANTS = (
     ),
     Mutant(
         "copy-without-pins",
-        "spark_eos/maintenance/copying.py",
-        "        *(pin.rows(pages.load) for _, pin in pins(state)),\n",
+        "spark_eos/maintenance/reachability.py",
+        "        *(pin.rows(load) for _, pin in pins(state)),\n",
         "",
         "the tables of a copy cannot be published again as they were",
         _FILES,

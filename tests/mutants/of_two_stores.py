@@ -9,6 +9,8 @@ __all__ = ["MUTANTS"]
 _PLACE, _STORES = "spark_eos/log/data_place.py", "spark_eos/storage/two_stores.py"
 _LOG = ("tests/log/test_two_stores.py",)
 _CONTRACT = ("tests/storage/test_two_stores.py",)
+_MOVER = "spark_eos/maintenance/moving/mover.py"
+_MOVES = ("tests/maintenance/test_moving.py", "tests/maintenance/test_moving_crashes.py", "-k", "not killed")
 _RULES = ("tests/protocol/test_place_data.py",)
 
 MUTANTS = (
@@ -87,7 +89,7 @@ MUTANTS = (
     Mutant(
         "files-of-the-chains-store",
         _STORES,
-        "        of_chain = (info for info in self.chain.list(prefix) if not is_data_name(info.name))\n",
+        "        of_chain = (info for info in self.chain.list(prefix) if not _is_not_the_chains(info.name))\n",
         "        of_chain = self.chain.list(prefix)\n",
         "what lies in the chain's store under the name of a data file counts as one",
         _CONTRACT,
@@ -101,12 +103,12 @@ MUTANTS = (
         _CONTRACT,
     ),
     Mutant(
-        "verify-looks-beside-the-entries",
-        "spark_eos/maintenance/verify/verify.py",
-        "    DataCheck(store.with_data(state.data_url), pages, notes, quick=quick).check(state)\n",
-        "    DataCheck(store, pages, notes, quick=quick).check(state)\n",
-        "verify calls a sound log damaged",
-        _LOG,
+        "verify-keeps-the-place-it-began-with",
+        "spark_eos/maintenance/verify/data.py",
+        "            if store is not self._store:  # The data was moved since.\n",
+        "            if False:\n",
+        "verify calls a sound log damaged whose data was moved meanwhile",
+        ("tests/maintenance/test_moving.py",),
     ),
     Mutant(
         "mark-without-an-answer",
@@ -115,5 +117,70 @@ MUTANTS = (
         "        except ObjectExistsError as error:\n",
         "a lost reply to the create of the mark is an error that names no remedy",
         _CONTRACT,
+    ),
+    # -- data that is moved ------------------------------------------------------------------------------
+    Mutant(
+        "copied-before-the-floor",
+        "spark_eos/protocol/actions/data_place.py",
+        "    if state.staging_floor <= action.placed_at:\n",
+        "    if False:\n",
+        "a file at the old place can be committed after all were copied",
+        ("tests/protocol/test_data_place.py",),
+    ),
+    Mutant(
+        "moved-without-closing-the-old-place",
+        _MOVER,
+        "            self._close_old_place(at)\n",
+        "",
+        "the mover does not keep writers from committing at the old place",
+        _MOVES,
+    ),
+    Mutant(
+        "moved-without-a-second-look",
+        _MOVER,
+        "            self._close_old_place(at)\n            self._copy(at)\n",
+        "            self._close_old_place(at)\n",
+        "what was committed while files were copied is lost",
+        _MOVES,
+    ),
+    Mutant(
+        "moved-names-tell-nothing",
+        _STORES,
+        "        if self.before is None or self._earlier is None or not self._is_earlier(name):\n",
+        "        if True:\n",
+        "files that are not copied yet are looked for at the new place alone",
+        _MOVES,
+    ),
+    Mutant(
+        "place-is-used-again",
+        _MOVER,
+        "            self._check_not_left(target)\n",
+        "",
+        "a mover that slept deletes files that are in use",
+        _MOVES,
+    ),
+    Mutant(
+        "moved-without-waiting-for-writers",
+        _MOVER,
+        'committed what they staged at the old place", self._min_age_s, since_s)\n',
+        'committed what they staged at the old place", 0, since_s)\n',
+        "writers have no time to commit what they have staged",
+        _MOVES,
+    ),
+    Mutant(
+        "shared-tables-are-moved",
+        "spark_eos/protocol/actions/data_place.py",
+        "    if shared:\n",
+        "    if False:\n",
+        "tables that other programs read lose their files",
+        _MOVES,
+    ),
+    Mutant(
+        "two-moves-at-once",
+        "spark_eos/protocol/actions/data_place.py",
+        "    if state.data_before is not None:\n        raise",
+        "    if False:\n        raise",
+        "the place of the first move is forgotten with its files",
+        ("tests/protocol/test_data_place.py",),
     ),
 )

@@ -26,7 +26,7 @@ from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 from verification.simulator.reference_model import ReferenceModel
 
-RELEASED = 12
+RELEASED = 13
 """The newest version without the action."""
 
 

@@ -73,3 +73,47 @@ def test_the_place_of_the_data_is_named_if_it_does_not_answer(spark, place):
         frame.write.format("eoslog").options(**wrong, topic="in").mode("append").save(url)
     assert "not-the-secret" not in str(caught.value)
     assert Log.open(url, settings=Settings(options)).state.seq == before
+
+
+class StopError(Exception):
+    """Ends a move at a step; the next one goes on there."""
+
+
+def test_a_query_goes_on_while_its_data_is_moved(spark, place, minio_server, tmp_path):
+    """To the other server: before, with files at both places, when all are copied, and after."""
+    url, options, data = place
+    admin = Admin(url, minio_server.settings)
+    for topic in ("in", "out"):
+        admin.create_topic(topic, 2, config={"file.delete.delay.ms": 0})
+
+    def stop_at(step):
+        def progress(what, *_):
+            if what.startswith(step):
+                raise StopError
+
+        return progress
+
+    def move(progress=None):
+        Admin(url, options).move_data(data, min_age_s=0, progress=progress)
+
+    def runs(number):
+        frame = spark.range(number * ROWS, number * ROWS + ROWS).selectExpr("CAST(id AS STRING) AS value")
+        frame.write.format("eoslog").options(**options, topic="in").mode("append").save(url)
+        source = spark.readStream.format("eoslog").options(
+            **options, subscribe="in", startingOffsets="earliest"
+        )
+        query = source.load(url).select("key", "value").writeStream.format("eoslog")
+        query = query.options(**options, topic="out", checkpointLocation=str(tmp_path / "cp"))
+        query.trigger(availableNow=True).start(url).awaitTermination()
+        for topic in ("in", "out"):
+            frame = spark.read.format("eoslog").options(**options, subscribe=topic).load(url)
+            assert values(frame) == [*range(number * ROWS + ROWS)]
+
+    runs(0)
+    for number, step in enumerate(("looking for data files", "waiting until running"), 1):
+        with pytest.raises(StopError):
+            move(stop_at(step))
+        runs(number)
+    move()
+    runs(3)
+    assert not [*open_store(url, minio_server.settings).list("data/")]

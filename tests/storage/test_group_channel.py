@@ -138,6 +138,22 @@ def test_an_old_announcement_is_not_believed(pair, folder):
     assert other.published(1) is None
 
 
+def test_what_leaders_tell_of_outcomes_is_heard(pair, folder):
+    one, other = pair
+    assert other.outcomes() is None
+    one.report_outcomes(b"first")
+    assert other.outcomes() == b"first"
+    for text in (b"second", b"third", b"longer"):
+        one.report_outcomes(text)
+        assert other.outcomes() == text
+    file = folder / "outcomes"
+    # As where a file system uses the number of the file again.
+    file.write_bytes(b"of one more")
+    assert other.outcomes() == b"of one more"
+    os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
+    assert other.outcomes() is None, "the folder may have been put back from a copy since"
+
+
 def test_where_nobody_can_meet_everybody_leads(tmp_path):
     (tmp_path / "file").touch()
     group_channel = FileGroupChannel(tmp_path / "file" / "group-channel")
@@ -146,6 +162,8 @@ def test_where_nobody_can_meet_everybody_leads(tmp_path):
     group_channel.publish(1, b"x")
     assert group_channel.published(1) is None
     assert list(group_channel.submissions()) == []
+    group_channel.report_outcomes(b"x")
+    assert group_channel.outcomes() is None
     group_channel.release_lead()
 
 

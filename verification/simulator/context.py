@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import RetriableError
 from spark_eos.log.clock import Retry
+from spark_eos.log.environment import Lag
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history import Recorder
@@ -108,6 +109,8 @@ class Stage:
             names_kept_s=NO_THREADS.names_kept_s if forget_s is None else forget_s,
             decode=NO_THREADS.decode if remembered is None else remembered.decode,
             apply=NO_THREADS.apply if remembered is None else remembered.apply,
+            # Most processes lag soon, and go on from snapshots now and then.
+            lag=Lag(after=2, requests=1.0, skips=8, most_s=0.05, each_s=0.01),
             around_commit=heard(world, self.told.append, lambda: world.random.randbytes(16)),
         )
         self.done: list[Done] = []

@@ -21,6 +21,7 @@ class Place:
     led: int = 0
     requests: dict[SimulatedGroupChannel, bytes] = field(default_factory=dict)
     entries: dict[int, tuple[int, float, bytes]] = field(default_factory=dict)
+    outcomes: tuple[float, bytes] | None = None
 
 
 class SimulatedGroupChannel(GroupChannel):
@@ -30,6 +31,7 @@ class SimulatedGroupChannel(GroupChannel):
         self._world = world
         self._place = place
         self._process: Process = world.current()
+        self.reports_outcomes = True
 
     def try_lead(self) -> bool:
         leader = self._place.leader
@@ -71,6 +73,16 @@ class SimulatedGroupChannel(GroupChannel):
     def publish(self, seq: int, data: bytes) -> None:
         if not self._world.strikes("lost"):
             self._place.entries[seq % ANNOUNCED] = (seq, self._world.now, data)
+
+    def report_outcomes(self, data: bytes) -> None:
+        if not self._world.strikes("lost"):
+            self._place.outcomes = self._world.now, data
+
+    def outcomes(self) -> bytes | None:
+        if self._place.outcomes is None or self._world.strikes("lost"):
+            return None
+        at, data = self._place.outcomes
+        return data if self._world.now - at <= SUBMISSION_TTL_S else None
 
     def published(self, seq: int) -> bytes | None:
         told, at, data = self._place.entries.get(seq % ANNOUNCED, (-1, 0.0, b""))

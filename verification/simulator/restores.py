@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -26,13 +27,13 @@ from verification.simulator.clock import SimulatedClock
 from verification.simulator.store import SimulatedStore
 from verification.simulator.world import FaultProfile, Process, World
 
-__all__ = ["Restored", "restored"]
+__all__ = ["Folder", "Restored", "opened_by_operator", "restored"]
 
 _LAST_S = 120.0
 _INTERVAL = 4
 
 
-class _Folder(SimulatedStore):
+class Folder(SimulatedStore):
     """A folder that processes share: it tells one file from another in its place by a system call."""
 
     def __init__(self, world: World) -> None:
@@ -56,13 +57,13 @@ class _Folder(SimulatedStore):
         return self.inner.identity(name)
 
     def retire(self, name: str) -> None:
-        asked = self._times
+        asked, process = self._times, self._world.current()
 
         def effect() -> None:
             held = self.files.get(name)
             self.inner.retire(name)
             if asked != self._times:
-                self.overtaken[name] = self._world.current(), held
+                self.overtaken[name] = process, held
 
         self._call("retire", name, effect)
 
@@ -102,7 +103,7 @@ def restored(seed: int) -> Restored:
     chance = random.Random(seed)
     rate = chance.choice([0.0, 0.003, 0.02])
     world = World(seed, FaultProfile(freeze=rate, lost=rate / 2, reply_lost=rate / 2))
-    found, store = Restored(seed), _Folder(world)
+    found, store = Restored(seed), Folder(world)
     cast = _Cast(world, store, found, chance)
     world.calm = True
     _run(world, cast.create)
@@ -125,7 +126,7 @@ def restored(seed: int) -> Restored:
 class _Cast:
     """What the processes do until the world is calm: each opens the log again after an error."""
 
-    def __init__(self, world: World, store: _Folder, found: Restored, chance: random.Random) -> None:
+    def __init__(self, world: World, store: Folder, found: Restored, chance: random.Random) -> None:
         self.world, self.store, self.found, self.chance = world, store, found, chance
         self._names = (f"t{number}" for number in range(1_000_000))
 
@@ -181,7 +182,7 @@ def _run(world: World, body: Callable[[Process], None]) -> None:
         raise process.error
 
 
-def _restore(world: World, store: _Folder, found: Restored, chance: random.Random) -> None:
+def _restore(world: World, store: Folder, found: Restored, chance: random.Random) -> None:
     copy: dict[str, pa.Buffer] = {}
 
     def copies() -> None:
@@ -200,10 +201,9 @@ def _restore(world: World, store: _Folder, found: Restored, chance: random.Rando
     world.at(first + chance.choice([0.0, 0.01, 0.3, 5.0, 40.0]), puts_back)
 
 
-def _judge(process: Process, store: _Folder, found: Restored) -> None:
-    _mend(store, found)
+def _judge(process: Process, store: Folder, found: Restored) -> None:
     try:
-        log = _opened(process, store, found)
+        log = opened_by_operator(process, store, found)
     except EosLogError as error:
         found.problems.append(f"the log cannot be opened: {error}")
         return
@@ -228,13 +228,27 @@ def _judge(process: Process, store: _Folder, found: Restored) -> None:
     found.problems += [f"verify: {one}" for one in _wrong(store)]
 
 
-def _wrong(store: _Folder) -> list[Finding]:
+def _wrong(store: Folder) -> list[Finding]:
     findings: list[Finding] = []
     verify(store, findings.append)
     return [one for one in findings if one.verdict is Verdict.WRONG]
 
 
-def _mend(store: _Folder, found: Restored) -> None:
+class Operated(Protocol):
+    """What operators find when all is done."""
+
+    problems: list[str]
+    strays: int
+    overtaken: int
+
+
+def opened_by_operator(process: Process, store: Folder, found: Operated) -> Log:
+    """The log, after what `eoslog verify` tells operators to do."""
+    _mend(store, found)
+    return _opened(process, store, found)
+
+
+def _mend(store: Folder, found: Operated) -> None:
     """What operators do who are told of an entry that a process retired when it woke: it is put back.
 
     The process had looked before it was frozen (docs/design/0002). It looks again before the next entry, so it
@@ -254,8 +268,8 @@ def _mend(store: _Folder, found: Restored) -> None:
             found.overtaken += 1
 
 
-def _opened(process: Process, store: _Folder, found: Restored) -> Log:
-    """The log, after what `eoslog verify` tells operators to do: take away what was created after a gap."""
+def _opened(process: Process, store: Folder, found: Operated) -> Log:
+    """Take away what was created after a gap."""
     while True:
         try:
             return Log.open(store, SimulatedClock(process))

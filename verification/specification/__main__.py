@@ -1,6 +1,6 @@
 """``python -m verification.specification``: more than the tests do. Mistakes, traces of many seeds, larger models.
 
-Mistakes and traces are those of both specifications, the larger models those of `specs/Commit.tla`.
+Mistakes and traces are those of all three specifications, the larger models those of `specs/Commit.tla`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,16 @@ import argparse
 import logging
 import sys
 
-from verification.specification import planted, planted_transactions, requests, worlds
+from verification.specification import (
+    planted,
+    planted_runs,
+    planted_transactions,
+    query_runs,
+    requests,
+    worlds,
+)
 from verification.specification.tlc import SPECS, check
-from verification.specification.traces import COMMIT, TRANSACTIONS, rejected
+from verification.specification.traces import COMMIT, RUNS, TRANSACTIONS, rejected
 
 AT_ONCE = 500
 """Traces in one run of TLC."""
@@ -39,10 +46,14 @@ def main() -> int:
 
 def _mistakes() -> int:
     wrong = 0
-    for of in (planted, planted_transactions):
-        for name, violated in of.seen().items():
-            print(f"{violated or 'NOT SEEN':10} {name}")
-            wrong += violated != of.PLANTED[name].violated
+    expected = {
+        name: one.violated
+        for of in (planted, planted_transactions, planted_runs)
+        for name, one in of.PLANTED.items()
+    }
+    for name, violated in {**planted.seen(), **planted_transactions.seen(), **planted_runs.seen()}.items():
+        print(f"{violated or 'NOT SEEN':10} {name}")
+        wrong += violated != expected[name]
     return min(wrong, 1)
 
 
@@ -52,6 +63,7 @@ def _traces(first: int, last: int) -> int:
         wrong = [
             *rejected([worlds.record(seed).events for seed in seeds], COMMIT),
             *rejected([requests.record(seed) for seed in seeds], TRANSACTIONS),
+            *rejected([query_runs.record(seed) for seed in seeds], RUNS),
         ]
         for one in wrong:
             print(f"seed {seeds[one.trace - 1]}, {one}")

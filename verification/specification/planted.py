@@ -53,15 +53,16 @@ _INVARIANTS = ("Once", "Acked", "Refused", "Agree", "NoGap")
 _SEEN = re.compile(r'<<"seen", (\d+), "(\w+)">>')
 
 
-def with_mistakes(specification: str, mistakes: Sequence[tuple[str, str]]) -> str:
-    """The specification with a variable ``mistake``: a number from 1 on has what is planted in place of its rule."""
+def with_mistakes(specification: str, mistakes: Sequence[Sequence[tuple[str, str]]]) -> str:
+    """The specification with a variable ``mistake``: a number from 1 on has what is planted in place of its rules."""
     text = (SPECS / f"{specification}.tla").read_text(encoding="utf-8")
-    for rule in dict.fromkeys(rule for rule, _ in mistakes):
+    for rule in dict.fromkeys(rule for rules in mistakes for rule, _ in rules):
         if text.count(rule) != 1:
             raise ValueError(f"{specification}.tla has {text.count(rule)} rules {rule}")
         planted = "".join(
             f"IF mistake = {number} THEN ({wrong}) ELSE "
-            for number, (right, wrong) in enumerate(mistakes, 1)
+            for number, rules in enumerate(mistakes, 1)
+            for right, wrong in rules
             if right == rule
         )
         text = text.replace(rule, f"({planted}({rule}))")
@@ -76,7 +77,7 @@ def seen(names: Sequence[str] = tuple(PLANTED)) -> dict[str, str | None]:
     benchmarks.jars.Missing
         There is no Maven, or it cannot fetch TLC.
     """
-    text = with_mistakes("Commit", [(PLANTED[name].rule, PLANTED[name].planted) for name in names])
+    text = with_mistakes("Commit", [[(PLANTED[name].rule, PLANTED[name].planted)] for name in names])
     begins = ", ".join(f'<<{number}, "{PLANTED[name].kind}">>' for number, name in enumerate(names, 1))
     model = (SPECS / "CommitModel.tla").read_text(encoding="utf-8")
     model = model.replace(

@@ -72,7 +72,7 @@ def seen(names: Sequence[str] = tuple(PLANTED)) -> dict[str, str | None]:
     benchmarks.jars.Missing
         There is no Maven, or it cannot fetch TLC.
     """
-    text = with_mistakes("Transactions", [(PLANTED[name].rule, PLANTED[name].planted) for name in names])
+    text = with_mistakes("Transactions", [[(PLANTED[name].rule, PLANTED[name].planted)] for name in names])
     model = (SPECS / "TransactionsModel.tla").read_text(encoding="utf-8")
     told = "\n".join(
         f"Sees{one} == {one} \\/ TLCGet(mistake) \\/ "
@@ -87,9 +87,9 @@ PlantedSpec == Init /\\ mistake \\in {numbers} /\\ [][Next /\\ mistake' = mistak
 """
     end = "=" * 77
     settings = (SPECS / "TransactionsModel.cfg").read_text(encoding="utf-8")
-    settings = settings.replace("SPECIFICATION Live", "SPECIFICATION PlantedSpec")
+    settings = settings.replace("SPECIFICATION Spec", "SPECIFICATION PlantedSpec")
     settings = re.sub("INVARIANTS .*", f"INVARIANTS {' '.join('Sees' + one for one in _PROMISES)}", settings)
-    settings = re.sub("PROPERTIES .*", "CONSTRAINT Unseen\nACTION_CONSTRAINT SeesStep", settings)
+    settings = re.sub("PROPERTY .*", "CONSTRAINT Unseen\nACTION_CONSTRAINT SeesStep", settings)
     output = run("TransactionsModel", model.replace(end, planted + end), settings, {"Transactions.tla": text})
     if "Model checking completed" not in output:
         raise RuntimeError(f"TLC could not check the mistakes:\n{output[-3000:]}")

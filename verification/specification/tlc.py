@@ -37,20 +37,26 @@ class Checked(NamedTuple):
 def check(
     name: str,
     *,
+    module: str = "",
     text: str | None = None,
     settings: str | None = None,
     constants: dict[str, int] | None = None,
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> Checked:
     """Check the specification ``name`` of `SPECS`.
 
     Parameters
     ----------
     name
-        The name of the module, without ``.tla``.
+        The name of the module, without ``.tla``, and of its ``.cfg``.
+    module
+        The module, if it is called otherwise.
     text
         Another text of the module: with a planted mistake.
     settings
         Another text of its ``.cfg``.
+    others
+        Other texts of the modules that it extends, by their files.
     constants
         Other values of constants than its ``.cfg`` has.
 
@@ -68,10 +74,12 @@ def check(
         if found != 1:
             raise ValueError(f"{name}.cfg has no number {constant}")
     files = {file.name: file.read_text(encoding="utf-8") for file in SPECS.glob("*.tla")}
-    output = run(name, text if text is not None else files[f"{name}.tla"], settings, files)
+    module = module or name
+    output = run(module, text if text is not None else files[f"{module}.tla"], settings, {**files, **others})
     violated, states = _VIOLATED.search(output), _STATES.search(output)
     if violated is None and (states is None or "No error has been found" not in output):
-        raise RuntimeError(f"TLC could not check {name}:\n{output[-3000:]}")
+        errors = "\n".join(line for line in output.splitlines() if line.startswith("Error: "))
+        raise RuntimeError(f"TLC could not check {name}:\n{errors}\n{output[-3000:]}")
     return Checked(violated and violated.group(1), int(states.group(1)) if states is not None else 0, output)
 
 
@@ -90,7 +98,7 @@ def run(name: str, text: str, settings: str, others: Mapping[str, str] = Mapping
         module = Path(folder) / f"{name}.tla"
         module.write_text(text, encoding="utf-8")
         module.with_suffix(".cfg").write_text(settings, encoding="utf-8")
-        command = ["java", *_JAVA, "-cp", str(jar), "tlc2.TLC", "-workers", "1"]
+        command = ["java", *_JAVA, "-cp", str(jar), "tlc2.TLC", "-workers", "1", "-lncheck", "final"]
         done = subprocess.run(  # noqa: S603
             [*command, "-metadir", f"{folder}/states", name],
             cwd=folder,

@@ -1,7 +1,8 @@
 """Recorded runs, checked by TLC to be behaviours of a specification: many of them in one run of TLC.
 
 Runs of `verification.specification.worlds` are held against `specs/Commit.tla` (`COMMIT`), and those of
-`verification.specification.requests` against `specs/Transactions.tla` (`TRANSACTIONS`).
+`verification.specification.requests` against `specs/Transactions.tla` (`TRANSACTIONS`), and those of
+`verification.specification.query_runs` against `specs/Runs.tla` (`RUNS`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from verification.specification import query_runs
 from verification.specification.recording import Event
 from verification.specification.requests import GROUPS, NAMES, PARTITIONS, Step
 from verification.specification.tlc import SPECS, run
 
-__all__ = ["COMMIT", "TRANSACTIONS", "Form", "Rejected", "behaviours", "rejected"]
+__all__ = ["COMMIT", "RUNS", "TRANSACTIONS", "Form", "Rejected", "behaviours", "rejected"]
 
 _ENDED = re.compile(r'<<"ended", (\d+)>>')
 _AT = re.compile(r'<<"at", (\d+), (\d+)>>')
@@ -22,7 +24,6 @@ _AT = re.compile(r'<<"at", (\d+), (\d+)>>')
 _OF_COMMIT = """SPECIFICATION TraceSpec
 CONSTANTS Procs <- Processes
           Each <- EachOf
-          Traces <- Recorded
           MaxEnd = 1000000
           MaxFaults = 1000000
           Exact = FALSE
@@ -35,7 +36,15 @@ _OF_TRANSACTIONS = f"""SPECIFICATION TraceSpec
 CONSTANTS Names = {{{", ".join(f'"{name}"' for name in NAMES)}}}
           Parts <- Partitions
           Groups = {{{", ".join(f'"{group}"' for group in GROUPS)}}}
-          Traces <- Recorded
+INVARIANTS Ended{{told}}
+CHECK_DEADLOCK FALSE
+"""
+
+_OF_RUNS = f"""SPECIFICATION TraceSpec
+CONSTANTS Names = {{{", ".join(f'"{name}"' for name in query_runs.NAMES)}}}
+          Groups = {{{", ".join(f'"{group}"' for group in query_runs.GROUPS)}}}
+          Vacuums = {{"v"}}
+          Readers = {{{", ".join(map(str, query_runs.READERS))}}}
 INVARIANTS Ended{{told}}
 CHECK_DEADLOCK FALSE
 """
@@ -54,7 +63,7 @@ class Rejected(NamedTuple):
     """A trace that is no behaviour: its number, its steps up to the one that the specification does not allow."""
 
     trace: int
-    steps: tuple[Event | Step, ...]
+    steps: tuple[Event | Step | query_runs.Step, ...]
 
     def __str__(self) -> str:
         *before, last = map(str, self.steps[-12:])
@@ -118,6 +127,7 @@ def _module(traces: Sequence[Sequence[Any]], form: Form) -> str:
             "Recorded == <<",
             ",\n".join(lines),
             ">>",
+            "ASSUME TLCSet(1, Recorded)",
             "====",
         ]
     )
@@ -166,3 +176,42 @@ COMMIT = Form("Commit", _OF_COMMIT, _step, _processes)
 TRANSACTIONS = Form(
     "Transactions", _OF_TRANSACTIONS, _request, lambda _: [f"Partitions == 1 .. {PARTITIONS}"]
 )
+
+
+def _of_run(step: query_runs.Step) -> str:
+    size, floor, runs, batches, positions, used, stored = step.after
+    work = ""
+    if step.work:
+        name, query, run, number, group, start, end, file = step.work
+        work = (
+            f'w |-> [x |-> "{name}", q |-> "{query}", r |-> "{run}", b |-> {number}, g |-> "{group}", '
+            f"from |-> {start}, to |-> {end}, f |-> {_file(file)}], "
+        )
+    named = [
+        f"{key} |-> {' @@ '.join(map(_mapped, names, values))}"
+        for key, names, values in (
+            ("r", query_runs.NAMES, runs),
+            ("b", query_runs.NAMES, batches),
+            ("p", query_runs.GROUPS, positions),
+        )
+    ]
+    return (
+        f'[k |-> "{step.kind}", x |-> "{step.name}", n |-> {step.number}, {work}f |-> {_file(step.file)}, '
+        f'ok |-> "{step.said}", z |-> <<{size}, {floor}>>, {", ".join(named)}, '
+        f"u |-> {_set(map(_pair, used))}, s |-> {stored}]"
+    )
+
+
+def _mapped(name: str, value: str | int) -> str:
+    return f'("{name}" :> {_text(value)})'
+
+
+def _file(file: tuple[int, int] | None) -> str:
+    return "<<>>" if file is None else _pair(file)
+
+
+def _text(value: str | int) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+RUNS = Form("Runs", _OF_RUNS, _of_run, lambda _: [])

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Hashable
 from typing import NoReturn
 
-from spark_eos.errors import DivergedLogError, ObjectNotFoundError
+from spark_eos.errors import DivergedLogError, ObjectNotFoundError, StoreUnavailableError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.gc_pause import LARGE_BYTES, paused
@@ -41,6 +41,8 @@ class DivergenceDetector:
         self._pinned: State | None = None
         """In an object store: the state at the last look, of which only the history is kept."""
         self._sure_until = -math.inf
+        self._told: State | None = None
+        """The newest entry that holds a request of this process and was not read yet: of its state only the history."""
 
     def goes_on_from(self, other: DivergenceDetector) -> None:
         """Take over what ``other`` knows: this process was forked from the process of ``other``."""
@@ -74,6 +76,31 @@ class DivergenceDetector:
         """The state is from a snapshot now, past what this process had seen: the last look says nothing any more."""
         self._pinned = None
         self._sure_until = -math.inf
+
+    def note_told(self, seq: int, lineage: bytes) -> None:
+        """Entry ``seq`` was not read, but holds a request of this process; the lineage after it."""
+        self._told = replace(EMPTY, seq=seq, lineage=lineage)
+
+    def check_told(self, state: State) -> None:
+        """Raise `DivergedLogError` if ``state`` has gone past the entry that was told of, in another history."""
+        if self._told is not None and self._told.seq <= state.seq:
+            if not is_in_history(state, self._told):
+                self._refuse(self._told, f"entry {self._told.seq} is another one now")
+            self._told = None
+
+    def check_end(self, state: State) -> None:
+        """The log ends with ``state``: raise `DivergedLogError` if it did not come to the entry that was told of."""
+        if self._told is None:
+            return
+        name = paths.entry(state.seq + 1, state.entries_per_folder)
+        try:
+            self._store.size(paths.entry(self._told.seq, state.entries_per_folder))
+        except ObjectNotFoundError as error:
+            self._refuse(self._told, f"entry {self._told.seq} is not there any more", error)
+        raise StoreUnavailableError(
+            f"{self._store.url}/{name} cannot be read, but entry {self._told.seq} is there: the store does not show "
+            "its own objects. Look at its caching"
+        )
 
     def check(self, state: State, *, away: Callable[[], bool] = lambda: False, at_once: bool = False) -> None:
         """Raise `DivergedLogError` unless the entry that led to ``state`` is in the store.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from spark_eos.log.commit.outcomes import Report
 from spark_eos.log.commit.tail import ClockReading
 from spark_eos.log.gc_pause import MANY, paused
 from spark_eos.log.timekeeping import Stamp
@@ -25,13 +26,16 @@ It is called again for every slot that is tried, so it must depend on the state 
 class Committed(NamedTuple):
     """A request that is in the log: its entry, what each action came to, and a state that contains it.
 
-    ``results`` is empty if the proposal found that there was nothing to do.
+    ``results`` is empty if the proposal found that there was nothing to do. ``is_lagging``: this process has not
+    applied what others wrote; the state is the one that it has, with all that it has written itself
+    (`spark_eos.log.commit.lagging`).
     """
 
     seq: int
     results: tuple[Any, ...]
     state: State
     request_id: bytes
+    is_lagging: bool = False
 
 
 @dataclass(slots=True)
@@ -56,7 +60,7 @@ class EntryBuilder:
     """An entry in the making: the requests that passed, and the state to which they would lead.
 
     The first ones are those of ``tickets``, in order, with their ``results``. Requests of other processes may follow
-    (`CommitGroup.collect`).
+    (`CommitGroup.collect`), ``collected`` with their results.
     """
 
     state: State
@@ -64,6 +68,7 @@ class EntryBuilder:
     tickets: list[PendingCommit] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)
+    collected: list[Report] = field(default_factory=list)
 
     @property
     def is_alone(self) -> bool:

@@ -27,6 +27,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.in_doubt import InDoubtRequests
+from spark_eos.log.commit.outcomes import Report, with_entry
 from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.protocol.actions import Action, Entry, Request
@@ -50,6 +51,9 @@ Each entry of a group costs the quickest writers about a tenth of their time. A 
 
 LEADER_TIMEOUT_S = 1.0
 """A leader that gives no sign for so long counts as asleep: the others do not wait for it any more."""
+
+_SIGN_ENTRIES = 32
+"""A leader that reads more gives a sign each time that it has read so many: it is awake."""
 
 MAX_SUBMISSION_BYTES = 1_000_000
 """Of other processes' requests in one entry."""
@@ -89,6 +93,8 @@ class CommitGroup:
         self._wait_s = self._shortest_s
         self._news_s = -math.inf
         """When something was last heard."""
+        self.pace_s = 0.0
+        """How long the last entries took, in the mean."""
 
     @property
     def is_contended(self) -> bool:
@@ -144,12 +150,18 @@ class CommitGroup:
         if self._channel is not None:
             self._channel.release_lead()
 
-    def publish(self, seq: int, data: bytes) -> None:
-        """This process has created entry ``seq``: tell the processes that wait for it."""
+    def publish(self, state: State, data: bytes, collected: Sequence[Report], own: int) -> None:
+        """This process has created the entry that led to ``state``: tell the processes that wait for it.
+
+        Of ``collected``, the requests of others in it, it reports the results, too; ``own`` are this process's.
+        """
         if not self.is_contended:
             return
         assert self._channel is not None
-        self._channel.publish(seq, b"" if self._store.requests_are_free else data)
+        if self.reports_outcomes:
+            earlier = self._channel.outcomes() or b""
+            self._channel.report_outcomes(with_entry(earlier, state.seq, state.lineage, collected, own))
+        self._channel.publish(state.seq, b"" if self._store.requests_are_free else data)
         self._quiet += 1
         if self._quiet >= QUIET_ENTRIES:
             self._contended_s = -math.inf
@@ -177,12 +189,10 @@ class CommitGroup:
             except EosLogError:
                 break  # The store is asked before anything rests on it.
             known = seq
-            self.note_contention()
+            if seq % _SIGN_ENTRIES == 0:
+                self._channel.keep_lead()
         if known >= 0:
-            # So long as the last entry took the next one will take, or nearly so.
-            now = self._clock.monotonic()
-            self._wait_s = min(max((now - self._news_s) / 8, self._shortest_s), self._longest_s)
-            self._news_s = now
+            self.note_news()
         return known
 
     def _take_from_log(self, seq: int) -> bool:
@@ -200,6 +210,26 @@ class CommitGroup:
         self._channel.relay(seq, data.to_pybytes())
         return True
 
+    @property
+    def reports_outcomes(self) -> bool:
+        """Whether the leader tells the others what came of their requests."""
+        return self._channel is not None and self._channel.reports_outcomes
+
+    def outcomes(self) -> bytes | None:
+        """What leaders told of the newest entries (`spark_eos.log.commit.outcomes`); None if that was not of late."""
+        assert self._channel is not None
+        return self._channel.outcomes() if self._channel.reports_outcomes else None
+
+    def note_news(self) -> None:
+        """Another process has led, and something was heard of that: so long until one looks again."""
+        now = self._clock.monotonic()
+        # So long as the last entry took the next one will take, or nearly so.
+        took_s = now - self._news_s
+        self._wait_s = min(max(took_s / 8, self._shortest_s), self._longest_s)
+        self.pace_s += (min(took_s, LEADER_TIMEOUT_S) - self.pace_s) / 4
+        self._news_s = now
+        self.note_contention()
+
     def backoff(self) -> None:
         """A little while, longer each time that nothing was heard."""
         self._clock.sleep(self._wait_s)
@@ -207,14 +237,15 @@ class CommitGroup:
 
     # -- Requests that the leader is to write -----------------------------------------------------------
 
-    def submit(self, requests: Sequence[Request]) -> bool:
+    def submit(self, requests: Sequence[Request], newest: int = -1) -> bool:
         """Let the leader read ``requests``, and no others of this process; whether that was done for certain.
 
-        None of them is in an entry that this process knows. If they cannot be submitted, as they are too large or
-        cannot be encoded, nothing is recorded for them.
+        None of them is in an entry that this process knows, or up to entry ``newest``, which was there before they
+        were made. If they cannot be submitted, as they are too large or cannot be encoded, nothing is recorded for
+        them.
         """
         assert self._channel is not None
-        slot = self._tail.state.seq + 1
+        slot = max(newest, self._tail.state.seq) + 1
         if (data := _encoded(requests, slot)) is None:
             return False
         # From here on others may see them, whether that fails or is interrupted.
@@ -242,9 +273,13 @@ class CommitGroup:
             self._in_doubt.record_withdrawal(self._mailbox, self._until)
             self._mailbox = {}
 
-    def collect(self, state: State) -> tuple[State, list[Request]]:
-        """The requests of others that can be added to an entry whose own requests lead to ``state``."""
+    def collect(self, state: State) -> tuple[State, list[Request], list[Report]]:
+        """The requests of others that can be added to an entry whose own requests lead to ``state``.
+
+        The state that they lead to, the requests, and their results.
+        """
         added: list[Request] = []
+        told: list[Report] = []
         left = MAX_SUBMISSION_BYTES
         known: dict[int, set[bytes] | None] = {}
         for slot, offered, size in self._submissions(state.seq + 1):
@@ -264,8 +299,9 @@ class CommitGroup:
                 if not isinstance(outcome, Rejected):
                     state = after
                     added.append(request)
+                    told.append(Report(request.request_id, request.actions, outcome.results))
             left -= size if len(added) > before else 0
-        return state, added
+        return state, added, told
 
     def _is_too_late(self, submitted: int, slot: int) -> bool:
         """Whether ``slot`` is past those that a submission for slot ``submitted`` may be in."""
@@ -281,7 +317,9 @@ class CommitGroup:
         assert self._channel is not None
         for data in self._channel.submissions():
             slot = int.from_bytes(data[:8], "big")
-            if self._is_too_late(slot, seq):
+            # Its owner knows of an entry here that this process has not read, or that is gone with another history:
+            # in an entry before the one that it names no leader would look for it.
+            if slot > seq or self._is_too_late(slot, seq):
                 continue
             with suppress(EosLogError):  # It may be half written, or by a newer version.
                 yield slot, decode_entry(data[8:], slot, "a submission").requests, len(data)

@@ -36,6 +36,7 @@ from spark_eos.log.commit.counts import CommitCounts
 from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit, Propose
 from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
+from spark_eos.log.commit.lagging import LaggingWriter
 from spark_eos.log.commit.slots import TAKEN, Slots
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.environment import PROCESS, Environment
@@ -83,6 +84,7 @@ class Committer(OfOneProcess):
         self._slots = Slots(
             store, tail, in_doubt, self._group, clock, retry, lambda: self._check_process("commit")
         )
+        self._lagging = LaggingWriter(tail, in_doubt, self._group, clock, time, environment)
         self._answers = Answers(store.url, tail, in_doubt, self._slots)
         self._turn = environment.lock("commit")
         self._queue = environment.lock("commit")
@@ -181,7 +183,8 @@ class Committer(OfOneProcess):
     def _attempt_slot(self, tickets: list[PendingCommit]) -> None:
         """One round: fill the next slot, or submit what is to be in it, or learn what is newer."""
         if self._group.is_contended:
-            self._attempt_in_group(tickets)
+            if not self._lagging.attempt(tickets):
+                self._attempt_in_group(tickets)
         else:
             self._group.withdraw()
             self._draft_and_send(tickets, self._create)
@@ -199,7 +202,7 @@ class Committer(OfOneProcess):
 
     def _lead(self, draft: EntryBuilder) -> None:
         """Create the next slot, with what the others want to be in it."""
-        draft.state, submitted = self._group.collect(draft.state)
+        draft.state, submitted, draft.collected = self._group.collect(draft.state)
         draft.requests += submitted
         self._create(draft)
 
@@ -242,7 +245,8 @@ class Committer(OfOneProcess):
             self._tail.advance(state, entry, sent)
             for ticket in draft.tickets:
                 self._in_doubt.resolve(ticket.request_id)
-            self._group.publish(entry.seq, data)
+            self._lagging.note_led(entry.seq)
+            self._group.publish(state, data, draft.collected, len(draft.tickets))
 
     # -- One draft -----------------------------------------------------------------------------------------
 

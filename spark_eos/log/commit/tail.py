@@ -122,6 +122,7 @@ class Tail:
                     continue
                 self._seen = asked
                 if data is None:
+                    self._divergence.check_end(self._state)
                     self._divergence.check(self._state)
                     self._newest_s = asked.monotonic_s
                     return self._state
@@ -211,6 +212,24 @@ class Tail:
             self._install_snapshot(snapshot if snapshot.seq > self._state.seq else self._state)
         return True
 
+    def note_told(self, seq: int, lineage: bytes) -> None:
+        """An entry that this process has not read holds a request of its own: it is to be there when it reads on."""
+        with self._lock:
+            if seq > self._state.seq:
+                self._divergence.note_told(seq, lineage)
+
+    def skip_to_snapshot(self) -> None:
+        """Go on from the newest snapshot, if it is of a later entry. For a process with nothing in doubt.
+
+        What is in the entries between stays unread: of a request that may be in one of them only the state would tell.
+        """
+        with self._lock:
+            asked = self.clock_reading()
+            snapshot = newest_snapshot(self._store)
+            if snapshot is not None and snapshot.seq > self._state.seq:
+                self._install_snapshot(snapshot)
+                self._seen = asked
+
     @property
     def was_away(self) -> bool:
         """Whether it was long ago that the state was known to be the newest: no entry is believed as it stands."""
@@ -255,6 +274,7 @@ class Tail:
         self._take(state, entry, created=False)
 
     def _take(self, state: State, entry: Entry, *, created: bool) -> None:
+        self._divergence.check_told(state)
         self._state = state
         self._recent.append((entry.seq, tuple(request.request_id for request in entry.requests)))
         if self._passed is not None and is_boundary(state, state.seq):
@@ -275,6 +295,7 @@ class Tail:
 
     def _install_snapshot(self, snapshot: State) -> None:
         """Go on from a snapshot. Raises `DivergedLogError` if it is of a history without the newest entry here."""
+        self._divergence.check_told(snapshot)
         if not is_in_history(snapshot, self._state):
             raise DivergedLogError(
                 f"{self._store.url}: entry {self._state.seq}, which this process has applied, is not in the history of "

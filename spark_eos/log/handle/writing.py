@@ -78,7 +78,7 @@ class LogWriter(LogReader):
             self._parts.check_repeatable(request_id)
         proposed = checked(self.store, propose)
         committed = self._parts.commit(proposed, writer=writer, request_id=request_id, alone=alone)
-        if self.does_maintenance:
+        if self.does_maintenance and not committed.is_lagging:
             self.maintenance.run_slice(committed.state)
         return committed
 

@@ -21,7 +21,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import producers, topics
-from spark_eos.protocol.actions.declaration import Effects, Fate, Field, declare, shown
+from spark_eos.protocol.actions.declaration import Answer, Effects, Fate, Field, declare, shown
 from spark_eos.protocol.encoding.values import PAIRS, STAGED_FILES, STAMP
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
@@ -155,6 +155,7 @@ declare(
     is_repeatable=lambda action: action.producer != NO_PRODUCER,
     effects=_effects_of_append,
     show=_shown_append,
+    answer=Answer(list, lambda told: tuple(Appended(*one) for one in told)),
 )
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "DECLARED",
     "INT32",
     "SETTINGS",
+    "Answer",
     "Bounds",
     "Clock",
     "Declaration",
@@ -85,6 +86,16 @@ class Clock(Enum):
     """It is rejected unless its writer compared its clock with the store's."""
 
 
+class Answer(NamedTuple):
+    """How the process that has put an action into the log reports its result to the writer of the action.
+
+    ``write`` makes something of a result that JSON has, and ``read`` makes the result of that.
+    """
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
 class Effects(NamedTuple):
     """What an action may do beyond its own noun, as far as its values tell. Dumps and histories follow it up.
 
@@ -117,6 +128,7 @@ class Declaration(NamedTuple):
     check_written: Callable[[Any], None] | None
     write: Callable[[Any], dict[str, Any]]
     read: Callable[[dict[str, Any]], Any]
+    answer: Answer | None
 
     @property
     def newest(self) -> int:
@@ -149,6 +161,7 @@ def declare(
     check: Callable[[A], None] | None = None,
     check_written: Callable[[A], None] | None = None,
     read: Callable[[dict[str, Any]], A] | None = None,
+    answer: Answer | None = None,
 ) -> Declaration:
     """Declare an action, a named tuple.
 
@@ -185,6 +198,9 @@ def declare(
         The same for what could not be stored without loss. It is checked before an entry is written, too.
     read
         Makes the action of its stored record, where the fields cannot be read one by one.
+    answer
+        How its result is reported to a writer that does not apply the entry (`spark_eos.log.commit.lagging`). None: its
+        writer has to apply the entry.
     """
     fields = tuple(field if field.since else field._replace(since=since) for field in fields)
     names = tuple(field.name for field in fields)
@@ -205,6 +221,7 @@ def declare(
         check_written=check_written,
         write=_writer(fields),
         read=read or _reader(kind, fields),
+        answer=answer,
     )
     DECLARED[kind] = declaration
     return declaration

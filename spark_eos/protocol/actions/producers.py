@@ -20,7 +20,7 @@ from spark_eos.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from spark_eos.protocol.actions.declaration import INT32, Effects, Fate, Field, declare
+from spark_eos.protocol.actions.declaration import INT32, Answer, Effects, Fate, Field, declare
 from spark_eos.protocol.encoding.avro import BOOLEAN, LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import STAMP
 from spark_eos.protocol.index import IndexRow, Kind
@@ -224,6 +224,7 @@ declare(
     effects=lambda action: Effects(
         producer=action.producer.producer_id, ended=(action.producer, action.commit)
     ),
+    answer=Answer(lambda _: None, lambda _: None),
 )
 
 

@@ -289,7 +289,8 @@ class PosixStore(Store):
             return os.stat(temp.path).st_ctime_ns // 1_000_000
 
     def group_channel(self, name: str) -> GroupChannel:
-        return FileGroupChannel(os.path.join(self._temp_folder, f"group-channel-{name}"))
+        folder = os.path.join(self._temp_folder, f"group-channel-{name}")
+        return FileGroupChannel(folder, reports_outcomes=True)
 
     def discard_leftovers(self, older_than_s: float) -> int:
         """Remove temporary files not written to for ``older_than_s`` seconds; returns how many.

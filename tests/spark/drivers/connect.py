@@ -5,7 +5,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,13 +47,27 @@ writer = (
     .trigger(availableNow=True)
 )
 reports: list[dict[str, Any]] = []
-listener = ProgressListener(url, on_progress=reports.append)
+all_told = threading.Event()
+
+
+class Listener(ProgressListener):
+    """Says when it has been told of the end of the query.
+
+    PySpark 4.2 holds a lock while it removes a listener and waits for the thread that tells it; that thread takes the
+    same lock for each event. A listener that is removed before its last event hangs for ever.
+    """
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """The last event of a query."""
+        super().onQueryTerminated(event)
+        all_told.set()
+
+
+listener = Listener(url, on_progress=reports.append)
 spark.streams.addListener(listener)
 query = start_query(lambda: writer.start(url))
 wait_for(query)
-end = time.monotonic() + 60
-while not reports and time.monotonic() < end:
-    time.sleep(0.1)
+assert all_told.wait(0.2 * float(bound)), "the listener was not told of the end of the query"
 spark.streams.removeListener(listener)
 told["reports"] = reports[:1]
 told["progress"] = query_progress(query.recentProgress[0], url)

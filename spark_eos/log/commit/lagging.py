@@ -1,0 +1,153 @@
+"""Lagging processes: under contention, a process that does not lead leaves off applying what the others write.
+
+Where sixteen processes write to one log, each entry holds the requests of many of them. If each process applied each
+entry, they would spend most of their time with that. A process that only waits for its own requests need not: the
+leader judges them by the rules, and reports what came of them (`spark_eos.log.commit.outcomes`).
+
+*Proposals.* A lagging process drafts on the state that it has read last, with its own requests since. It knows nothing
+newer, but its own producers change by its own requests alone, so its drafts fit. If not, the leader leaves them out.
+
+*Only "yes" is taken over.* Whatever else happens, the process reads the log to its end before it answers: a draft is
+refused, a request is not in the next entries, the leader is silent, an attempt is repeated.
+
+*Slots.* A request that was made when entry N was known to be there is in no entry up to N. So it is submitted for slot
+N + 1, though its process has not read so far.
+
+*The history.* If the log is put back from a copy, a process that has read its requests finds out by the entries that
+are gone. A lagging process remembers the newest entry that holds a request of its own, and the lineage after it: it
+finds out when it reads on.
+
+*The lead.* A process that takes the lead has to catch up before. So one that lags waits before it does, the longer the
+more it has to apply: a process that has led of late comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_eos.errors import StorageError, StoreUnavailableError
+from spark_eos.log.clock import Clock
+from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit
+from spark_eos.log.commit.group import CommitGroup
+from spark_eos.log.commit.in_doubt import InDoubtRequests
+from spark_eos.log.commit.outcomes import are_reportable, mean_requests, read_newest, read_results
+from spark_eos.log.commit.tail import Tail
+from spark_eos.log.environment import PROCESS, Environment
+from spark_eos.log.timekeeping import Timekeeper
+from spark_eos.protocol.state import EMPTY
+
+__all__ = ["LaggingWriter"]
+
+_TOO_FAR = 4
+"""A process lags no further than so many times the entries after which it looks for a snapshot."""
+
+_LEFT_OUT = 3
+"""A leader may have begun an entry before a request was submitted. What so many leave out does not fit as it is."""
+
+
+class LaggingWriter:
+    """The commits of a process that lags behind a group of writers. For one thread at a time."""
+
+    def __init__(
+        self,
+        tail: Tail,
+        in_doubt: InDoubtRequests,
+        group: CommitGroup,
+        clock: Clock,
+        time: Timekeeper,
+        environment: Environment = PROCESS,
+    ) -> None:
+        self._tail = tail
+        self._in_doubt = in_doubt
+        self._group = group
+        self._clock = clock
+        self._time = time
+        self._lag = environment.lag
+        self._led = -1
+        """The newest entry that this process has created."""
+        self._newest = -1
+        """The newest entry that leaders reported."""
+        self._told = b""
+        self._is_news = False
+        """Whether that was another report than at the look before."""
+        self._read, self._drafted = -1, EMPTY
+        """The entry up to which this process had read, and the state there with what it has written since."""
+
+    def note_led(self, seq: int) -> None:
+        """This process has created entry ``seq``."""
+        self._led = seq
+
+    def attempt(self, tickets: Sequence[PendingCommit]) -> bool:
+        """Have the leader write what the tickets ask for; whether one of them was answered.
+
+        If not, the log is to be read to its end, and the tickets are drafted once more. They may be submitted by then.
+        """
+        if not self._lags(tickets):
+            return False
+        base = self._tail.state
+        draft = EntryBuilder(self._drafted if self._read == base.seq else base, self._tail.seen)
+        for ticket in tickets:
+            if ticket.alone or draft.add(ticket, self._time.stamp) is not None:
+                return False
+        if not are_reportable(action for request in draft.requests for action in request.actions):
+            return False
+        if not self._group.submit(draft.requests, self._newest):
+            return False
+        if not self._wait_for(draft):
+            return False
+        self._read = base.seq if all(ticket.done for ticket in tickets) else -1
+        self._drafted = draft.state
+        return True
+
+    def _lags(self, tickets: Sequence[PendingCommit]) -> bool:
+        """Whether this process need not read what the others write, for what the tickets ask for."""
+        if any(ticket.request_id in self._in_doubt for ticket in tickets) or not self._look():
+            return False
+        if self._newest - self._led < self._lag.after or mean_requests(self._told) < self._lag.requests:
+            return False
+        if self._newest - self._tail.state.seq >= self._lag.skips and not self._in_doubt.ids:
+            try:
+                self._tail.skip_to_snapshot()
+            except (StorageError, StoreUnavailableError):
+                return False
+        return self._newest - self._tail.state.seq < self._lag.skips * _TOO_FAR
+
+    def _wait_for(self, draft: EntryBuilder) -> bool:
+        """Wait until a request of the draft is answered; whether one is. It may lead by then, if none is."""
+        self._look()
+        submitted_at = newest = self._newest
+        heard_s = self._clock.monotonic()
+        while not (self._is_news and self._answer(draft)):
+            if newest < self._newest:
+                newest, heard_s = self._newest, self._clock.monotonic()
+                self._group.note_news()
+            if newest >= submitted_at + _LEFT_OUT:
+                return False
+            lacks = newest - self._tail.state.seq
+            hesitates_s = min(self._group.pace_s, self._lag.most_s) + self._lag.each_s * lacks
+            if self._clock.monotonic() - heard_s > hesitates_s and self._group.try_lead():
+                return False
+            self._group.backoff()
+            self._look()
+        return True
+
+    def _look(self) -> bool:
+        """Read what leaders reported last; whether they did of late."""
+        told = self._group.outcomes()
+        if told is None:
+            return False
+        self._is_news = told is not self._told
+        self._told = told
+        self._newest = read_newest(told)
+        return True
+
+    def _answer(self, draft: EntryBuilder) -> bool:
+        """Answer the tickets that leaders reported to be in the log; whether there are any."""
+        for ticket, request in zip(draft.tickets, draft.requests, strict=True):
+            if (found := read_results(self._told, request.request_id, request.actions)) is not None:
+                self._tail.note_told(found.seq, found.lineage)
+                ticket.result = Committed(
+                    found.seq, found.results, draft.state, ticket.request_id, is_lagging=True
+                )
+                self._in_doubt.resolve(ticket.request_id)
+        return any(ticket.done for ticket in draft.tickets)

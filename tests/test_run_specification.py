@@ -1,0 +1,97 @@
+"""The specification of Spark runs and vacuum holds, and what the code does is one of its behaviours."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+
+import pytest
+
+from tests.test_transaction_specification import plant
+from verification.specification.planted_runs import LIVE, PLANTED, seen
+from verification.specification.query_runs import record
+from verification.specification.tlc import SPECS, check
+from verification.specification.traces import RUNS, behaviours, rejected
+
+SEEDS = int(os.environ.get("SPARK_EOS_TRACES", "700"))
+
+CODE = (
+    "staging-floor-unchecked",
+    "batch-with-other-offsets",
+    "replay-without-its-run",
+    "zombie-fences-its-successor",
+    "replaced-run-proposes",
+    "run-not-compared",
+    "continuity-not-compared",
+    "group-moved-unseen",
+    "history-under-one-id",
+    "record-does-not-move",
+    "later-batch-of-a-stranger",
+    "floor-not-compared",
+    "vacuum-above-the-floor",
+    "vacuum-without-the-delay",
+    "committed-files-deleted",
+    "staging-floor-off-by-one",
+    "not-looked-at-behind-the-floor",
+    "old-id-not-fenced",
+)
+"""Mutants of the rules, of the vacuum and of the sink, each of which gives traces that are no behaviours."""
+
+OF_A_MUTANT = 12
+"""Logs for each of them."""
+
+FIRST = {"staging-floor-off-by-one": 12, "not-looked-at-behind-the-floor": 24, "old-id-not-fenced": 30}
+"""The first seed of those that few logs meet; 0 for the others."""
+
+
+pytestmark = pytest.mark.usefixtures("tlc")
+
+
+def test_runs_and_vacuum_keep_their_promises():
+    model = check("RunsModel")
+    assert model.violated is None
+    assert model.states > 50_000
+
+
+def test_a_query_that_is_started_again_goes_on():
+    model = check("RunsLive", module="RunsModel")
+    assert model.states > 1_000
+
+
+@pytest.mark.parametrize("mistake", LIVE)
+def test_mistakes_by_which_a_query_stands_still(mistake):
+    rule, planted = LIVE[mistake]
+    text = (SPECS / "RunsModel.tla").read_text(encoding="utf-8")
+    assert text.count(rule) == 1
+    with pytest.raises(RuntimeError, match="Temporal properties were violated"):
+        check("RunsLive", module="RunsModel", text=text.replace(rule, planted))
+
+
+def test_planted_mistakes_are_seen():
+    assert seen() == {name: mistake.violated for name, mistake in PLANTED.items()}
+
+
+def test_what_the_code_does_is_specified():
+    traces = [record(seed) for seed in range(SEEDS)]
+    wrong = rejected(traces, RUNS)
+    assert not wrong, "\n".join(f"seed {one.trace - 1}, {one}" for one in wrong)
+    known = set(re.findall(r'e\.k = "(\w+)"', (SPECS / "RunsTrace.tla").read_text(encoding="utf-8")))
+    kinds = Counter((step.kind, step.said) for trace in traces for step in trace)
+    assert {kind for kind, _ in kinds} == known
+    assert {said for kind, said in kinds if kind == "Propose"} == {"asked", "nothing", "fenced", "mismatch"}
+    assert {said for kind, said in kinds if kind == "Land"} == {
+        *("yes", "fenced", "mismatch", "expired", "mapping", "state")
+    }
+
+
+def test_planted_bugs_give_traces_that_are_no_behaviours():
+    traces = []
+    for name in CODE:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            plant(name, monkeypatch)
+            first = FIRST.get(name, 0)
+            traces += [record(seed) for seed in range(first, first + OF_A_MUTANT)]
+    good = behaviours(traces, RUNS)
+    unseen = [name for at, name in enumerate(CODE) if all(good[at * OF_A_MUTANT : (at + 1) * OF_A_MUTANT])]
+    assert not unseen

@@ -1,0 +1,33 @@
+"""Simulated worlds in which most of the processes that write to a folder lag."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+
+from verification.simulator.crowds import crowd, totals
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", [0, random.SystemRandom().randrange(10**9)], ids=["fixed", "new"])
+def test_what_is_acknowledged_is_in_the_log_once(first):
+    worlds = [crowd(seed) for seed in range(first, first + 16)]
+    assert {world.seed: world.problems for world in worlds if world.problems} == {}
+    if first:
+        return  # How much happens in worlds that are drawn at random differs.
+    happened = totals(worlds)
+    assert happened["lagging"] > 300
+    assert happened["put back"] >= 3
+    assert happened["diverged"] >= 3
+
+
+def test_one_seed_is_one_world():
+    assert crowd(3).trace == crowd(3).trace

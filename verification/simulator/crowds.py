@@ -1,0 +1,286 @@
+"""Worlds in which many processes write transactions to one folder at the same time, so that most of them lag.
+
+Group commit decides there what each entry holds, and what its leader tells the others. In some worlds the folder is
+put back from a copy meanwhile. All that was acknowledged is in the log once, at the offset that its process was told,
+unless it went with the history that is gone; then that process is told so before it gets another answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pyarrow as pa
+
+from spark_eos.clients.consumer.consumer import Consumer
+from spark_eos.clients.producer.producer import Producer
+from spark_eos.errors import (
+    AbortableError,
+    CommitOutcomeUnknownError,
+    DivergedLogError,
+    EosLogError,
+    ObjectNotFoundError,
+    RetriableError,
+)
+from spark_eos.log import paths
+from spark_eos.log.clock import Retry
+from spark_eos.log.commit.entry_builder import Committed
+from spark_eos.log.environment import Commit, Environment, Lag
+from spark_eos.log.log import Log
+from spark_eos.protocol.types import TopicPartition
+from verification.no_threads import NO_THREADS
+from verification.simulator.clock import SimulatedClock
+from verification.simulator.restores import Folder, opened_by_operator
+from verification.simulator.world import FaultProfile, Process, World
+
+__all__ = ["Answer", "Crowd", "crowd"]
+
+_LAST_S = 6.0
+_TOPIC = "t"
+
+
+@dataclass
+class Answer:
+    """A transaction of one record: who was told what.
+
+    ``offset`` is None if it is not known whether it is in, and -1 if it was found to be in after its reply was lost.
+    """
+
+    client: str
+    began: float
+    ended: float
+    offset: int | None
+
+
+@dataclass
+class Crowd:
+    """What came of one world. ``problems`` is empty if all that must hold did."""
+
+    seed: int
+    answers: dict[bytes, Answer] = field(default_factory=dict)
+    refused: dict[bytes, str] = field(default_factory=dict)
+    """Values that certainly were not written, and why."""
+    lagging: int = 0
+    """Commits of processes that did not read what others wrote."""
+    diverged: int = 0
+    strays: int = 0
+    overtaken: int = 0
+    put_back_s: float | None = None
+    copied_s: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+def crowd(seed: int) -> Crowd:
+    """Run the world of ``seed``."""
+    chance = random.Random(f"crowd {seed}")
+    rate = chance.choice([0.0, 0.002, 0.01])
+    profile = FaultProfile(freeze=rate / 2, kill=rate / 2, lost=rate, reply_lost=rate, busy=rate)
+    world = World(seed, profile)
+    store, found = Folder(world), Crowd(seed)
+    stage = _Stage(world, store, found, chance)
+    world.calm = True
+    _run(world, stage.create)
+    world.calm = False
+    for number in range(chance.choice([2, 3, 5, 8])):
+        world.start(f"writer-{number}", partial(stage.write, f"w{number}"), chance.random() / 10)
+    if chance.random() < 0.7:
+        world.start("keeper", stage.keep, chance.random())
+    if chance.random() < 0.3:
+        _put_back_later(world, store, found, chance)
+    world.run(_LAST_S)
+    world.calm = True
+    world.run(20_000.0)
+    found.trace, found.faults = world.trace, world.faults
+    _run(world, stage.judge)
+    return found
+
+
+class _Stage:
+    """What the processes of one world have in common."""
+
+    def __init__(self, world: World, store: Folder, found: Crowd, chance: random.Random) -> None:
+        self.world, self.store, self.found, self.chance = world, store, found, chance
+        after = chance.choice([0, 1, 2, 4])
+        self.environment: Environment = replace(
+            NO_THREADS,
+            lag=Lag(
+                after,
+                0.0,
+                chance.choice([4, 8, 1000]),
+                *chance.choice([(0.0, 0.0), (0.05, 0.01), (0.5, 0.1)]),
+            ),
+            around_commit=self._counted,
+        )
+        self._values = (b"%d" % number for number in range(10**9))
+
+    def _counted(self, commit: Commit) -> Commit:
+        def call(*args: object, **kwargs: object) -> Committed:
+            committed = commit(*args, **kwargs)  # type: ignore[arg-type]
+            self.found.lagging += committed.is_lagging
+            return committed
+
+        return call
+
+    def create(self, process: Process) -> None:
+        interval = self.chance.choice([4, 16, 1000])
+        Log.create(self.store, SimulatedClock(process), snapshot_interval=interval).ensure_topic(_TOPIC)
+
+    def write(self, name: str, process: Process) -> None:
+        """Transactions of one record; a new client after each fatal error."""
+        lives = 0
+        while not self.world.calm:
+            lives += 1
+            client = f"{name}.{lives}"
+            try:
+                log = self._open(process)
+                producer = Producer(log, {"transactional.id": name})
+                self._patiently(process, producer.init_transactions)
+                while not self.world.calm:
+                    self._transaction(process, producer, client)
+                    process.wait(self.chance.choice([0.0, 0.001, 0.01]))
+            except EosLogError as error:
+                self.world.note(f"{type(error).__name__}: {error}")
+                self.found.diverged += isinstance(error, DivergedLogError)
+                process.wait(0.1)
+
+    def _transaction(self, process: Process, producer: Producer, client: str) -> None:
+        value, began = next(self._values), self.world.now
+        producer.begin_transaction()
+        future = producer.send(_TOPIC, value, partition=0)
+        # What is not said otherwise below may be in: the process dies, or its caller gets no answer.
+        self.found.answers[value] = Answer(client, began, float("inf"), None)
+        try:
+            self._patiently(process, producer.commit_transaction)
+        except CommitOutcomeUnknownError:
+            raise
+        except AbortableError as error:
+            self._patiently(process, producer.abort_transaction)
+            self._refused(value, error)
+            return
+        except DivergedLogError:
+            raise  # An earlier try may have been in the history that is gone; or in this one.
+        except EosLogError as error:
+            self._refused(value, error)
+            raise
+        self.found.answers[value] = Answer(client, began, self.world.now, future.result(0).offset)
+        self.world.note(f"{value.decode()} is at {future.result(0).offset}")
+
+    def _refused(self, value: bytes, error: EosLogError) -> None:
+        del self.found.answers[value]
+        self.found.refused[value] = f"{type(error).__name__}: {error}"
+
+    def _patiently(self, process: Process, call: object) -> None:
+        while True:
+            try:
+                call()  # type: ignore[operator]
+            except RetriableError:
+                if self.world.calm and self.world.now > 10_000:
+                    raise
+                process.wait(0.05)
+            else:
+                return
+
+    def _open(self, process: Process) -> Log:
+        retry = Retry(deadline_s=self.chance.choice([0, 10]))
+        return Log.open(self.store, SimulatedClock(process), retry, environment=self.environment)
+
+    def keep(self, process: Process) -> None:
+        """Snapshots, and retired entries."""
+        log = None
+        while not self.world.calm:
+            with suppress(EosLogError):
+                log = log or self._open(process)
+                log.follow()
+                log.maintenance.snapshot()
+                log.maintenance.retire(log.state, 100)
+            process.wait(self.chance.choice([0.3, 3.0]))
+
+    def judge(self, process: Process) -> None:
+        """Compare what is in the log with what was answered."""
+        found = self.found
+        log = opened_by_operator(process, self.store, found)
+        reader = Consumer(log, {"auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+        reader.assign([TopicPartition(_TOPIC, 0)])
+        there: dict[bytes, list[int]] = {}
+        try:
+            while records := reader.poll(0, max_records=10_000):
+                for record in records:
+                    there.setdefault(record.value, []).append(record.offset)
+        except ObjectNotFoundError as error:
+            found.problems.append(f"a file is gone: {error}")
+        for value, offsets in there.items():
+            if len(offsets) > 1:
+                found.problems.append(f"{value!r} is at {offsets}")
+            if value in found.refused:
+                found.problems.append(f"{value!r} was refused ({found.refused[value]}), and is at {offsets}")
+        gone: dict[str, float] = {}
+        for value, answer in found.answers.items():
+            if (
+                answer.offset is None
+                or there.get(value) == [answer.offset]
+                or (answer.offset < 0 and value in there)
+            ):
+                continue
+            went = (
+                found.put_back_s is not None
+                and answer.began < found.put_back_s
+                and answer.ended > found.copied_s
+            )
+            if not went:
+                found.problems.append(
+                    f"{value!r} was told to be at {answer.offset}, and is at {there.get(value)}"
+                )
+            gone[answer.client] = min(answer.ended, gone.get(answer.client, answer.ended))
+        for value, answer in found.answers.items():
+            put_back_s = found.put_back_s or 0.0
+            if answer.offset is not None and answer.client in gone and answer.began > put_back_s:
+                found.problems.append(f"{answer.client} lost a record, and was told that {value!r} is in")
+
+
+def _put_back_later(world: World, store: Folder, found: Crowd, chance: random.Random) -> None:
+    copy: dict[str, pa.Buffer] = {}
+
+    def copies() -> None:
+        found.copied_s = world.now
+        copy.update(store.files)
+        world.note("COPIED")
+
+    def puts_back() -> None:
+        found.put_back_s = world.now
+        # The log alone: a file that waits for its commit would be gone.
+        data = {name: held for name, held in store.files.items() if name.startswith(paths.DATA)}
+        store.put_back({**data, **copy})
+        world.note("PUT BACK")
+
+    first = chance.uniform(1, _LAST_S / 2)
+    world.at(first, copies)
+    world.at(first + chance.choice([0.01, 0.3, 2.0]), puts_back)
+
+
+def _run(world: World, body: object) -> None:
+    process = world.start("operator", body)  # type: ignore[arg-type]
+    while not process.ended:
+        world.run(1.0)
+    if process.error is not None:
+        raise process.error
+
+
+def totals(worlds: list[Crowd]) -> Counter[str]:
+    """What happened in all of them."""
+    return Counter(
+        {
+            "worlds": len(worlds),
+            "answers": sum(
+                answer.offset is not None for world in worlds for answer in world.answers.values()
+            ),
+            "lagging": sum(world.lagging for world in worlds),
+            "refused": sum(len(world.refused) for world in worlds),
+            "diverged": sum(world.diverged for world in worlds),
+            "put back": sum(world.put_back_s is not None for world in worlds),
+        }
+    )
