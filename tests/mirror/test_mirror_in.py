@@ -18,6 +18,7 @@ from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.log.log import Log
 from spark_eos.mirror.positions import map_topic
+from spark_eos.storage import Settings
 from spark_eos.testing.processes import environment
 
 from .both_sides import check, in_kafka, in_log
@@ -176,6 +177,22 @@ def refused(capsys, code):
     said = capsys.readouterr().err
     assert f"[{code}]" in said, said
     return said
+
+
+def test_into_a_log_on_two_stores_whose_data_is_moved(broker, tmp_path, topic):
+    create(broker, topic, 2)
+    url = str(tmp_path / "log")
+    Log.create(url, settings=Settings({"data.url": str(tmp_path / "data")}))
+    for number, place in enumerate(("data", "moved")):
+        produce(broker, topic, numbered(30 * number, 30, 2))
+        assert mirror(broker, url, f"{topic}:0-1") == 0
+        assert check(in_kafka(broker.address, topic), url, "m", topic) == 30 * number + 30
+        assert any((tmp_path / place).rglob("*.arrow"))
+        if place == "data":
+            for name in Log.open(url).state.topics:  # The mirror's own, too.
+                Admin(url).alter_topic(name, config={"file.delete.delay.ms": 0})
+            Admin(url).move_data(str(tmp_path / "moved"), min_age_s=0)
+    assert not [*(tmp_path / "data").rglob("*.arrow"), *(tmp_path / "log").rglob("*.arrow")]
 
 
 # -- What a record may be ------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from spark_eos.errors import (
 )
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.storage import Settings
 from spark_eos.tables import Tables
 from tests.tables import killed
 from tests.tables.world import World, rows_of
@@ -82,6 +83,32 @@ def test_rows_share_the_files_of_the_log(world):
         "1",
     }
     assert all(Path(name).exists() for name in DeltaTable(location(world, "events")).file_uris())
+
+
+def test_tables_of_a_log_on_two_stores_lie_with_its_data(tmp_path):
+    data = tmp_path / "data"
+    log = Log.create(tmp_path / "log", settings=Settings({"data.url": str(data)}))
+    world = World(tmp_path / "log", log=log)
+    world.tables.create("p", ["events", "orders"])
+    world.write()
+    world.tables.publish("p")
+    world.write()
+    world.tables.publish("p")
+    assert world.check() == 4
+    for topic in ("events", "orders"):
+        assert location(world, topic).startswith(str(data))
+    assert not {path.name for path in (tmp_path / "log").iterdir()} & {"data", "tables"}
+    # Programs that know the tables alone.
+    assert rows_of(location(world, "events")).num_rows == 12
+    for topic in ("events", "orders"):
+        world.admin.alter_topic(topic, config={"file.delete.delay.ms": 0})
+    Vacuum(log, min_age_s=0).run()
+    assert world.check() == 4
+    with pytest.raises(InvalidRequestError, match="tables of publication 'p' share them"):
+        Admin(log).move_data(str(tmp_path / "moved"))
+    world.write()
+    world.tables.publish("p")
+    assert world.check() == 6
 
 
 def test_open_and_aborted_transactions_are_not_in_a_version(world):

@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -245,6 +246,12 @@ def test_a_listing_comes_page_by_page():
     assert any({"00", "29-new"} <= {*listing} for listing in told), (
         "one change is seen, the one before is not"
     )
+
+
+def test_a_process_of_a_campaign_that_dies_is_an_error(monkeypatch):
+    monkeypatch.setattr(sys.modules[campaign.__module__], "_run", os._exit)
+    with pytest.raises(BrokenProcessPool):
+        list(campaign(range(1, 3)))
 
 
 def test_a_campaign_says_what_it_tried():

@@ -8,7 +8,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from verification.simulator.scenario import Outcome, Plan, simulate
@@ -19,7 +21,10 @@ __all__ = ["Failure", "Report", "Tally", "campaign", "story"]
 STORY_LINES = 120
 
 _TASKS = 100
-"""Pieces of work (of four seeds) after which a process of a campaign is replaced."""
+"""Pieces of work after which a process of a campaign is replaced."""
+
+_TOGETHER = 4
+"""Seeds in a piece of work."""
 
 
 class Failure(NamedTuple):
@@ -100,15 +105,29 @@ def campaign(seeds: Iterable[int], *, jobs: int = 1, minutes: float | None = Non
     last one that was counted.
     """
     tally, began = Tally(), time.monotonic()
-    context = multiprocessing.get_context("fork")
-    # Processes are replaced now and then, so that whatever a run leaves behind in memory goes.
-    with context.Pool(jobs, initializer=_begin, maxtasksperchild=_TASKS) as pool:
-        for report in pool.imap(_run, seeds, chunksize=4):
-            tally.add(report)
-            tally.seconds = time.monotonic() - began
-            yield tally
-            if minutes is not None and tally.seconds >= 60 * minutes:
-                return
+    for report in _reports(seeds, jobs):
+        tally.add(report)
+        tally.seconds = time.monotonic() - began
+        yield tally
+        if minutes is not None and tally.seconds >= 60 * minutes:
+            return
+
+
+def _reports(seeds: Iterable[int], jobs: int) -> Iterator[Report]:
+    """Raises `BrokenProcessPool` if a process dies.
+
+    The processes are no children of this one, which may have threads and objects that no fork survives (those of
+    Kafka's client do not). They are replaced now and then, so that whatever a run leaves behind in memory goes.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    left = iter(seeds)
+    while block := [*islice(left, jobs * _TASKS * _TOGETHER)]:
+        pool = ProcessPoolExecutor(jobs, context, _begin)
+        try:
+            yield from pool.map(_run, block, chunksize=_TOGETHER)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _listed(counts: Counter[str]) -> str:
