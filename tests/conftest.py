@@ -132,5 +132,10 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    # Spark looks for data sources once. If that process does not come up in time on a busy machine, it knows none from
+    # then on, and logs a warning. Tests that look whether Spark finds it start programs of their own.
+    from pyspark_eoslog import DefaultSource
+
+    session.dataSource.register(DefaultSource)
     yield session
     session.stop()

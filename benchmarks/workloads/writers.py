@@ -22,11 +22,11 @@ partition as fast as they can: commits per second of all together, and how long 
 folder where each write takes 5 ms longer, as on a disk that is attached by the network, and once on a store where
 each request takes 100 ms longer, as on a distant store.
 
-Processes that write at the same time share entries, and most of them leave off applying what the others write
-(docs/design/0006-group-commit.md). In a folder on a quick disk the 16 are limited by the two processors: one process
-alone keeps three quarters of a core busy, so two cores could give at most 2.6 times its commits, if what the processes
-say to each other cost nothing. Where a write takes longer they commit many times as much. Before entries were shared
-the 16 committed 0.16 times as much as one, and 1.1 times while each of them applied all entries.
+Processes that write at the same time share entries (docs/design/0006-group-commit.md). In a folder on a quick disk
+the 16 are limited by the two processors: one process alone keeps three quarters of a core busy, so two cores could
+give at most 2.6 times its commits, if no process had to know what the others write; but each applies all entries.
+Where a write takes longer they commit many times as much. Before entries were shared the 16 committed 0.16 times as
+much as one.
 """
 
 COUNTS = (1, 4, 16)

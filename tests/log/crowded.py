@@ -14,6 +14,7 @@ from pathlib import Path
 from spark_eos import Producer
 from spark_eos.log.environment import PROCESS, Lag
 from spark_eos.log.log import Log
+from spark_eos.storage import PosixStore
 
 
 def main(url: str, name: str, life: str, path: str) -> None:
@@ -21,6 +22,7 @@ def main(url: str, name: str, life: str, path: str) -> None:
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
     # A few processes are enough: most of them lag.
+    PosixStore.reports_outcomes = True
     log = Log.open(url, environment=replace(PROCESS, lag=Lag(after=2, requests=1.0)))
     commit, lagged = log.commit, []
 

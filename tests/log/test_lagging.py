@@ -31,7 +31,13 @@ from spark_eos.testing import FaultyStore
 from tests.log.fakes import create
 from tests.log.test_group_commit import Clock, Process
 
-pytestmark = pytest.mark.usefixtures("timeless_folders")
+pytestmark = pytest.mark.usefixtures("timeless_folders", "_on")
+
+
+@pytest.fixture
+def _on(monkeypatch):
+    monkeypatch.setattr(PosixStore, "reports_outcomes", True)
+
 
 SKIPS = 8
 AT_ONCE = dataclasses.replace(PROCESS, lag=Lag(after=0, requests=0.0, skips=SKIPS))
@@ -290,6 +296,21 @@ def test_far_behind_it_goes_on_from_a_snapshot(leader, other):
     other.waits = [leader.sends_and_leads]
     assert other.sends() == 2 * SKIPS + 6
     assert other.log.follow() == leader.log.follow()
+
+
+def test_its_own_records_behind_the_snapshot_are_remembered(leader, other):
+    """Else a client takes the numbers of its next batches from a state without them, and they count as repetitions."""
+    for number in range(SKIPS):
+        other.waits = [leader.does(create(f"t{number}"))]
+        other.sends()
+        if number == SKIPS - 4:
+            leader.log.maintenance.snapshot()
+    other.waits = [leader.sends_and_leads]
+    other.sends()
+    number = leader.log.follow().producer_of("b").number
+    assert other.log.state.producer_of("b").number < number - 1, "it goes on from a snapshot that lacks some"
+    drafted = other.log._committer._lagging._with_own(other.log.state)
+    assert drafted.producer_of("b").number == number
 
 
 def test_it_skips_nothing_while_something_is_in_doubt(leader, other):

@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         "lagging-forgets-its-own",
         _LAGGING,
-        "        draft = EntryBuilder(self._drafted if self._read == base.seq else base, self._tail.seen)",
+        "        draft = EntryBuilder(state, self._tail.seen)",
         "        draft = EntryBuilder(base, self._tail.seen)",
         "a lagging process drafts without what it has written itself",
         _TESTS,
@@ -63,10 +63,18 @@ MUTANTS = (
     Mutant(
         "lagging-keeps-an-old-draft",
         _LAGGING,
-        "self._drafted if self._read == base.seq else base",
-        "self._drafted if self._read >= 0 else base",
+        "        if self._read == base.seq:\n            return self._drafted\n",
+        "        if self._read >= 0:\n            return self._drafted\n",
         "a process that has read on drafts on the state of before",
         _TESTS,
+    ),
+    Mutant(
+        "lagging-forgets-its-own-after-a-snapshot",
+        _LAGGING,
+        "        for _, request in self._own:\n",
+        "        for _, request in ():\n",
+        "a new batch gets the numbers of an old one, and counts as its repetition",
+        _TESTS[:1],
     ),
     Mutant(
         "lagging-does-not-hesitate",

@@ -40,6 +40,7 @@ __all__ = ["Answer", "Crowd", "crowd"]
 
 _LAST_S = 6.0
 _TOPIC = "t"
+_PARTITIONS = 2
 
 
 @dataclass
@@ -81,6 +82,7 @@ def crowd(seed: int) -> Crowd:
     rate = chance.choice([0.0, 0.002, 0.01])
     profile = FaultProfile(freeze=rate / 2, kill=rate / 2, lost=rate, reply_lost=rate, busy=rate)
     world = World(seed, profile)
+    world.reports_outcomes = True
     store, found = Folder(world), Crowd(seed)
     stage = _Stage(world, store, found, chance)
     world.calm = True
@@ -128,7 +130,9 @@ class _Stage:
 
     def create(self, process: Process) -> None:
         interval = self.chance.choice([4, 16, 1000])
-        Log.create(self.store, SimulatedClock(process), snapshot_interval=interval).ensure_topic(_TOPIC)
+        Log.create(self.store, SimulatedClock(process), snapshot_interval=interval).ensure_topic(
+            _TOPIC, _PARTITIONS
+        )
 
     def write(self, name: str, process: Process) -> None:
         """Transactions of one record; a new client after each fatal error."""
@@ -151,7 +155,8 @@ class _Stage:
     def _transaction(self, process: Process, producer: Producer, client: str) -> None:
         value, began = next(self._values), self.world.now
         producer.begin_transaction()
-        future = producer.send(_TOPIC, value, partition=0)
+        partition = self.chance.randrange(_PARTITIONS)
+        future = producer.send(_TOPIC, value, partition=partition)
         # What is not said otherwise below may be in: the process dies, or its caller gets no answer.
         self.found.answers[value] = Answer(client, began, float("inf"), None)
         try:
@@ -205,7 +210,7 @@ class _Stage:
         found = self.found
         log = opened_by_operator(process, self.store, found)
         reader = Consumer(log, {"auto.offset.reset": "earliest", "isolation.level": "read_committed"})
-        reader.assign([TopicPartition(_TOPIC, 0)])
+        reader.assign([TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)])
         there: dict[bytes, list[int]] = {}
         try:
             while records := reader.poll(0, max_records=10_000):

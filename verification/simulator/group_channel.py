@@ -31,7 +31,7 @@ class SimulatedGroupChannel(GroupChannel):
         self._world = world
         self._place = place
         self._process: Process = world.current()
-        self.reports_outcomes = True
+        self.reports_outcomes = world.reports_outcomes
 
     def try_lead(self) -> bool:
         leader = self._place.leader

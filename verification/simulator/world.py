@@ -76,6 +76,8 @@ class World:
         self.faults: dict[str, int] = {}
         self.trace: list[str] = []
         self.processes: list[Process] = []
+        self.reports_outcomes = False
+        """Whether processes may lag."""
         self.calm = False
         """No more faults: what is left runs to its end."""
         self._events: list[tuple[float, int, Callable[[], None]]] = []

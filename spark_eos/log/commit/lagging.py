@@ -34,7 +34,9 @@ from spark_eos.log.commit.outcomes import are_reportable, mean_requests, read_ne
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.timekeeping import Timekeeper
-from spark_eos.protocol.state import EMPTY
+from spark_eos.protocol.actions import Request
+from spark_eos.protocol.rules.apply import Rejected, apply, judged_by
+from spark_eos.protocol.state import EMPTY, State
 
 __all__ = ["LaggingWriter"]
 
@@ -67,6 +69,8 @@ class LaggingWriter:
         """The newest entry that this process has created."""
         self._newest = -1
         """The newest entry that leaders reported."""
+        self._own: list[tuple[int, Request]] = []
+        """The requests of this process in entries that it has not read, with the entries."""
         self._told = b""
         self._is_news = False
         """Whether that was another report than at the look before."""
@@ -85,7 +89,9 @@ class LaggingWriter:
         if not self._lags(tickets):
             return False
         base = self._tail.state
-        draft = EntryBuilder(self._drafted if self._read == base.seq else base, self._tail.seen)
+        if (state := self._with_own(base)) is None:
+            return False
+        draft = EntryBuilder(state, self._tail.seen)
         for ticket in tickets:
             if ticket.alone or draft.add(ticket, self._time.stamp) is not None:
                 return False
@@ -95,9 +101,26 @@ class LaggingWriter:
             return False
         if not self._wait_for(draft):
             return False
+        # If the answer of one is still out, the next draft is made from those that have theirs.
         self._read = base.seq if all(ticket.done for ticket in tickets) else -1
         self._drafted = draft.state
         return True
+
+    def _with_own(self, base: State) -> State | None:
+        """What this process has read, with all that it has written since and has answers to; None if that does not fit.
+
+        A client takes the numbers of its next batches from the state of its last answer. If that lacked an earlier
+        answer, a new batch would get the numbers of an old one, and count as its repetition.
+        """
+        if self._read == base.seq:
+            return self._drafted
+        self._own = [one for one in self._own if one[0] > base.seq]
+        state = judged_by(base)
+        for _, request in self._own:
+            state, outcome = apply(state, request)
+            if isinstance(outcome, Rejected):
+                return None
+        return state
 
     def _lags(self, tickets: Sequence[PendingCommit]) -> bool:
         """Whether this process need not read what the others write, for what the tickets ask for."""
@@ -146,6 +169,7 @@ class LaggingWriter:
         for ticket, request in zip(draft.tickets, draft.requests, strict=True):
             if (found := read_results(self._told, request.request_id, request.actions)) is not None:
                 self._tail.note_told(found.seq, found.lineage)
+                self._own.append((found.seq, request))
                 ticket.result = Committed(
                     found.seq, found.results, draft.state, ticket.request_id, is_lagging=True
                 )

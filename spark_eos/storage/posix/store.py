@@ -55,6 +55,9 @@ class PosixStore(Store):
     objects; what a killed process leaves there does no harm (see `discard_leftovers`).
     """
 
+    reports_outcomes = False
+    """Whether processes may lag (`spark_eos.log.commit.lagging`). Off until more simulated worlds have been run."""
+
     requests_are_free = True
     has_exact_conflicts = True  # By the link count, see `_link`.
 
@@ -290,7 +293,7 @@ class PosixStore(Store):
 
     def group_channel(self, name: str) -> GroupChannel:
         folder = os.path.join(self._temp_folder, f"group-channel-{name}")
-        return FileGroupChannel(folder, reports_outcomes=True)
+        return FileGroupChannel(folder, reports_outcomes=self.reports_outcomes)
 
     def discard_leftovers(self, older_than_s: float) -> int:
         """Remove temporary files not written to for ``older_than_s`` seconds; returns how many.
