@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -20,18 +21,29 @@ from spark_eos.storage.uploads import buffered
 __all__ = ["MemoryStore"]
 
 
+class _Object(NamedTuple):
+    body: pa.Buffer
+    number: int
+    """No two objects of a space have the same one."""
+
+
 class _Space:
     """What all stores of one name share."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.folders: dict[str, dict[str, pa.Buffer]] = {}
+        self.folders: dict[str, dict[str, _Object]] = {}
         """The objects by folder: a listing copies the names of its own folders alone."""
         self.made_in = generation()
+        self._numbers = itertools.count()
 
-    def folder(self, name: str) -> dict[str, pa.Buffer]:
+    def folder(self, name: str) -> dict[str, _Object]:
         """All objects of the folder that one is in."""
         return self.folders.setdefault(_folder(name), {})
+
+    def made(self, data: Data) -> _Object:
+        """An object of the bytes as they are now: the caller may go on changing a bytearray."""
+        return _Object(pa.py_buffer(bytes(memoryview(data))), next(self._numbers))
 
 
 _spaces: WeakValueDictionary[str, _Space] = WeakValueDictionary()
@@ -63,14 +75,14 @@ class MemoryStore(Store):
 
     def create(self, name: str, data: Data) -> None:
         check_name(name)
-        body = _copy(data)
+        made = self._space.made(data)
         with self._lock:
             folder = self._space.folder(name)
             if name in folder:
                 raise ObjectExistsError(
                     f"{self.url}: object {name!r} exists already; read it to see whose it is"
                 )
-            folder[name] = body
+            folder[name] = made
 
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         check_name(name)
@@ -79,17 +91,17 @@ class MemoryStore(Store):
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         check_name(name)
         check_range(name, offset, length)
-        body = self._body(name)
+        body = self._object(name).body
         start = min(offset, body.size)
         return body.slice(start, body.size - start if length is None else min(length, body.size - start))
 
     def size(self, name: str) -> int:
         check_name(name)
-        size: int = self._body(name).size
+        size: int = self._object(name).body.size
         return size
 
     def identity(self, name: str) -> int:
-        return id(self._body(name))
+        return self._object(name).number
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
@@ -100,9 +112,9 @@ class MemoryStore(Store):
                 if folder.startswith(_folder(prefix))
             ]
         return (
-            ObjectInfo(name, body.size)
+            ObjectInfo(name, found.body.size)
             for objects in folders
-            for name, body in objects
+            for name, found in objects
             if name.startswith(prefix)
         )
 
@@ -113,9 +125,9 @@ class MemoryStore(Store):
 
     def overwrite(self, name: str, data: Data) -> None:
         check_name(name)
-        body = _copy(data)
+        made = self._space.made(data)
         with self._lock:
-            self._space.folder(name)[name] = body
+            self._space.folder(name)[name] = made
 
     def __copy__(self) -> MemoryStore:
         return self
@@ -138,18 +150,13 @@ class MemoryStore(Store):
             )
         return self._space.lock
 
-    def _body(self, name: str) -> pa.Buffer:
+    def _object(self, name: str) -> _Object:
         with self._lock:
-            body = self._space.folders.get(_folder(name), {}).get(name)
-        if body is None:
+            found = self._space.folders.get(_folder(name), {}).get(name)
+        if found is None:
             raise ObjectNotFoundError(f"{self.url}: there is no object {name!r}; check the name and the URL")
-        return body
+        return found
 
 
 def _folder(name: str) -> str:
     return name[: name.rfind("/") + 1]
-
-
-def _copy(data: Data) -> pa.Buffer:
-    """The bytes as they are now: the caller may go on changing a bytearray."""
-    return pa.py_buffer(bytes(memoryview(data)))

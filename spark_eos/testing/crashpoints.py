@@ -99,7 +99,8 @@ def crash_points(
         Runs last, as one more process, and raises `AssertionError` if something is wrong; ``store.notes`` has the
         notes.
     store_factory
-        Makes the store of each run: empty, or always with the same objects.
+        Makes the store of each run: empty, or always with the same objects. A producer that fills it waits for each
+        record: else time decides how many files there are.
     troubles
         The troubles to try.
     only

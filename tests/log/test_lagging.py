@@ -1,4 +1,4 @@
-"""A process that waits for its own requests alone does not read what others write, and is told what came of its own."""
+"""A process that waits for its own requests alone reads no entries: it takes the outcomes from the leader's reports."""
 
 from __future__ import annotations
 
@@ -240,6 +240,21 @@ def test_what_names_a_later_slot_is_not_taken_along(leader, other):
     assert "y" in leader.log.state.topics
 
 
+def test_what_was_submitted_in_another_history_is_not_taken_along(leader, other):
+    """Its owner finds out that its history is gone, and deletes the files to which the request refers."""
+    tail, request = other.log._committer._tail, Request(b"b" * 16, 0, (CreateTopic("y", "id-of-y", 1),))
+    known = other.log.follow()
+    tail._state = known._replace(lineage=b"of another history")
+    assert other.group.submit([request])
+    leader.log.commit(create("one"))
+    assert "y" not in leader.log.state.topics
+    other.group.withdraw()
+    tail._state = known
+    assert other.group.submit([request])
+    leader.lead().log.commit(create("two"))
+    assert "y" in leader.log.state.topics
+
+
 def test_a_leader_that_reads_for_long_gives_signs(leader, other, monkeypatch):
     monkeypatch.setattr("spark_eos.log.commit.group._SIGN_ENTRIES", 2)
     for number in range(5):
@@ -292,7 +307,8 @@ def test_far_behind_it_goes_on_from_a_snapshot(leader, other):
     other.waits = [leader.sends_and_leads]
     assert other.sends() == 2 * SKIPS + 2
     assert before + SKIPS - 4 <= other.log.state.seq < leader.log.state.seq
-    assert not [name for name in other.read if name.startswith(paths.LOG) and "snapshots" not in name]
+    read = {name for name in other.read if name.startswith(paths.LOG) and "snapshots" not in name}
+    assert read <= {paths.entry(other.log.state.seq)}, "the one after which the snapshot is"
     other.waits = [leader.sends_and_leads]
     assert other.sends() == 2 * SKIPS + 6
     assert other.log.follow() == leader.log.follow()
@@ -366,6 +382,21 @@ def test_another_entry_stands_in_its_place(leader, other, tmp_path):
         other.log.follow()
 
 
+def test_after_a_restore_it_says_no_yes(leader, other, start):
+    """Another producer of the process has lost nothing, and the new history would take its records."""
+    second = Producer(other.log, {"transactional.id": "second"})
+    other.waits = [leader.sends_and_leads] * 2
+    second.init_transactions()
+    other.log.follow()
+    last = told(leader, other)
+    successor = start(b"c").lead()
+    while successor.log.state.seq < last + 8:
+        successor.sends_and_leads()
+    other.producer, other.waits = second, [successor.sends_and_leads, successor.group.release_lead] * 10
+    with pytest.raises(DivergedLogError):
+        other.sends()
+
+
 def test_a_snapshot_stands_for_another_entry(leader, other, tmp_path):
     told(leader, other)
     fresh = Log.open(tmp_path / "log")
@@ -407,7 +438,7 @@ def test_what_it_was_told_of_is_read_at_last(leader, other):
     assert "b" in {one.transactional_id for one in Admin(other.log).list_transactions()}
 
 
-# -- What is told ---------------------------------------------------------------------------------------------------
+# -- Reports of outcomes ---------------------------------------------------------------------------------------------------
 
 STAMP = ProducerStamp(1, 0, 1)
 ACTIONS = (AppendBatches(STAMP, (), ()), EndTransaction(STAMP, commit=True))
@@ -421,7 +452,7 @@ def ids(count):
 def test_results_are_reportable_as_they_are():
     one, two = ids(2)
     text = with_entry(b"", 5, b"lineage", [Report(one, ACTIONS, RESULTS), Report(two, ACTIONS[1:], (None,))])
-    assert read_newest(text) == 5
+    assert read_newest(text) == (5, b"lineage")
     assert read_results(text, one, ACTIONS) == Found(5, b"lineage", RESULTS)
     assert read_results(text, two, ACTIONS[1:]) == Found(5, b"lineage", (None,))
     assert read_results(text, b"x" * 16, ACTIONS) is None
@@ -431,7 +462,7 @@ def test_the_newest_entries_are_reportable():
     text = b""
     for seq, one in enumerate(ids(KEPT + 5)):
         text = with_entry(text, seq, b"", [Report(one, ACTIONS, RESULTS)])
-        assert read_newest(text) == seq
+        assert read_newest(text) == (seq, b"")
     known = [read_results(text, one, ACTIONS) for one in ids(KEPT + 5)]
     assert [found.seq for found in known if found is not None] == [*range(5, KEPT + 5)]
 
@@ -443,7 +474,7 @@ def test_what_is_of_another_history_is_forgotten():
         with_entry(b"", 3, b"", [Report(one, ACTIONS, RESULTS)]), 4, b"", [Report(two, ACTIONS, RESULTS)]
     )
     text = with_entry(text, 3, b"", [Report(three, ACTIONS, RESULTS)])
-    assert read_newest(text) == 3
+    assert read_newest(text) == (3, b"")
     assert read_results(text, one, ACTIONS) is None
     assert read_results(text, two, ACTIONS) is None
 

@@ -276,6 +276,28 @@ def test_rows_of_a_transaction_that_is_open_for_long_are_not_missed(server, tmp_
     slow.close()
 
 
+def test_the_order_is_that_of_numbers(server, tmp_path):
+    """Transactions 999 and 1000, or 9999 and 10000: as texts their order is the other one."""
+    world = "postgres", server, str(tmp_path / "log")
+    change(world, "DROP TABLE IF EXISTS items", ITEMS["postgres"])
+    names = loaded(program(COPY, "postgres"))
+    database = connect(world)
+    database.autocommit = True
+    (now,) = database.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+    database.execute(
+        f"DO $$ BEGIN FOR i IN {now + 1} .. {10 ** len(str(now)) - 3} LOOP "
+        "PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
+    )
+    for item in "abcd":
+        database.execute("INSERT INTO items (item) VALUES (%s)", [item])
+    rows = database.execute("SELECT written_by::text FROM items ORDER BY id").fetchall()
+    assert rows != sorted(rows)
+    for _ in range(2):
+        names["main"](world[2], server)
+    assert values(world[2], "items") == [*"abcd"]
+    database.close()
+
+
 # -- Prepared transactions --------------------------------------------------------------------------
 
 

@@ -37,3 +37,14 @@ def test_a_private_store_goes_with_its_last_user() -> None:
     name = store.url.removeprefix("memory://")
     del store
     assert [*MemoryStore(name).list("")] == []
+
+
+def test_what_takes_the_place_of_an_object_has_another_identity() -> None:
+    store = MemoryStore()
+    seen = set()
+    for number in range(1000):
+        store.create("a", b"%d" % number)
+        seen.add(store.identity("a"))
+        assert store.identity("a") in seen
+        store.delete("a")
+    assert len(seen) == 1000

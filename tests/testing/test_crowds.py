@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 
 import pytest
 
@@ -16,14 +17,16 @@ def _quiet():
     logging.disable(logging.NOTSET)
 
 
-def test_what_is_acknowledged_is_in_the_log_once():
-    """Fixed seeds: in some others, logs were put back with results that are not explained yet."""
-    worlds = [crowd(seed) for seed in range(20, 36)]
+@pytest.mark.parametrize("first", [0, random.SystemRandom().randrange(10**9)], ids=["fixed", "new"])
+def test_what_is_acknowledged_is_in_the_log_once(first):
+    worlds = [crowd(seed) for seed in range(first, first + 32)]
     assert {world.seed: world.problems for world in worlds if world.problems} == {}
+    if first:
+        return  # How much happens in worlds that are drawn at random differs.
     happened = totals(worlds)
-    assert happened["lagging"] > 300
-    assert happened["put back"] >= 3
-    assert happened["diverged"] >= 3
+    assert happened["lagging"] > 1000
+    assert happened["put back"] >= 5
+    assert happened["diverged"] >= 5
 
 
 def test_one_seed_is_one_world():

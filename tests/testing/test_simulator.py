@@ -151,8 +151,17 @@ def test_nothing_breaks(first, capsys):
     assert tally.fewest >= 1000
     assert set(tally.faults) > {"kill", "freeze", "jump", "lost", "busy", "conflict"}
     if first == 0 and RUNS >= 120:
-        assert OCCURS - set(tally.events) == set()
-        assert REFUSED - set(tally.answers) == set()
+        assert _missing(tally) == set()
+
+
+def _missing(tally):
+    """What did not occur. The rarest comes three times in 120 runs: chance is ruled out by more runs, if need be."""
+    wanted = (OCCURS | REFUSED) - {*tally.events, *tally.answers}
+    for more in campaign(range(RUNS, 6 * RUNS), jobs=2) if wanted else ():
+        assert not more.failures, f"{more.failures}\n\n{story(more.failures[0].seed)}"
+        if not wanted - {*more.events, *more.answers}:
+            return set()
+    return wanted and wanted - {*more.events, *more.answers}
 
 
 @pytest.mark.parametrize("plan", KEPT.values(), ids=KEPT)

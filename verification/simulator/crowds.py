@@ -1,22 +1,24 @@
-"""Worlds in which many processes write transactions to one folder at the same time, so that most of them lag.
+"""Worlds in which many processes write to one folder at the same time, so that most of them lag.
 
 Group commit decides there what each entry holds, and what its leader tells the others. In some worlds the folder is
 put back from a copy meanwhile. All that was acknowledged is in the log once, at the offset that its process was told,
-unless it went with the history that is gone; then that process is told so before it gets another answer.
+unless it went with the history that is gone; then the process gets an error before it gets another answer.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.producer.producer import Producer
+from spark_eos.clients.records import RecordMetadata
 from spark_eos.errors import (
     AbortableError,
     CommitOutcomeUnknownError,
@@ -25,7 +27,6 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     RetriableError,
 )
-from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.entry_builder import Committed
 from spark_eos.log.environment import Commit, Environment, Lag
@@ -33,27 +34,26 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from verification.no_threads import NO_THREADS
 from verification.simulator.clock import SimulatedClock
-from verification.simulator.restores import Folder, opened_by_operator
+from verification.simulator.restores import Folder, opened_by_operator, put_back_later, run_to_its_end
 from verification.simulator.world import FaultProfile, Process, World
 
-__all__ = ["Answer", "Crowd", "crowd"]
+__all__ = ["Answer", "Crowd", "crowd", "totals"]
 
 _LAST_S = 6.0
 _TOPIC = "t"
-_PARTITIONS = 2
+_PARTITIONS = 3
 
 
-@dataclass
-class Answer:
-    """A transaction of one record: who was told what.
+class Answer(NamedTuple):
+    """What a client was answered of a record, and when (s).
 
-    ``offset`` is None if it is not known whether it is in, and -1 if it was found to be in after its reply was lost.
+    ``at``: partition and offset. None: nothing. An offset of -1: it was found to be in after its reply was lost.
     """
 
     client: str
     began: float
-    ended: float
-    offset: int | None
+    ended: float = math.inf
+    at: tuple[int, int] | None = None
 
 
 @dataclass
@@ -69,8 +69,10 @@ class Crowd:
     diverged: int = 0
     strays: int = 0
     overtaken: int = 0
-    put_back_s: float | None = None
     copied_s: float = 0.0
+    put_back_s: float = 0.0
+    """0 if it was not put back."""
+    lost: int = 0
     problems: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
@@ -86,19 +88,21 @@ def crowd(seed: int) -> Crowd:
     store, found = Folder(world), Crowd(seed)
     stage = _Stage(world, store, found, chance)
     world.calm = True
-    _run(world, stage.create)
+    run_to_its_end(world, stage.create)
     world.calm = False
     for number in range(chance.choice([2, 3, 5, 8])):
         world.start(f"writer-{number}", partial(stage.write, f"w{number}"), chance.random() / 10)
-    if chance.random() < 0.7:
+    if chance.random() < 0.85:
         world.start("keeper", stage.keep, chance.random())
     if chance.random() < 0.3:
-        _put_back_later(world, store, found, chance)
+        # The log alone: a data file that waits for its commit would be gone.
+        after_s = chance.choice([0.01, 0.3, 2.0])
+        put_back_later(world, store, found, chance.uniform(1, _LAST_S / 2), after_s, with_data=False)
     world.run(_LAST_S)
     world.calm = True
     world.run(20_000.0)
     found.trace, found.faults = world.trace, world.faults
-    _run(world, stage.judge)
+    run_to_its_end(world, stage.judge)
     return found
 
 
@@ -113,7 +117,7 @@ class _Stage:
             lag=Lag(
                 after,
                 0.0,
-                chance.choice([4, 8, 1000]),
+                chance.choice([4, 4, 8, 1000]),
                 *chance.choice([(0.0, 0.0), (0.05, 0.01), (0.5, 0.1)]),
             ),
             around_commit=self._counted,
@@ -129,23 +133,27 @@ class _Stage:
         return call
 
     def create(self, process: Process) -> None:
-        interval = self.chance.choice([4, 16, 1000])
+        interval = self.chance.choice([4, 4, 16, 1000])
         Log.create(self.store, SimulatedClock(process), snapshot_interval=interval).ensure_topic(
             _TOPIC, _PARTITIONS
         )
 
     def write(self, name: str, process: Process) -> None:
-        """Transactions of one record; a new client after each fatal error."""
+        """Records, one after the other, in transactions or without; a new client after each fatal error."""
+        send = self._transaction if self.chance.random() < 0.5 else self._record
         lives = 0
         while not self.world.calm:
             lives += 1
             client = f"{name}.{lives}"
             try:
-                log = self._open(process)
-                producer = Producer(log, {"transactional.id": name})
-                self._patiently(process, producer.init_transactions)
+                settings = (
+                    {"transactional.id": name} if send == self._transaction else {"delivery.timeout.ms": 100}
+                )
+                producer = Producer(self._open(process), settings)
+                if send == self._transaction:
+                    self._patiently(process, producer.init_transactions)
                 while not self.world.calm:
-                    self._transaction(process, producer, client)
+                    send(process, producer, client)
                     process.wait(self.chance.choice([0.0, 0.001, 0.01]))
             except EosLogError as error:
                 self.world.note(f"{type(error).__name__}: {error}")
@@ -153,36 +161,52 @@ class _Stage:
                 process.wait(0.1)
 
     def _transaction(self, process: Process, producer: Producer, client: str) -> None:
-        value, began = next(self._values), self.world.now
+        value = self._begun(client)
         producer.begin_transaction()
-        partition = self.chance.randrange(_PARTITIONS)
-        future = producer.send(_TOPIC, value, partition=partition)
-        # What is not said otherwise below may be in: the process dies, or its caller gets no answer.
-        self.found.answers[value] = Answer(client, began, float("inf"), None)
+        future = producer.send(_TOPIC, value, partition=self.chance.randrange(_PARTITIONS))
         try:
             self._patiently(process, producer.commit_transaction)
-        except CommitOutcomeUnknownError:
-            raise
         except AbortableError as error:
             self._patiently(process, producer.abort_transaction)
             self._refused(value, error)
-            return
-        except DivergedLogError:
+        except (CommitOutcomeUnknownError, DivergedLogError):
             raise  # An earlier try may have been in the history that is gone; or in this one.
         except EosLogError as error:
             self._refused(value, error)
             raise
-        self.found.answers[value] = Answer(client, began, self.world.now, future.result(0).offset)
-        self.world.note(f"{value.decode()} is at {future.result(0).offset}")
+        else:
+            self._answered(value, future.result(0))
+
+    def _record(self, _process: Process, producer: Producer, client: str) -> None:
+        value = self._begun(client)
+        future = producer.send(_TOPIC, value, partition=self.chance.randrange(_PARTITIONS))
+        try:
+            producer.flush()
+            self._answered(value, future.result(0))
+        except (CommitOutcomeUnknownError, DivergedLogError):
+            raise
+        except EosLogError as error:
+            self._refused(value, error)
+
+    def _begun(self, client: str) -> bytes:
+        """A value that may be in the log from now on: until its caller hears more, or if the process dies."""
+        value = next(self._values)
+        self.found.answers[value] = Answer(client, self.world.now)
+        return value
+
+    def _answered(self, value: bytes, told: RecordMetadata) -> None:
+        before = self.found.answers[value]
+        self.found.answers[value] = before._replace(ended=self.world.now, at=(told.partition, told.offset))
+        self.world.note(f"{value.decode()} is at {told.partition}, {told.offset}")
 
     def _refused(self, value: bytes, error: EosLogError) -> None:
         del self.found.answers[value]
         self.found.refused[value] = f"{type(error).__name__}: {error}"
 
-    def _patiently(self, process: Process, call: object) -> None:
+    def _patiently(self, process: Process, call: Callable[[], object]) -> None:
         while True:
             try:
-                call()  # type: ignore[operator]
+                call()
             except RetriableError:
                 if self.world.calm and self.world.now > 10_000:
                     raise
@@ -196,83 +220,47 @@ class _Stage:
 
     def keep(self, process: Process) -> None:
         """Snapshots, and retired entries."""
-        log = None
+        log, pauses = None, self.chance.choice([[0.05], [0.3, 3.0]])
         while not self.world.calm:
             with suppress(EosLogError):
                 log = log or self._open(process)
                 log.follow()
                 log.maintenance.snapshot()
                 log.maintenance.retire(log.state, 100)
-            process.wait(self.chance.choice([0.3, 3.0]))
+            process.wait(self.chance.choice(pauses))
 
     def judge(self, process: Process) -> None:
         """Compare what is in the log with what was answered."""
         found = self.found
-        log = opened_by_operator(process, self.store, found)
+        there = self._records(opened_by_operator(process, self.store, found))
+        for value, places in there.items():
+            if len(places) > 1:
+                found.problems.append(f"{value!r} is at {places}")
+            if value in found.refused:
+                found.problems.append(f"{value!r} was refused ({found.refused[value]}), and is at {places}")
+        lost: set[str] = set()
+        for value, answer in found.answers.items():
+            places = there.get(value, [])
+            if answer.at is None or places == [answer.at] or (answer.at[1] < 0 and places):
+                continue
+            if not (answer.began < found.put_back_s and answer.ended > found.copied_s):
+                found.problems.append(f"{value!r} was told to be at {answer.at}, and is at {places}")
+            lost.add(answer.client)
+        for value, answer in found.answers.items():
+            if answer.at is not None and answer.client in lost and answer.began > found.put_back_s:
+                found.problems.append(f"{answer.client} lost a record, and was told that {value!r} is in")
+
+    def _records(self, log: Log) -> dict[bytes, list[tuple[int, int]]]:
         reader = Consumer(log, {"auto.offset.reset": "earliest", "isolation.level": "read_committed"})
         reader.assign([TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)])
-        there: dict[bytes, list[int]] = {}
+        there: dict[bytes, list[tuple[int, int]]] = {}
         try:
             while records := reader.poll(0, max_records=10_000):
                 for record in records:
-                    there.setdefault(record.value, []).append(record.offset)
+                    there.setdefault(record.value or b"", []).append((record.partition, record.offset))
         except ObjectNotFoundError as error:
-            found.problems.append(f"a file is gone: {error}")
-        for value, offsets in there.items():
-            if len(offsets) > 1:
-                found.problems.append(f"{value!r} is at {offsets}")
-            if value in found.refused:
-                found.problems.append(f"{value!r} was refused ({found.refused[value]}), and is at {offsets}")
-        gone: dict[str, float] = {}
-        for value, answer in found.answers.items():
-            if (
-                answer.offset is None
-                or there.get(value) == [answer.offset]
-                or (answer.offset < 0 and value in there)
-            ):
-                continue
-            went = (
-                found.put_back_s is not None
-                and answer.began < found.put_back_s
-                and answer.ended > found.copied_s
-            )
-            if not went:
-                found.problems.append(
-                    f"{value!r} was told to be at {answer.offset}, and is at {there.get(value)}"
-                )
-            gone[answer.client] = min(answer.ended, gone.get(answer.client, answer.ended))
-        for value, answer in found.answers.items():
-            put_back_s = found.put_back_s or 0.0
-            if answer.offset is not None and answer.client in gone and answer.began > put_back_s:
-                found.problems.append(f"{answer.client} lost a record, and was told that {value!r} is in")
-
-
-def _put_back_later(world: World, store: Folder, found: Crowd, chance: random.Random) -> None:
-    copy: dict[str, pa.Buffer] = {}
-
-    def copies() -> None:
-        found.copied_s = world.now
-        copy.update(store.files)
-        world.note("COPIED")
-
-    def puts_back() -> None:
-        found.put_back_s = world.now
-        # The log alone: a file that waits for its commit would be gone.
-        data = {name: held for name, held in store.files.items() if name.startswith(paths.DATA)}
-        store.put_back({**data, **copy})
-        world.note("PUT BACK")
-
-    first = chance.uniform(1, _LAST_S / 2)
-    world.at(first, copies)
-    world.at(first + chance.choice([0.01, 0.3, 2.0]), puts_back)
-
-
-def _run(world: World, body: object) -> None:
-    process = world.start("operator", body)  # type: ignore[arg-type]
-    while not process.ended:
-        world.run(1.0)
-    if process.error is not None:
-        raise process.error
+            self.found.problems.append(f"a file is gone: {error}")
+        return there
 
 
 def totals(worlds: list[Crowd]) -> Counter[str]:
@@ -280,12 +268,10 @@ def totals(worlds: list[Crowd]) -> Counter[str]:
     return Counter(
         {
             "worlds": len(worlds),
-            "answers": sum(
-                answer.offset is not None for world in worlds for answer in world.answers.values()
-            ),
+            "answers": sum(answer.at is not None for world in worlds for answer in world.answers.values()),
             "lagging": sum(world.lagging for world in worlds),
             "refused": sum(len(world.refused) for world in worlds),
             "diverged": sum(world.diverged for world in worlds),
-            "put back": sum(world.put_back_s is not None for world in worlds),
+            "put back": sum(world.put_back_s > 0 for world in worlds),
         }
     )

@@ -27,7 +27,7 @@ from verification.simulator.clock import SimulatedClock
 from verification.simulator.store import SimulatedStore
 from verification.simulator.world import FaultProfile, Process, World
 
-__all__ = ["Folder", "Restored", "opened_by_operator", "restored"]
+__all__ = ["Folder", "Restored", "opened_by_operator", "put_back_later", "restored", "run_to_its_end"]
 
 _LAST_S = 120.0
 _INTERVAL = 4
@@ -39,8 +39,7 @@ class Folder(SimulatedStore):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.requests_are_free = True
-        self._kept: list[pa.Buffer] = []
-        """All that ever was, so that no two files have the same identity."""
+        self._network = None  # Leaders on other machines are for logs in object stores alone.
         self._times = 0
         """How often the files were put back."""
         self.overtaken: dict[str, tuple[Process, Data | None]] = {}
@@ -53,7 +52,6 @@ class Folder(SimulatedStore):
 
     def identity(self, name: str) -> Hashable | None:
         self._world.current().breathe()
-        self._kept.append(self.inner.read(name))
         return self.inner.identity(name)
 
     def retire(self, name: str) -> None:
@@ -70,11 +68,21 @@ class Folder(SimulatedStore):
     def put_back(self, files: dict[str, pa.Buffer]) -> None:
         """All at once."""
         self._times += 1
-        self._kept += self.files.values()
         for info in [*self.inner.list("")]:
             self.inner.delete(info.name)
         for name, data in files.items():
             self.inner.create(name, data)  # A copy: another file with the same bytes.
+
+
+class Operated(Protocol):
+    """What operators do to a world's log, and what they find when all is done."""
+
+    copied_s: float
+    put_back_s: float
+    lost: int
+    problems: list[str]
+    strays: int
+    overtaken: int
 
 
 @dataclass
@@ -106,7 +114,7 @@ def restored(seed: int) -> Restored:
     found, store = Restored(seed), Folder(world)
     cast = _Cast(world, store, found, chance)
     world.calm = True
-    _run(world, cast.create)
+    run_to_its_end(world, cast.create)
     world.calm = False
     for at in range(chance.choice([1, 2, 4])):
         world.start(f"writer-{at}", cast.write, chance.random())
@@ -114,12 +122,13 @@ def restored(seed: int) -> Restored:
         world.start(f"reader-{at}", cast.read, chance.random())
     if chance.random() < 0.8:
         world.start("keeper", cast.keep, chance.random())
-    _restore(world, store, found, chance)
+    first_s = chance.uniform(2, 60)
+    put_back_later(world, store, found, first_s, chance.choice([0.0, 0.01, 0.3, 5.0, 40.0]))
     world.run(_LAST_S)
     world.calm = True
     world.run(20_000.0)
     found.trace = world.trace
-    _run(world, lambda process: _judge(process, store, found))
+    run_to_its_end(world, lambda process: _judge(process, store, found))
     return found
 
 
@@ -174,7 +183,8 @@ def _keep(log: Log) -> None:
     log.maintenance.retire(log.state, 100)
 
 
-def _run(world: World, body: Callable[[Process], None]) -> None:
+def run_to_its_end(world: World, body: Callable[[Process], None]) -> None:
+    """Run one more process, and raise what it raises."""
     process = world.start("operator", body)
     while not process.ended:
         world.run(1.0)
@@ -182,7 +192,10 @@ def _run(world: World, body: Callable[[Process], None]) -> None:
         raise process.error
 
 
-def _restore(world: World, store: Folder, found: Restored, chance: random.Random) -> None:
+def put_back_later(
+    world: World, store: Folder, found: Operated, first_s: float, after_s: float, *, with_data: bool = True
+) -> None:
+    """Copy the files after so many seconds, and put them back so many later. ``with_data``: data files, too."""
     copy: dict[str, pa.Buffer] = {}
 
     def copies() -> None:
@@ -193,12 +206,14 @@ def _restore(world: World, store: Folder, found: Restored, chance: random.Random
     def puts_back() -> None:
         found.put_back_s = world.now
         found.lost = sum(name.startswith(paths.LOG) for name in store.files.keys() - copy.keys())
-        store.put_back(copy)
+        kept = {
+            name: data for name, data in store.files.items() if name.startswith(paths.DATA) and not with_data
+        }
+        store.put_back({**kept, **copy})
         world.note("PUT BACK")
 
-    first = chance.uniform(2, 60)
-    world.at(first, copies)
-    world.at(first + chance.choice([0.0, 0.01, 0.3, 5.0, 40.0]), puts_back)
+    world.at(first_s, copies)
+    world.at(first_s + after_s, puts_back)
 
 
 def _judge(process: Process, store: Folder, found: Restored) -> None:
@@ -232,14 +247,6 @@ def _wrong(store: Folder) -> list[Finding]:
     findings: list[Finding] = []
     verify(store, findings.append)
     return [one for one in findings if one.verdict is Verdict.WRONG]
-
-
-class Operated(Protocol):
-    """What operators find when all is done."""
-
-    problems: list[str]
-    strays: int
-    overtaken: int
 
 
 def opened_by_operator(process: Process, store: Folder, found: Operated) -> Log:

@@ -43,6 +43,8 @@ class DivergenceDetector:
         self._sure_until = -math.inf
         self._told: State | None = None
         """The newest entry that holds a request of this process and was not read yet: of its state only the history."""
+        self._told_identity: Hashable | None = None
+        """Of the file of that entry, when its leader reported it."""
 
     def goes_on_from(self, other: DivergenceDetector) -> None:
         """Take over what ``other`` knows: this process was forked from the process of ``other``."""
@@ -77,9 +79,32 @@ class DivergenceDetector:
         self._pinned = None
         self._sure_until = -math.inf
 
-    def note_told(self, seq: int, lineage: bytes) -> None:
-        """Entry ``seq`` was not read, but holds a request of this process; the lineage after it."""
-        self._told = replace(EMPTY, seq=seq, lineage=lineage)
+    def note_told(self, seq: int, lineage: bytes, entries_per_folder: int) -> bool:
+        """Entry ``seq`` was not read, but holds a request of this process; whether it is there.
+
+        ``lineage`` is the one after it.
+        """
+        try:
+            self._told_identity = self._store.identity(paths.entry(seq, entries_per_folder))
+        except ObjectNotFoundError:
+            return False
+        self._told = replace(EMPTY, seq=seq, lineage=lineage, entries_per_folder=entries_per_folder)
+        return True
+
+    def is_undisturbed(self, state: State) -> bool:
+        """Whether the newest entry that this process knows of is in the same file as before. Costs a system call.
+
+        Raises `DivergedLogError` if that is the one that led to ``state``, and it is gone or another one. If it is one
+        that this process has not read, reading on tells.
+        """
+        if self._told is None:
+            self.check(state)
+            return True
+        try:
+            name = paths.entry(self._told.seq, self._told.entries_per_folder)
+            return self._store.identity(name) == self._told_identity
+        except ObjectNotFoundError:
+            return False
 
     def check_told(self, state: State) -> None:
         """Raise `DivergedLogError` if ``state`` has gone past the entry that was told of, in another history."""

@@ -32,8 +32,9 @@ from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.protocol.actions import Action, Entry, Request
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
-from spark_eos.protocol.rules.apply import Rejected, apply
-from spark_eos.protocol.state import State
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.apply import Rejected, apply, is_in_history
+from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 from spark_eos.storage.group_channel import GroupChannel
 
@@ -237,16 +238,19 @@ class CommitGroup:
 
     # -- Requests that the leader is to write -----------------------------------------------------------
 
-    def submit(self, requests: Sequence[Request], newest: int = -1) -> bool:
+    def submit(self, requests: Sequence[Request], newest: int = -1, lineage: bytes = b"") -> bool:
         """Let the leader read ``requests``, and no others of this process; whether that was done for certain.
 
         None of them is in an entry that this process knows, or up to entry ``newest``, which was there before they
-        were made. If they cannot be submitted, as they are too large or cannot be encoded, nothing is recorded for
-        them.
+        were made; ``lineage`` is the one after it. If they cannot be submitted, as they are too large or cannot be
+        encoded, nothing is recorded for them.
         """
         assert self._channel is not None
-        slot = max(newest, self._tail.state.seq) + 1
-        if (data := _encoded(requests, slot)) is None:
+        state = self._tail.state
+        if newest <= state.seq:
+            newest, lineage = state.seq, state.lineage
+        slot = newest + 1
+        if (data := _encoded(requests, slot, lineage)) is None:
             return False
         # From here on others may see them, whether that fails or is interrupted.
         self._in_doubt.record_submission(requests, slot)
@@ -282,7 +286,7 @@ class CommitGroup:
         told: list[Report] = []
         left = MAX_SUBMISSION_BYTES
         known: dict[int, set[bytes] | None] = {}
-        for slot, offered, size in self._submissions(state.seq + 1):
+        for slot, offered, size in self._submissions(state):
             if slot not in known:
                 known[slot] = self._tail.ids_from(slot)
             seen = known[slot]
@@ -309,12 +313,13 @@ class CommitGroup:
         reach = self._channel.reach
         return reach is not None and slot >= submitted + reach
 
-    def _submissions(self, seq: int) -> Iterator[tuple[int, tuple[Request, ...], int]]:
-        """What others have submitted that may be in entry ``seq``.
+    def _submissions(self, state: State) -> Iterator[tuple[int, tuple[Request, ...], int]]:
+        """What others have submitted that may be in the entry after ``state``.
 
         The slot that was free when they submitted it, the requests, and their size in bytes.
         """
         assert self._channel is not None
+        seq = state.seq + 1
         for data in self._channel.submissions():
             slot = int.from_bytes(data[:8], "big")
             # Its owner knows of an entry here that this process has not read, or that is gone with another history:
@@ -322,13 +327,19 @@ class CommitGroup:
             if slot > seq or self._is_too_late(slot, seq):
                 continue
             with suppress(EosLogError):  # It may be half written, or by a newer version.
-                yield slot, decode_entry(data[8:], slot, "a submission").requests, len(data)
+                offered = decode_entry(data[8:], slot, "a submission")
+                # Its owner finds out that its history is gone, and then deletes the files that it has staged.
+                if is_in_history(state, replace(EMPTY, seq=slot - 1, lineage=offered.previous)):
+                    yield slot, offered.requests, len(data)
 
 
-def _encoded(requests: Sequence[Request], slot: int) -> bytes | None:
-    """A submission: the slot that is free, 8 bytes, and an entry with ``requests``; None if there can be none."""
+def _encoded(requests: Sequence[Request], slot: int, lineage: bytes) -> bytes | None:
+    """A submission: the slot that is free, 8 bytes, and an entry with ``requests``; None if there can be none.
+
+    ``lineage`` is the one before that slot.
+    """
     try:
-        data = encode_entry(Entry(slot, tuple(requests)))
+        data = encode_entry(Entry(slot, tuple(requests), lineage))
     except EosLogError:
         return None  # The attempt to write them into the log says why.
     return slot.to_bytes(8, "big") + data if len(data) <= MAX_SUBMISSION_BYTES else None

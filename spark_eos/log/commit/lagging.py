@@ -14,8 +14,8 @@ refused, a request is not in the next entries, the leader is silent, an attempt 
 N + 1, though its process has not read so far.
 
 *The history.* If the log is put back from a copy, a process that has read its requests finds out by the entries that
-are gone. A lagging process remembers the newest entry that holds a request of its own, and the lineage after it: it
-finds out when it reads on.
+are gone. A lagging process remembers the newest entry that holds a request of its own, its file, and the lineage after
+it. It looks at the file before each "yes". If that is another file, or gone, it reads on, and finds out by the lineage.
 
 *The lead.* A process that takes the lead has to catch up before. So one that lags waits before it does, the longer the
 more it has to apply: a process that has led of late comes first.
@@ -23,14 +23,14 @@ more it has to apply: a process that has led of late comes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from spark_eos.errors import StorageError, StoreUnavailableError
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit
 from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
-from spark_eos.log.commit.outcomes import are_reportable, mean_requests, read_newest, read_results
+from spark_eos.log.commit.outcomes import Found, are_reportable, mean_requests, read_newest, read_results
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.timekeeping import Timekeeper
@@ -67,8 +67,11 @@ class LaggingWriter:
         self._lag = environment.lag
         self._led = -1
         """The newest entry that this process has created."""
+        self._skipped_at = -1
+        """The newest entry when it last looked for a snapshot."""
         self._newest = -1
-        """The newest entry that leaders reported."""
+        """The newest entry that leaders reported, and the lineage after it."""
+        self._lineage = b""
         self._own: list[tuple[int, Request]] = []
         """The requests of this process in entries that it has not read, with the entries."""
         self._told = b""
@@ -86,7 +89,7 @@ class LaggingWriter:
 
         If not, the log is to be read to its end, and the tickets are drafted once more. They may be submitted by then.
         """
-        if not self._lags(tickets):
+        if not self._lags(tickets) or not self._tail.is_undisturbed():
             return False
         base = self._tail.state
         if (state := self._with_own(base)) is None:
@@ -97,9 +100,9 @@ class LaggingWriter:
                 return False
         if not are_reportable(action for request in draft.requests for action in request.actions):
             return False
-        if not self._group.submit(draft.requests, self._newest):
+        if not self._group.submit(draft.requests, self._newest, self._lineage) or not self._wait_for(draft):
             return False
-        if not self._wait_for(draft):
+        if not self._tail.is_undisturbed() or not self._answer(draft):
             return False
         # If the answer of one is still out, the next draft is made from those that have theirs.
         self._read = base.seq if all(ticket.done for ticket in tickets) else -1
@@ -128,7 +131,9 @@ class LaggingWriter:
             return False
         if self._newest - self._led < self._lag.after or mean_requests(self._told) < self._lag.requests:
             return False
-        if self._newest - self._tail.state.seq >= self._lag.skips and not self._in_doubt.ids:
+        since = max(self._tail.state.seq, self._skipped_at)
+        if self._newest - since >= self._lag.skips and not self._in_doubt.ids:
+            self._skipped_at = self._newest  # Where no newer snapshot is, not each commit looks for one.
             try:
                 self._tail.skip_to_snapshot()
             except (StorageError, StoreUnavailableError):
@@ -136,11 +141,11 @@ class LaggingWriter:
         return self._newest - self._tail.state.seq < self._lag.skips * _TOO_FAR
 
     def _wait_for(self, draft: EntryBuilder) -> bool:
-        """Wait until a request of the draft is answered; whether one is. It may lead by then, if none is."""
+        """Wait until a request of the draft is reported; whether one is. This process may lead by then, if none is."""
         self._look()
         submitted_at = newest = self._newest
         heard_s = self._clock.monotonic()
-        while not (self._is_news and self._answer(draft)):
+        while not (self._is_news and any(True for _ in self._reported(draft))):
             if newest < self._newest:
                 newest, heard_s = self._newest, self._clock.monotonic()
                 self._group.note_news()
@@ -161,17 +166,22 @@ class LaggingWriter:
             return False
         self._is_news = told is not self._told
         self._told = told
-        self._newest = read_newest(told)
+        self._newest, self._lineage = read_newest(told)
         return True
+
+    def _reported(self, draft: EntryBuilder) -> Iterator[tuple[PendingCommit, Request, Found]]:
+        """The requests of the draft that leaders reported to be in the log."""
+        for ticket, request in zip(draft.tickets, draft.requests, strict=True):
+            if (found := read_results(self._told, request.request_id, request.actions)) is not None:
+                yield ticket, request, found
 
     def _answer(self, draft: EntryBuilder) -> bool:
         """Answer the tickets that leaders reported to be in the log; whether there are any."""
-        for ticket, request in zip(draft.tickets, draft.requests, strict=True):
-            if (found := read_results(self._told, request.request_id, request.actions)) is not None:
-                self._tail.note_told(found.seq, found.lineage)
-                self._own.append((found.seq, request))
-                ticket.result = Committed(
-                    found.seq, found.results, draft.state, ticket.request_id, is_lagging=True
-                )
-                self._in_doubt.resolve(ticket.request_id)
+        for ticket, request, found in self._reported(draft):
+            if not self._tail.note_told(found.seq, found.lineage):
+                break
+            self._own.append((found.seq, request))
+            results, state = found.results, draft.state
+            ticket.result = Committed(found.seq, results, state, ticket.request_id, is_lagging=True)
+            self._in_doubt.resolve(ticket.request_id)
         return any(ticket.done for ticket in draft.tickets)

@@ -62,9 +62,13 @@ def with_entry(earlier: bytes, seq: int, lineage: bytes, requests: Sequence[Repo
     return b"\n".join([*lines, b"%d %d %s %s" % parts])
 
 
-def read_newest(told: bytes) -> int:
-    """The newest entry that has a line; -1 if there is none."""
-    return _number(told[told.rfind(b"\n") + 1 :])
+def read_newest(told: bytes) -> tuple[int, bytes]:
+    """The newest entry that has a line, and the lineage after it; -1 if there is none."""
+    try:
+        number, _, lineage, _ = told[told.rfind(b"\n") + 1 :].split(b" ", 3)
+        return int(number), bytes.fromhex(lineage.decode())
+    except ValueError:
+        return -1, b""
 
 
 def mean_requests(told: bytes) -> float:

@@ -212,11 +212,23 @@ class Tail:
             self._install_snapshot(snapshot if snapshot.seq > self._state.seq else self._state)
         return True
 
-    def note_told(self, seq: int, lineage: bytes) -> None:
-        """An entry that this process has not read holds a request of its own: it is to be there when it reads on."""
+    def note_told(self, seq: int, lineage: bytes) -> bool:
+        """An entry that this process has not read holds a request of its own; whether it is there.
+
+        It is to be there when this process reads on.
+        """
         with self._lock:
-            if seq > self._state.seq:
-                self._divergence.note_told(seq, lineage)
+            return seq <= self._state.seq or self._divergence.note_told(
+                seq, lineage, self._state.entries_per_folder
+            )
+
+    def is_undisturbed(self) -> bool:
+        """Whether the newest entry that this process has read, or that holds a request of its own, is as it was.
+
+        For folders. Raises `DivergedLogError`.
+        """
+        with self._lock:
+            return self._divergence.is_undisturbed(self._state)
 
     def skip_to_snapshot(self) -> None:
         """Go on from the newest snapshot, if it is of a later entry. For a process with nothing in doubt.
