@@ -438,7 +438,7 @@ def test_what_it_was_told_of_is_read_at_last(leader, other):
     assert "b" in {one.transactional_id for one in Admin(other.log).list_transactions()}
 
 
-# -- Reports of outcomes ---------------------------------------------------------------------------------------------------
+# -- Reports of outcomes -----------------------------------------------------------------------------------------------
 
 STAMP = ProducerStamp(1, 0, 1)
 ACTIONS = (AppendBatches(STAMP, (), ()), EndTransaction(STAMP, commit=True))
