@@ -132,10 +132,17 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
-    # Spark looks for data sources once. If that process does not come up in time on a busy machine, it knows none from
-    # then on, and logs a warning. Tests that look whether Spark finds it start programs of their own.
-    from pyspark_eoslog import DefaultSource
-
-    session.dataSource.register(DefaultSource)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _active_session(request: pytest.FixtureRequest) -> None:
+    """What a test does to the connection of its thread does not reach the tests after it.
+
+    An interrupted call of the JVM gets a new connection, and with it a new Java thread, without an active session.
+    """
+    if "spark" in request.fixturenames:
+        from spark_eos.spark.start import prepare_thread
+
+        prepare_thread(request.getfixturevalue("spark"))
