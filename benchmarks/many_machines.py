@@ -26,11 +26,11 @@ from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.latency import Latency
 from spark_eos.testing.wrapped_store import WrappedStore
-from verification.inline_executor import InlineExecutor
 from verification.no_threads import StillThread
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.group_channel import Place, SimulatedGroupChannel
 from verification.simulator.machines import Network, SimulatedHost
+from verification.simulator.pool import SimulatedPool
 from verification.simulator.world import FaultProfile, Process, World
 
 __all__ = ["Found", "run"]
@@ -72,7 +72,7 @@ def run(machines: int, *, shared: bool, seconds: float = 20.0, kill: bool = Fals
     world = World(seed, FaultProfile())
     store = _Store(world, Network(world, world.random, liars=0, cuts=0) if shared else None)
     log = Log.create(store.inner)
-    environment = _environment()
+    environment = _environment(world)
     took: list[tuple[float, float]] = []
 
     def write(process: Process) -> None:
@@ -180,7 +180,7 @@ class _Served:
         self._world.current().wait(begin + _HAND_OVER_S - self._world.now)
 
 
-def _environment() -> Environment:
+def _environment(world: World) -> Environment:
     decoded: dict[int, tuple[Data, Entry]] = {}
     applied: dict[tuple[int, int], tuple[State, Entry, tuple[State, tuple[Outcome, ...]]]] = {}
 
@@ -195,4 +195,4 @@ def _environment() -> Environment:
             applied[key] = state, entry, apply_entry(state, entry)
         return applied[key][2]
 
-    return Environment(thread=StillThread, pool=InlineExecutor, decode=decode, apply=apply)
+    return Environment(thread=StillThread, pool=lambda *_: SimulatedPool(world), decode=decode, apply=apply)

@@ -76,6 +76,10 @@ class GroupChannel(ABC):
     def published(self, seq: int) -> bytes | None:
         """What was announced of entry ``seq``, or nothing but that it is there; None if no word was heard of late."""
 
+    def newest(self) -> int:
+        """The newest entry that was announced of late; -1 if none was."""
+        return -1
+
     def relay(self, seq: int, data: bytes) -> None:  # noqa: B027  (a trusted channel has published the bytes)
         """Entry ``seq``, which was published without its bytes, was read from the log: others need not read it."""
 
@@ -102,6 +106,10 @@ class FileGroupChannel(GroupChannel):
         """How far the file system's clock is ahead of this process's monotonic one, as far as is known."""
         self._no_news: tuple[int, int] | None = None
         """An entry that was not announced when the file for it was this one."""
+        self._newest_file = -1
+        """In it is the newest entry that was announced. A process that has missed one need not wait for it."""
+        self._in_vain = -1
+        """The newest one that was announced when an entry was not there."""
         tell_in_child(self)
 
     def forked(self) -> None:
@@ -111,9 +119,11 @@ class FileGroupChannel(GroupChannel):
         """
         lock, self._lock = self._lock, -1
         self._own, self._leads, self._is_open = f"request-{uuid4().hex}", False, False
-        if lock >= 0:
-            with suppress(OSError):
-                os.close(lock)
+        newest, self._newest_file = self._newest_file, -1
+        for descriptor in (lock, newest):
+            if descriptor >= 0:
+                with suppress(OSError):
+                    os.close(descriptor)
 
     def try_lead(self) -> bool:
         if not self._is_open:
@@ -121,6 +131,9 @@ class FileGroupChannel(GroupChannel):
             try:
                 os.makedirs(self._folder, exist_ok=True)
                 self._lock = os.open(self._lead_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._newest_file = os.open(
+                    self._path("newest"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
+                )
             except OSError:
                 self._lock = -1
         if self._lock < 0:
@@ -176,17 +189,19 @@ class FileGroupChannel(GroupChannel):
                             os.unlink(entry.path)
 
     def publish(self, seq: int, data: bytes) -> None:
-        self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data)
+        if self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data) and self._newest() < seq:
+            with suppress(OSError):
+                os.pwrite(self._newest_file, seq.to_bytes(8, "big"), 0)
 
     def published(self, seq: int) -> bytes | None:
         path = self._path(f"entry-{seq % ANNOUNCED}")
         try:
             # Asked again and again until there is news, which is a new file: mostly one look is enough.
             if (seq, os.stat(path).st_ino) == self._no_news:
-                return None
+                return self._missed(seq)
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return None
+            return self._missed(seq)
         with open(descriptor, "rb", buffering=0) as file:
             try:
                 status = os.fstat(descriptor)
@@ -196,8 +211,28 @@ class FileGroupChannel(GroupChannel):
         told = int.from_bytes(data[:8], "big") if len(data) >= 8 else -1
         if told < seq:
             self._no_news = seq, status.st_ino
-            return None
+            return self._missed(seq)
         return data[8:] if told == seq else b""
+
+    def newest(self) -> int:
+        newest = self._newest()
+        return -1 if newest == self._in_vain else newest
+
+    def distrust(self) -> None:
+        self._in_vain = self._newest()
+
+    def _missed(self, seq: int) -> bytes | None:
+        """What is told of an entry that was not announced: it is there if a later one was."""
+        return b"" if self.newest() > seq else None
+
+    def _newest(self) -> int:
+        try:
+            data = os.pread(self._newest_file, 8, 0)
+            if len(data) == 8 and self._is_fresh(os.fstat(self._newest_file)):
+                return int.from_bytes(data, "big")
+        except OSError:
+            pass
+        return -1
 
     def _now_ns(self) -> int:
         """The time as the file system has it: this machine's clock may be off by years."""

@@ -21,6 +21,7 @@ class Place:
     led: int = 0
     requests: dict[SimulatedGroupChannel, bytes] = field(default_factory=dict)
     entries: dict[int, tuple[int, float, bytes]] = field(default_factory=dict)
+    newest: int = -1
 
 
 class SimulatedGroupChannel(GroupChannel):
@@ -30,6 +31,7 @@ class SimulatedGroupChannel(GroupChannel):
         self._world = world
         self._place = place
         self._process: Process = world.current()
+        self._in_vain = -1
 
     def try_lead(self) -> bool:
         leader = self._place.leader
@@ -71,9 +73,17 @@ class SimulatedGroupChannel(GroupChannel):
     def publish(self, seq: int, data: bytes) -> None:
         if not self._world.strikes("lost"):
             self._place.entries[seq % ANNOUNCED] = (seq, self._world.now, data)
+            self._place.newest = max(self._place.newest, seq)
 
     def published(self, seq: int) -> bytes | None:
         told, at, data = self._place.entries.get(seq % ANNOUNCED, (-1, 0.0, b""))
         if told < seq or self._world.now - at > SUBMISSION_TTL_S:
-            return None
+            return b"" if self.newest() > seq else None
         return data if told == seq else b""
+
+    def newest(self) -> int:
+        newest = self._place.newest
+        return -1 if newest == self._in_vain else newest
+
+    def distrust(self) -> None:
+        self._in_vain = self._place.newest

@@ -142,7 +142,7 @@ class _Peer:
         process, host = world.current(), self._host
         process.wait(_TRIP_S)
         if not self._is_there() or not self._network.delivers(self._machine, host.machine):
-            process.wait(1.0)
+            process.wait(1.0 if host.is_open else 0.0)  # Nothing listens there any more, or nothing answers.
             return None
         self._served(host)
         host.mailbox.put(self._member, bundle)

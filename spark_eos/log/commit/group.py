@@ -23,10 +23,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from spark_eos.errors import EosLogError, ObjectNotFoundError, UnsupportedVersionError
-from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.in_doubt import InDoubtRequests
+from spark_eos.log.commit.read_ahead import ReadAhead
 from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.protocol.actions import Action, Entry, Request
@@ -85,6 +85,7 @@ class CommitGroup:
         self._until = -1
         """The last slot that what was submitted may be in, where the channel sets one."""
         self._decode = environment.decode
+        self._ahead = ReadAhead(store, environment.pool, clock)
         self._shortest_s, self._longest_s = environment.leader_looks_s
         self._wait_s = self._shortest_s
         self._news_s = -math.inf
@@ -191,10 +192,11 @@ class CommitGroup:
         if self._channel.is_trusted:
             return self._tail.follow(seq).seq >= seq
         try:
-            data = self._store.read(paths.entry(seq, self._tail.state.entries_per_folder))
+            data = self._ahead.read(seq, self._channel.newest(), self._tail.state.entries_per_folder)
         except ObjectNotFoundError:
             return False
         if not data.size or is_closing(data) or self._tail.was_away:
+            self._ahead.forget()
             return self._tail.follow(seq).seq >= seq
         self._tail.take(self._decode(data, seq, f"{self._store.url}: entry {seq}"))
         self._channel.relay(seq, data.to_pybytes())

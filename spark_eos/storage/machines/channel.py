@@ -122,9 +122,13 @@ class MachinesChannel(GroupChannel):
         """When it looks at the hint next."""
         self._begun = 0
         """How often it has looked at the hint since it began to lead."""
+        self._lead_s = -math.inf
+        """It does not lead before that."""
         self._own: bytes | None = None
         self._newest = -1
         self._is_news = False
+        self._is_from_peer = False
+        """Whether the leader, and no process of this machine, has said that an entry is there."""
         self._left_out = 0
         self._answers = 0
         self._news_s = -math.inf
@@ -187,6 +191,9 @@ class MachinesChannel(GroupChannel):
                 self._failed[hint.leader] = now
                 self._suspects.pop(hint.leader, None)
             return self._peer is not None
+        if now < self._lead_s:
+            self._look_s = self._lead_s
+            return False
         host = self._listen()
         if host is not None:
             if not self._write(host.hint):
@@ -247,7 +254,10 @@ class MachinesChannel(GroupChannel):
         return token
 
     def distrust(self) -> None:
-        self._lose(gone=True)
+        if self._is_from_peer:
+            self._lose(gone=True)
+        else:
+            self._local.distrust()
 
     def _lose(self, *, gone: bool) -> None:
         """Ask this leader no more. ``gone``: it leads no more for certain, or lies; else it may lead others."""
@@ -260,7 +270,8 @@ class MachinesChannel(GroupChannel):
                 self._suspects.pop(self._leader, None)
             else:
                 self._suspects = {self._leader: (-1, now)}
-            self._look_s = now + SPREAD_S * self._chance()
+            # The hint may name another one by now.
+            self._look_s, self._lead_s = now, now + SPREAD_S * self._chance()
         self._newest = -1
 
     # -- What is handed over ----------------------------------------------------------------------------
@@ -285,7 +296,10 @@ class MachinesChannel(GroupChannel):
             self._host.mailbox.publish(seq)
 
     def published(self, seq: int) -> bytes | None:
+        self._is_from_peer = False
         if (data := self._local.published(seq)) is not None:
+            if not data and self._speaks:
+                self._local.try_lead()  # As below.
             return data
         if self._peer is None or not self._speaks or self._own is None:
             return None
@@ -295,9 +309,16 @@ class MachinesChannel(GroupChannel):
                 self._is_news = False  # It has just answered.
                 return None
             self._exchange(self._peer, seq - 1)
+            # A leader on this machine has told it here, too, and its bytes.
+            if (data := self._local.published(seq)) is not None:
+                return data
         if self._newest < seq:
             return None
+        self._is_from_peer = True
         return b""
+
+    def newest(self) -> int:
+        return max(self._newest, self._local.newest())
 
     def relay(self, seq: int, data: bytes) -> None:
         self._local.publish(seq, data)
