@@ -80,8 +80,11 @@ class GroupChannel(ABC):
         """The newest entry that was announced of late; -1 if none was."""
         return -1
 
-    def relay(self, seq: int, data: bytes) -> None:  # noqa: B027  (a trusted channel has published the bytes)
-        """Entry ``seq``, which was published without its bytes, was read from the log: others need not read it."""
+    def note_entry(self, seq: int) -> None:  # noqa: B027  (others find out by themselves)
+        """Entry ``seq`` is there: another process has created it, perhaps on another machine."""
+
+    def relay(self, seq: int, data: bytes) -> None:  # noqa: B027  (others find out by themselves)
+        """Entry ``seq``, which was announced without its bytes, was read from the log: others need not read it."""
 
     def distrust(self) -> None:  # noqa: B027  (what a trusted channel publishes is there)
         """What was published last is not in the log: its publisher is not to be waited for."""
@@ -189,9 +192,16 @@ class FileGroupChannel(GroupChannel):
                             os.unlink(entry.path)
 
     def publish(self, seq: int, data: bytes) -> None:
-        if self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data) and self._newest() < seq:
+        if self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data):
+            self.note_entry(seq)
+
+    def note_entry(self, seq: int) -> None:
+        if self._newest() < seq:
             with suppress(OSError):
                 os.pwrite(self._newest_file, seq.to_bytes(8, "big"), 0)
+
+    def relay(self, seq: int, data: bytes) -> None:
+        self.publish(seq, data)
 
     def published(self, seq: int) -> bytes | None:
         path = self._path(f"entry-{seq % ANNOUNCED}")
@@ -222,8 +232,8 @@ class FileGroupChannel(GroupChannel):
         self._in_vain = self._newest()
 
     def _missed(self, seq: int) -> bytes | None:
-        """What is told of an entry that was not announced: it is there if a later one was."""
-        return b"" if self.newest() > seq else None
+        """What is told of an entry that was not announced: it is there if one is that is not older."""
+        return b"" if self.newest() >= seq else None
 
     def _newest(self) -> int:
         try:

@@ -73,12 +73,18 @@ class SimulatedGroupChannel(GroupChannel):
     def publish(self, seq: int, data: bytes) -> None:
         if not self._world.strikes("lost"):
             self._place.entries[seq % ANNOUNCED] = (seq, self._world.now, data)
-            self._place.newest = max(self._place.newest, seq)
+            self.note_entry(seq)
+
+    def note_entry(self, seq: int) -> None:
+        self._place.newest = max(self._place.newest, seq)
+
+    def relay(self, seq: int, data: bytes) -> None:
+        self.publish(seq, data)
 
     def published(self, seq: int) -> bytes | None:
         told, at, data = self._place.entries.get(seq % ANNOUNCED, (-1, 0.0, b""))
         if told < seq or self._world.now - at > SUBMISSION_TTL_S:
-            return b"" if self.newest() > seq else None
+            return b"" if self.newest() >= seq else None
         return data if told == seq else b""
 
     def newest(self) -> int:

@@ -155,6 +155,11 @@ class CommitGroup:
         if self._quiet >= QUIET_ENTRIES:
             self._contended_s = -math.inf
 
+    def note_entry(self, seq: int) -> None:
+        """Another process has created entry ``seq``: those that wait on this machine may not hear of it else."""
+        if self._channel is not None and not self._store.requests_are_free:
+            self._channel.note_entry(seq)
+
     def catch_up(self) -> int:
         """Take over what was announced; the newest entry of which that says that it is durable, or -1.
 
@@ -189,7 +194,7 @@ class CommitGroup:
     def _take_from_log(self, seq: int) -> bool:
         """Take over entry ``seq``, the next one, of which it was said that it is there; whether it is."""
         assert self._channel is not None
-        if self._channel.is_trusted:
+        if self._store.requests_are_free:
             return self._tail.follow(seq).seq >= seq
         try:
             data = self._ahead.read(seq, self._channel.newest(), self._tail.state.entries_per_folder)

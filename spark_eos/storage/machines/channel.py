@@ -320,6 +320,9 @@ class MachinesChannel(GroupChannel):
     def newest(self) -> int:
         return max(self._newest, self._local.newest())
 
+    def note_entry(self, seq: int) -> None:
+        self._local.note_entry(seq)
+
     def relay(self, seq: int, data: bytes) -> None:
         self._local.publish(seq, data)
 
