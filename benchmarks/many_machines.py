@@ -144,7 +144,8 @@ class _Store(WrappedStore):
         local = SimulatedGroupChannel(self._world, self._places.setdefault(f"{name} {machine}", Place()))
         if self._network is None:
             return local
-        return self._network.channel(self, local, machine, served=_Served(self._world, self._hosts))
+        served = _Served(self._world, self._hosts)
+        return self._network.channel(self, local, machine, served, SimulatedPool(self._world))
 
     def kill_leader(self) -> None:
         """The process that leads all machines ends."""

@@ -31,6 +31,7 @@ from spark_eos.storage.machines.message import (
 from spark_eos.storage.machines.open import NetworkChannel
 from spark_eos.storage.machines.server import MEMBER, PATH, HttpsHost
 from spark_eos.storage.settings import Settings
+from verification.inline_executor import InlineExecutor
 
 ROOT = Path(__file__).parents[2]
 MEMBER_ID = "0" * 32
@@ -197,6 +198,7 @@ class Machine(MachinesChannel):
             self.reach_out,
             lambda: self.time,
             lambda: 0.5,
+            InlineExecutor().submit,
         )
 
     def open(self):

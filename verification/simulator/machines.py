@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from spark_eos.storage import Store
@@ -12,6 +13,7 @@ from spark_eos.storage.machines.channel import MachinesChannel
 from spark_eos.storage.machines.hint import Hint, StoredHints
 from spark_eos.storage.machines.mailbox import Mailbox
 from spark_eos.storage.machines.message import Answer, Peer
+from verification.inline_executor import InlineExecutor
 from verification.simulator.world import Process, World
 
 __all__ = ["LIES", "Network", "SimulatedHost"]
@@ -87,6 +89,7 @@ class Network:
         local: GroupChannel,
         machine: int,
         served: Callable[[SimulatedHost], None] = lambda _: None,
+        pool: Executor | None = None,
     ) -> GroupChannel:
         """For the process that is running, which is on ``machine``; ``served`` is called for each message."""
         world, process = self._world, self._world.current()
@@ -110,7 +113,13 @@ class Network:
             return _Peer(self, self._hosts[hint.port], member, machine, served)
 
         return MachinesChannel(
-            local, StoredHints(store), listen, call, lambda: world.now, world.random.random
+            local,
+            StoredHints(store),
+            listen,
+            call,
+            lambda: world.now,
+            world.random.random,
+            (pool or InlineExecutor()).submit,
         )
 
     def delivers(self, one: int, other: int) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
+import pyarrow as pa
+
 from spark_eos.errors import ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
-from spark_eos.storage import Data, Store
+from spark_eos.storage import Store
 
 __all__ = ["AHEAD", "ReadAhead"]
 
@@ -39,9 +41,9 @@ class ReadAhead:
         self._store = store
         self._make_pool = make_pool
         self._clock = clock
-        self._found: dict[int, tuple[float, Future[Data]]] = {}
+        self._found: dict[int, tuple[float, Future[pa.Buffer]]] = {}
 
-    def read(self, seq: int, newest: int, entries_per_folder: int) -> Data:
+    def read(self, seq: int, newest: int, entries_per_folder: int) -> pa.Buffer:
         """Entry ``seq``, and begin to read the next ones up to ``newest``, which are said to be there."""
         now = self._clock.monotonic()
         self._found = {

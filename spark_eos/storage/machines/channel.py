@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.machines.hint import Hint, Hints
@@ -88,6 +90,8 @@ class MachinesChannel(GroupChannel):
         A monotonic clock, in seconds.
     chance
         A random number from 0 to 1.
+    aside
+        Does something while this process goes on: no commit waits for a look at the hint.
     """
 
     reach = REACH
@@ -101,6 +105,7 @@ class MachinesChannel(GroupChannel):
         call: Callable[[Hint], Peer | None],
         now: Callable[[], float],
         chance: Callable[[], float],
+        aside: Callable[[Callable[[], Any]], Future[Any]],
     ) -> None:
         self._local = local
         self._hints = hints
@@ -108,6 +113,7 @@ class MachinesChannel(GroupChannel):
         self._call = call
         self._now = now
         self._chance = chance
+        self._aside = aside
         self._host: Host | None = None
         self._peer: Peer | None = None
         self._leader = ""
@@ -136,6 +142,8 @@ class MachinesChannel(GroupChannel):
         self._told = 0
         """How many bundles had arrived when the hint last said so."""
         self._visit_s = now() + VISIT_S
+        self._glance: Future[Hint | None] | None = None
+        """A look at the hint that is under way."""
         self._seen: tuple[str, int] | None = None
         """Leader and beat in the hint, as it was read last."""
 
@@ -144,6 +152,7 @@ class MachinesChannel(GroupChannel):
         if self._host is not None:
             self._host.abandon()
         self._host, self._peer, self._own, self._speaks = None, None, None, False
+        self._glance = None
 
     # -- Who leads --------------------------------------------------------------------------------------
 
@@ -158,10 +167,12 @@ class MachinesChannel(GroupChannel):
 
     def _still_leads(self, host: Host) -> bool:
         now = self._now()
-        if now >= self._look_s:
+        if self._glance is None and now >= self._look_s:
             self._begun += 1
             self._look_s = now + (BEGUN_S if self._begun < 5 else REFRESH_S)
-            hint = self._read()
+            self._glance = self._aside(self._hints.read)
+        if self._glance is not None and self._glance.done():
+            hint = self._note(self._glance.result())
             if hint is not None and hint.leader != host.hint.leader:
                 self._host = None
                 host.close()
@@ -169,7 +180,8 @@ class MachinesChannel(GroupChannel):
             if hint is None or host.mailbox.arrivals != self._told:
                 self._told = host.mailbox.arrivals
                 host.hint = replace(host.hint, beat=host.hint.beat + (self._begun >= 5))
-                self._write(host.hint)
+                self._seen = host.hint.leader, host.hint.beat
+                self._aside(partial(self._hints.write, host.hint))
         host.mailbox.note_lead()
         return True
 
@@ -196,7 +208,8 @@ class MachinesChannel(GroupChannel):
             return False
         host = self._listen()
         if host is not None:
-            if not self._write(host.hint):
+            self._seen, self._glance = (host.hint.leader, host.hint.beat), None
+            if not self._hints.write(host.hint):
                 host.close()
                 return False
             self._host, self._begun, self._arrivals, self._told = host, 0, 0, 0
@@ -215,21 +228,22 @@ class MachinesChannel(GroupChannel):
         return now - since < SILENCE_S
 
     def _read(self) -> Hint | None:
-        hint = self._hints.read()
+        return self._note(self._hints.read())
+
+    def _note(self, hint: Hint | None) -> Hint | None:
+        self._glance = None
         self._visit_s = self._now() + VISIT_S
         self._seen = None if hint is None else (hint.leader, hint.beat)
         return hint
 
-    def _write(self, hint: Hint) -> bool:
-        self._seen = hint.leader, hint.beat
-        return self._hints.write(hint)
-
     def _is_waited_for(self) -> bool:
         """Whether others wait for a leader, as far as the hint tells this process, which writes alone."""
-        if self._now() < self._visit_s:
+        if self._glance is None and self._now() >= self._visit_s:
+            self._glance = self._aside(self._hints.read)
+        if self._glance is None or not self._glance.done():
             return False
         before = self._seen
-        self._read()
+        self._note(self._glance.result())
         return self._seen not in (None, before)
 
     def release_lead(self) -> None:
