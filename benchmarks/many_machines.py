@@ -64,13 +64,22 @@ class Found(NamedTuple):
     """The longest time without a new entry: with a failure, how long it takes until writers go on."""
 
 
-def run(machines: int, *, shared: bool, seconds: float = 20.0, kill: bool = False, seed: int = 1) -> Found:
+def run(
+    machines: int,
+    *,
+    shared: bool,
+    seconds: float = 20.0,
+    kill: bool = False,
+    cut: bool = False,
+    seed: int = 1,
+) -> Found:
     """So many machines write for so long; ``shared``: with group commit across them.
 
-    ``kill``: the leader's process dies half-way.
+    ``kill``: the leader's process dies half-way. ``cut``: no machine can reach another one.
     """
     world = World(seed, FaultProfile())
-    store = _Store(world, Network(world, world.random, liars=0, cuts=0) if shared else None)
+    network = Network(world, world.random, liars=0, cuts=float(cut)) if shared else None
+    store = _Store(world, network)
     log = Log.create(store.inner)
     environment = _environment(world)
     took: list[tuple[float, float]] = []

@@ -13,6 +13,7 @@ from spark_eos.storage.machines.channel import MachinesChannel
 from spark_eos.storage.machines.hint import Hint, StoredHints
 from spark_eos.storage.machines.mailbox import Mailbox
 from spark_eos.storage.machines.message import Answer, Peer
+from spark_eos.storage.machines.objects import RequestObjects
 from verification.inline_executor import InlineExecutor
 from verification.simulator.world import Process, World
 
@@ -93,8 +94,8 @@ class Network:
     ) -> GroupChannel:
         """For the process that is running, which is on ``machine``; ``served`` is called for each message."""
         world, process = self._world, self._world.current()
-        self._members += 1
-        member = f"{self._members:032x}"
+        member = self._new_member()
+        aside = (pool or InlineExecutor()).submit
 
         def listen() -> SimulatedHost:
             lies = not world.calm and self._chance.random() < self._liars
@@ -119,8 +120,13 @@ class Network:
             call,
             lambda: world.now,
             world.random.random,
-            (pool or InlineExecutor()).submit,
+            aside,
+            RequestObjects(store, lambda: world.now, aside, self._new_member),
         )
+
+    def _new_member(self) -> str:
+        self._members += 1
+        return f"{self._members:032x}"
 
     def delivers(self, one: int, other: int) -> bool:
         """Whether a message gets from one machine to another now."""

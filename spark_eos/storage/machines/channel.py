@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.machines.hint import Hint, Hints
 from spark_eos.storage.machines.mailbox import Mailbox
 from spark_eos.storage.machines.message import Answer, Peer, encode_bundle
+from spark_eos.storage.machines.objects import Aside, Collector, RequestObjects
 
 __all__ = ["REACH", "Host", "MachinesChannel"]
 
@@ -58,6 +59,21 @@ FORGIVEN_S = 10.0
 PATIENCE = 6
 """A leader that has created so many entries without what it was given is asked no more."""
 
+OBJECT_PATIENCE = 12
+"""The same for what it is given as an object: it takes longer, and is too late after `REACH` entries."""
+
+OBJECT_SILENT_S = 2.0
+"""Without an entry for so long, an object is no way to a leader: it may be gone, or have nothing to commit."""
+
+POLL_S = 0.05
+"""So long after an entry was not there, a process without a way to the leader looks again."""
+
+REACHES_S = 10.0
+"""So often such a process tries whether it can reach the leader by now."""
+
+COLLECTS_S = 5.0
+"""After a leader has found an object, it goes on listing for so long; else it lists when it looks at the hint."""
+
 
 class Host(Protocol):
     """The leader's side: what listens for the other machines."""
@@ -92,6 +108,8 @@ class MachinesChannel(GroupChannel):
         A random number from 0 to 1.
     aside
         Does something while this process goes on: no commit waits for a look at the hint.
+    objects
+        The way for machines that cannot reach the leader; None: there is none.
     """
 
     reach = REACH
@@ -105,7 +123,8 @@ class MachinesChannel(GroupChannel):
         call: Callable[[Hint], Peer | None],
         now: Callable[[], float],
         chance: Callable[[], float],
-        aside: Callable[[Callable[[], Any]], Future[Any]],
+        aside: Aside,
+        objects: RequestObjects | None = None,
     ) -> None:
         self._local = local
         self._hints = hints
@@ -114,6 +133,7 @@ class MachinesChannel(GroupChannel):
         self._now = now
         self._chance = chance
         self._aside = aside
+        self._objects = objects
         self._host: Host | None = None
         self._peer: Peer | None = None
         self._leader = ""
@@ -139,8 +159,20 @@ class MachinesChannel(GroupChannel):
         self._answers = 0
         self._news_s = -math.inf
         self._arrivals = 0
-        self._told = 0
-        """How many bundles had arrived when the hint last said so."""
+        self._is_by_objects = False
+        """Whether ``_peer`` is the way through the store."""
+        self._poll_s = -math.inf
+        """When it looks for the next entry, if so."""
+        self._stride = 1
+        """For so many entries it looks at a time, if so: for more where it has found all."""
+        self._reach_s = -math.inf
+        """When it tries to reach the leader, if so."""
+        self._again: Future[tuple[Hint | None, Peer | None]] | None = None
+        """That is under way."""
+        self._collector: Collector | None = None
+        """Of the term in which this process leads."""
+        self._collecting: Future[dict[str, bytes]] | None = None
+        self._collect_until_s = -math.inf
         self._visit_s = now() + VISIT_S
         self._glance: Future[Hint | None] | None = None
         """A look at the hint that is under way."""
@@ -152,7 +184,7 @@ class MachinesChannel(GroupChannel):
         if self._host is not None:
             self._host.abandon()
         self._host, self._peer, self._own, self._speaks = None, None, None, False
-        self._glance = None
+        self._glance, self._again, self._collecting, self._is_by_objects = None, None, None, False
 
     # -- Who leads --------------------------------------------------------------------------------------
 
@@ -163,6 +195,8 @@ class MachinesChannel(GroupChannel):
             self._speaks = False
             return False
         self._speaks = True
+        if self._is_by_objects:
+            self._look_again()
         return self._peer is None and not self._finds_leader()
 
     def _still_leads(self, host: Host) -> bool:
@@ -177,13 +211,25 @@ class MachinesChannel(GroupChannel):
                 self._host = None
                 host.close()
                 return False
-            if hint is None or host.mailbox.arrivals != self._told:
-                self._told = host.mailbox.arrivals
+            if hint is None or self._begun >= 5:
                 host.hint = replace(host.hint, beat=host.hint.beat + (self._begun >= 5))
                 self._seen = host.hint.leader, host.hint.beat
                 self._aside(partial(self._hints.write, host.hint))
+                self._collect_until_s = max(self._collect_until_s, now)
+        self._collect(host, now)
         host.mailbox.note_lead()
         return True
+
+    def _collect(self, host: Host, now: float) -> None:
+        """Take what others have written as objects, while this process goes on."""
+        if self._collecting is not None and self._collecting.done():
+            found, self._collecting = self._collecting.result(), None
+            for member, body in found.items():
+                host.mailbox.put(f"{member} by object", body)
+            if found:
+                self._collect_until_s = now + COLLECTS_S
+        if self._collector is not None and self._collecting is None and now <= self._collect_until_s:
+            self._collecting = self._aside(self._collector.collect)
 
     def _finds_leader(self) -> bool:
         """Whether another process leads. If none does, this one leads from here on, or writes for itself."""
@@ -194,11 +240,9 @@ class MachinesChannel(GroupChannel):
         self._failed = {one: at for one, at in self._failed.items() if now - at < FORGIVEN_S}
         hint = self._read()
         if hint is not None and self._may_be_alive(hint, now):
-            return False
+            return self._peer is not None
         if hint is not None and hint.leader not in self._failed:
-            self._peer, self._leader = self._call(hint), hint.leader
-            self._newest, self._is_news, self._left_out = -1, False, 0
-            self._news_s = now
+            self._follow(self._call(hint), hint.leader, now)
             if self._peer is None:
                 self._failed[hint.leader] = now
                 self._suspects.pop(hint.leader, None)
@@ -212,20 +256,63 @@ class MachinesChannel(GroupChannel):
             if not self._hints.write(host.hint):
                 host.close()
                 return False
-            self._host, self._begun, self._arrivals, self._told = host, 0, 0, 0
+            self._host, self._begun, self._arrivals = host, 0, 0
+            self._collector = None if self._objects is None else self._objects.collector()
+            self._collecting = None
             self._look_s = self._now() + BEGUN_S
             host.mailbox.note_lead()
         return False
 
     def _may_be_alive(self, hint: Hint, now: float) -> bool:
-        """Whether the leader of the hint may have failed this process alone: then this one does not lead."""
+        """Whether the leader of the hint may have failed this process alone: then this one does not lead.
+
+        If it leads others for certain, it gets the requests as objects from here on.
+        """
         if hint.leader not in self._suspects or hint.leader not in self._failed:
             return False
         beat, since = self._suspects[hint.leader]
         if beat != hint.beat:
             self._suspects[hint.leader] = hint.beat, now
+            if beat >= 0 and self._objects is not None:
+                self._follow(self._objects.peer(), hint.leader, now)
+                self._is_by_objects, self._reach_s = True, now + REACHES_S
             return True
         return now - since < SILENCE_S
+
+    def _follow(self, peer: Peer | None, leader: str, now: float) -> None:
+        """Let this leader have the requests of this machine from here on."""
+        self._peer, self._leader, self._is_by_objects = peer, leader, False
+        self._newest, self._is_news, self._left_out = -1, False, 0
+        self._news_s = now
+
+    def _look_again(self) -> None:
+        """Without a way to the leader: see whether another one leads by now, or this one can be reached."""
+        now = self._now()
+        if self._again is None and now >= self._look_s:
+            self._look_s = now + REFRESH_S
+            reach = now >= self._reach_s
+            self._reach_s = now + REACHES_S if reach else self._reach_s
+            self._again = self._aside(partial(self._reached, self._leader, reach=reach))
+        if self._again is None or not self._again.done():
+            return
+        (hint, peer), self._again = self._again.result(), None
+        if hint is not None and peer is not None and self._peer is not None:
+            self._peer.close()
+            self._failed.pop(hint.leader, None)
+            self._follow(peer, hint.leader, now)
+        elif hint is not None:
+            self._leader = hint.leader
+
+    def _reached(self, leader: str, *, reach: bool) -> tuple[Hint | None, Peer | None]:
+        """The hint, and the way to its leader, if it is another one than before, or if ``reach``."""
+        hint = self._hints.read()
+        if hint is None or (hint.leader == leader and not reach):
+            return hint, None
+        peer = self._call(hint)
+        if peer is not None and peer.exchange(b"", -1) is None:
+            peer.close()
+            peer = None
+        return hint, peer
 
     def _read(self) -> Hint | None:
         return self._note(self._hints.read())
@@ -268,7 +355,10 @@ class MachinesChannel(GroupChannel):
         return token
 
     def distrust(self) -> None:
-        if self._is_from_peer:
+        if self._is_from_peer and self._is_by_objects:
+            self._newest, self._is_news, self._stride = -1, False, 1  # Nothing has said that it is there.
+            self._poll_s = self._now() + POLL_S
+        elif self._is_from_peer:
             self._lose(gone=True)
         else:
             self._local.distrust()
@@ -277,7 +367,7 @@ class MachinesChannel(GroupChannel):
         """Ask this leader no more. ``gone``: it leads no more for certain, or lies; else it may lead others."""
         if self._peer is not None:
             self._peer.close()
-            self._peer = None
+            self._peer, self._is_by_objects, self._again = None, False, None
             now = self._now()
             self._failed[self._leader] = now
             if gone:
@@ -322,6 +412,8 @@ class MachinesChannel(GroupChannel):
             if self._is_news:
                 self._is_news = False  # It has just answered.
                 return None
+            if self._is_by_objects and self._now() < self._poll_s:
+                return None
             self._exchange(self._peer, seq - 1)
             # A leader on this machine has told it here, too, and its bytes.
             if (data := self._local.published(seq)) is not None:
@@ -339,6 +431,9 @@ class MachinesChannel(GroupChannel):
 
     def relay(self, seq: int, data: bytes) -> None:
         self._local.publish(seq, data)
+        if self._is_by_objects:
+            self._news_s = self._now()
+            self._left_out += 1
 
     def _exchange(self, peer: Peer, known: int) -> None:
         assert self._own is not None
@@ -348,6 +443,12 @@ class MachinesChannel(GroupChannel):
             self._lose(gone=answer is not None)
             return
         self._answers += 1
+        if self._is_by_objects:
+            self._newest, self._is_news = known + self._stride, True
+            self._stride = min(2 * self._stride, REACH)
+            if self._left_out > OBJECT_PATIENCE or now - self._news_s > OBJECT_SILENT_S:
+                self._lose(gone=False)
+            return
         if answer.newest > known:
             self._newest, self._is_news, self._news_s = answer.newest, True, now
             # What a process submits that is far behind may be too old.

@@ -18,6 +18,7 @@ from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.machines.channel import Host, MachinesChannel
 from spark_eos.storage.machines.hint import Hint, StoredHints
 from spark_eos.storage.machines.message import Peer
+from spark_eos.storage.machines.objects import RequestObjects
 from spark_eos.storage.store import Store
 
 __all__ = ["NetworkChannel", "check_installed", "split_address"]
@@ -35,7 +36,14 @@ class NetworkChannel(MachinesChannel):
         # Not the shared generator: that one is the application's to seed.
         chance = random.SystemRandom().random
         super().__init__(
-            local, StoredHints(store), self._open, self._reach_out, time.monotonic, chance, _aside
+            local,
+            StoredHints(store),
+            self._open,
+            self._reach_out,
+            time.monotonic,
+            chance,
+            _aside,
+            RequestObjects(store, time.monotonic, _aside, lambda: uuid4().hex),
         )
         tell_in_child(self)
 
