@@ -74,11 +74,11 @@ class Network:
 
     @staticmethod
     def of(world: World) -> Network | None:
-        """Some worlds have machines, some of these have liars, or a network that is cut now and then."""
+        """Some worlds have machines, some of these have liars, or a network that is cut, now and then or always."""
         chance = random.Random(f"machines {world.seed}")
         if chance.random() >= _SHARE:
             return None
-        return Network(world, chance, liars=chance.choice([0, 0, 0.5]), cuts=chance.choice([0, 0, 0.2, 0.5]))
+        return Network(world, chance, liars=chance.choice([0, 0, 0.5]), cuts=chance.choice([0, 0, 0.2, 0.5, 1]))
 
     def machine_of(self, process: Process) -> int:
         """On which machine a process runs."""
@@ -110,6 +110,10 @@ class Network:
             world.note(f"leads all machines {host.lie}")
             return host
 
+        def new_member() -> str:
+            world.note("hands over by objects")
+            return self._new_member()
+
         def call(hint: Hint) -> Peer | None:
             return _Peer(self, self._hosts[hint.port], member, machine, served)
 
@@ -121,7 +125,7 @@ class Network:
             lambda: world.now,
             world.random.random,
             aside,
-            RequestObjects(store, lambda: world.now, aside, self._new_member),
+            RequestObjects(store, lambda: world.now, aside, new_member),
         )
 
     def _new_member(self) -> str:

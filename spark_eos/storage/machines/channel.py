@@ -16,76 +16,30 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.machines.hint import Hint, Hints
-from spark_eos.storage.machines.mailbox import Mailbox
+from spark_eos.storage.machines.limits import (
+    BEGUN_S,
+    FORGIVEN_S,
+    LOOK_S,
+    OBJECT_PATIENCE,
+    OBJECT_SILENT_S,
+    PATIENCE,
+    POLL_S,
+    REACH,
+    REACHES_S,
+    REFRESH_S,
+    SILENCE_S,
+    SILENT_S,
+    SPREAD_S,
+    VISIT_S,
+)
+from spark_eos.storage.machines.mailbox import Host
 from spark_eos.storage.machines.message import Answer, Peer, encode_bundle
 from spark_eos.storage.machines.objects import Aside, Collector, RequestObjects
 
-__all__ = ["REACH", "Host", "MachinesChannel"]
-
-REACH = 16
-"""A submission may be in so many slots from its own on, and in none after that."""
-
-REFRESH_S = 2.0
-"""So often a leader looks whether the hint names another one by now, and says there that others wait for it."""
-
-BEGUN_S = 0.2
-"""The same soon after it has begun: many may begin at a time."""
-
-VISIT_S = 2.0
-"""So often a process that writes alone looks whether others wait for a leader."""
-
-LOOK_S = 0.5
-"""So often, at most, a process that knows no leader looks at the hint."""
-
-SPREAD_S = 1.5
-"""When a leader is gone, all machines notice at the same time. Within so long each looks at the hint.
-
-The first one leads. If all looked at once, all would lead.
-"""
-
-SILENCE_S = 3.0
-"""A leader that has failed this process leads others if its hint changes within so long."""
-
-SILENT_S = 5.0
-"""A leader that says that it leads, and creates nothing for so long, is asked no more."""
-
-FORGIVEN_S = 10.0
-"""After so long a leader that has failed may be asked again, if the hint still names it."""
-
-PATIENCE = 6
-"""A leader that has created so many entries without what it was given is asked no more."""
-
-OBJECT_PATIENCE = 12
-"""The same for what it is given as an object: it takes longer, and is too late after `REACH` entries."""
-
-OBJECT_SILENT_S = 2.0
-"""Without an entry for so long, an object is no way to a leader: it may be gone, or have nothing to commit."""
-
-POLL_S = 0.05
-"""So long after an entry was not there, a process without a way to the leader looks again."""
-
-REACHES_S = 10.0
-"""So often such a process tries whether it can reach the leader by now."""
-
-COLLECTS_S = 5.0
-"""After a leader has found an object, it goes on listing for so long; else it lists when it looks at the hint."""
-
-
-class Host(Protocol):
-    """The leader's side: what listens for the other machines."""
-
-    hint: Hint
-    mailbox: Mailbox
-
-    def close(self) -> None:
-        """Tell the members that this process leads no more, and listen no more."""
-
-    def abandon(self) -> None:
-        """The same in a forked child, where no thread of it runs."""
+__all__ = ["MachinesChannel"]
 
 
 class MachinesChannel(GroupChannel):
@@ -171,8 +125,6 @@ class MachinesChannel(GroupChannel):
         """That is under way."""
         self._collector: Collector | None = None
         """Of the term in which this process leads."""
-        self._collecting: Future[dict[str, bytes]] | None = None
-        self._collect_until_s = -math.inf
         self._visit_s = now() + VISIT_S
         self._glance: Future[Hint | None] | None = None
         """A look at the hint that is under way."""
@@ -184,7 +136,7 @@ class MachinesChannel(GroupChannel):
         if self._host is not None:
             self._host.abandon()
         self._host, self._peer, self._own, self._speaks = None, None, None, False
-        self._glance, self._again, self._collecting, self._is_by_objects = None, None, None, False
+        self._glance, self._again, self._collector, self._is_by_objects = None, None, None, False
 
     # -- Who leads --------------------------------------------------------------------------------------
 
@@ -215,21 +167,13 @@ class MachinesChannel(GroupChannel):
                 host.hint = replace(host.hint, beat=host.hint.beat + (self._begun >= 5))
                 self._seen = host.hint.leader, host.hint.beat
                 self._aside(partial(self._hints.write, host.hint))
-                self._collect_until_s = max(self._collect_until_s, now)
-        self._collect(host, now)
+                if self._collector is not None:
+                    self._collector.look()
+        if self._collector is not None:
+            for member, body in self._collector.found().items():
+                host.mailbox.put(f"{member} by object", body)
         host.mailbox.note_lead()
         return True
-
-    def _collect(self, host: Host, now: float) -> None:
-        """Take what others have written as objects, while this process goes on."""
-        if self._collecting is not None and self._collecting.done():
-            found, self._collecting = self._collecting.result(), None
-            for member, body in found.items():
-                host.mailbox.put(f"{member} by object", body)
-            if found:
-                self._collect_until_s = now + COLLECTS_S
-        if self._collector is not None and self._collecting is None and now <= self._collect_until_s:
-            self._collecting = self._aside(self._collector.collect)
 
     def _finds_leader(self) -> bool:
         """Whether another process leads. If none does, this one leads from here on, or writes for itself."""
@@ -258,7 +202,6 @@ class MachinesChannel(GroupChannel):
                 return False
             self._host, self._begun, self._arrivals = host, 0, 0
             self._collector = None if self._objects is None else self._objects.collector()
-            self._collecting = None
             self._look_s = self._now() + BEGUN_S
             host.mailbox.note_lead()
         return False

@@ -1,13 +1,14 @@
-"""Requests as objects in the log's store, of machines that cannot reach the leader. Never trusted, as its answers are not.
+"""Requests as objects in the log's store, of machines that cannot reach the leader. Never trusted.
 
 A machine writes all its submissions as one object, under a name of its own each time. The leader lists the names, reads
-each object once, and treats what is in it as if it had come by network: the rules on slots are the same. Nobody answers:
-the owner reads the log.
+each object once, and treats what is in it as if it had come over the network: the rules on slots are the same. There
+is no answer: the owner reads the log.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -23,6 +24,9 @@ __all__ = ["LEFTOVER_S", "MAX_OBJECTS", "REQUESTS", "Collector", "ObjectPeer", "
 
 REQUESTS = "_group/requests/"
 """Their names begin so; then the writer's id, and a number that rises."""
+
+COLLECTS_S = 5.0
+"""After a leader has found an object, it goes on listing for so long; else it lists when it looks at the hint."""
 
 LEFTOVER_S = 60.0
 """The leader deletes an object that it saw so long ago: its writer deletes it when it writes the next one."""
@@ -58,7 +62,8 @@ class ObjectPeer:
                 return None
             self._writing = None
         if self._writing is None and self._is_due(bundle, known):
-            before, self._count = self._name(), self._count + 1
+            before = self._name() if self._count else None
+            self._count += 1
             self._writing = self._aside(partial(_replace, self._store, before, self._name(), bundle))
             self._written = bundle, known, self._now()
         return Answer(known + 1, leads=True)
@@ -86,19 +91,35 @@ class Collector:
         self._aside = aside
         self._known: dict[str, float] | None = None
         """All objects that it has seen, and since when."""
+        self._looking: Future[dict[str, bytes]] | None = None
+        self._is_asked = False
+        self._until_s = -math.inf
 
-    def collect(self) -> dict[str, bytes]:
-        """The newest object of each writer, of those that are new. Nothing raises. Never twice at a time."""
-        with suppress(EosLogError):
-            return self._collect()
-        return {}
+    def look(self) -> None:
+        """Look once, at the next call of `found`."""
+        self._is_asked = True
 
-    def _collect(self) -> dict[str, bytes]:
+    def found(self) -> dict[str, bytes]:
+        """The newest object of each writer, of those that are new: what the last look has found. It waits for none."""
+        result = dict[str, bytes]()
+        now = self._now()
+        if self._looking is not None and self._looking.done():
+            with suppress(EosLogError):
+                result = self._looking.result()
+            self._looking = None
+        if result:
+            self._until_s = now + COLLECTS_S
+        if self._looking is None and (self._is_asked or now <= self._until_s):
+            self._is_asked = False
+            self._looking = self._aside(self._look)
+        return result
+
+    def _look(self) -> dict[str, bytes]:
         now = self._now()
         listed = [
             (found, info)
             for info in itertools.islice(self._store.list(REQUESTS), MAX_OBJECTS)
-            if (found := _NAME.fullmatch(info.name)) and info.size <= MAX_BODY_BYTES
+            if (found := _NAME.fullmatch(info.name))
         ]
         before = self._known
         self._known = {info.name: (before or {}).get(info.name, now) for _, info in listed}
@@ -109,7 +130,7 @@ class Collector:
             return {}
         newest = dict[str, tuple[int, str]]()
         for found, info in listed:
-            if info.name not in before:
+            if info.name not in before and info.size <= MAX_BODY_BYTES:
                 one = int(found[2]), info.name
                 newest[found[1]] = max(one, newest.get(found[1], one))
         names = {member: name for member, (_, name) in newest.items()}
@@ -146,12 +167,13 @@ class RequestObjects:
         return Collector(self._store, self._now, self._aside)
 
 
-def _replace(store: Store, before: str, name: str, data: bytes) -> bool:
+def _replace(store: Store, before: str | None, name: str, data: bytes) -> bool:
     try:
         store.overwrite(name, data)
     except EosLogError:
         return False
-    _delete(store, before)
+    if before is not None:
+        _delete(store, before)
     return True
 
 

@@ -15,8 +15,9 @@ from uuid import uuid4
 from spark_eos.errors import ConfigError
 from spark_eos.storage.forks import tell_in_child
 from spark_eos.storage.group_channel import GroupChannel
-from spark_eos.storage.machines.channel import Host, MachinesChannel
+from spark_eos.storage.machines.channel import MachinesChannel
 from spark_eos.storage.machines.hint import Hint, StoredHints
+from spark_eos.storage.machines.mailbox import Host
 from spark_eos.storage.machines.message import Peer
 from spark_eos.storage.machines.objects import RequestObjects
 from spark_eos.storage.store import Store
