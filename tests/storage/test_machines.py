@@ -16,9 +16,10 @@ from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
 from spark_eos.storage import MemoryStore, PosixStore, open_store
 from spark_eos.storage.group_channel import FileGroupChannel
-from spark_eos.storage.machines.channel import PATIENCE, REACH, SILENCE_S, SPREAD_S, MachinesChannel
+from spark_eos.storage.machines.channel import MachinesChannel
 from spark_eos.storage.machines.client import call
 from spark_eos.storage.machines.hint import HINT, Hint, StoredHints, decode_hint, encode_hint
+from spark_eos.storage.machines.limits import PATIENCE, REACH, SILENCE_S, SPREAD_S
 from spark_eos.storage.machines.mailbox import LEADS_S, Mailbox
 from spark_eos.storage.machines.message import (
     MAX_BODY_BYTES,
@@ -31,6 +32,7 @@ from spark_eos.storage.machines.message import (
 from spark_eos.storage.machines.open import NetworkChannel
 from spark_eos.storage.machines.server import MEMBER, PATH, HttpsHost
 from spark_eos.storage.settings import Settings
+from verification.inline_executor import InlineExecutor
 
 ROOT = Path(__file__).parents[2]
 MEMBER_ID = "0" * 32
@@ -197,6 +199,7 @@ class Machine(MachinesChannel):
             self.reach_out,
             lambda: self.time,
             lambda: 0.5,
+            InlineExecutor().submit,
         )
 
     def open(self):
