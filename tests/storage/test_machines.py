@@ -13,7 +13,9 @@ import httpx
 import pytest
 
 from spark_eos.errors import ConfigError
+from spark_eos.log import paths
 from spark_eos.log.log import Log
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import MemoryStore, PosixStore, open_store
 from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.storage.machines.channel import MachinesChannel
@@ -365,6 +367,10 @@ sys.path.insert(0, sys.argv[3])
 from tests.storage.test_machines import MachineStore
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import CreateTopic
+from spark_eos.storage.machines.client import HttpsPeer
+from spark_eos.storage.machines.open import NetworkChannel
+if sys.argv[4] == "cut off":
+    HttpsPeer.exchange = NetworkChannel._open = lambda *_: None
 log = Log.open(MachineStore(Path(sys.argv[1]), sys.argv[2]))
 log._parts.committer._group.note_contention()
 number = 0
@@ -380,8 +386,8 @@ while True:
 class Writer:
     """A process on a machine of its own, which commits until it is killed."""
 
-    def __init__(self, folder, number):
-        command = [sys.executable, "-c", WRITER, str(folder), str(number), str(ROOT)]
+    def __init__(self, folder, number, network="there"):
+        command = [sys.executable, "-c", WRITER, str(folder), str(number), str(ROOT), network]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def commits(self, count):
@@ -422,6 +428,29 @@ def test_the_others_go_on_without_their_leader(tmp_path, how):
         told += writer.end()
     assert set(told) <= set(log.follow().topics)
     assert len(told) == len(set(told))
+
+
+def test_a_machine_that_reaches_no_other_shares_entries(tmp_path):
+    """Its requests are objects in the store, and the leader takes them along."""
+    log = Log.create(MachineStore(tmp_path, "observer"))
+    writers = [Writer(tmp_path, 0), Writer(tmp_path, 1), Writer(tmp_path, 2, "cut off")]
+    told = []
+    seq, deadline = 1, time.monotonic() + 120
+    while not any(len(names) > 1 and any("t-2-" in name for name in names) for names in _topics(log, seq)):
+        assert time.monotonic() < deadline, "the leader takes no objects along"
+        seq = log.state.seq
+        told += [name for writer in writers for name in writer.commits(1)]
+    for writer in writers:
+        told += writer.end()
+    assert set(told) <= set(log.follow().topics)
+    assert len(told) == len(set(told))
+
+
+def _topics(log, seq):
+    """What the entries from ``seq`` on create."""
+    for at in range(seq, log.follow().seq + 1):
+        entry = decode_entry(log.store.read(paths.entry(at, 100_000)), at, "entry")
+        yield [getattr(action, "name", "") for request in entry.requests for action in request.actions]
 
 
 def _listens(pid, port):
