@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -62,6 +63,8 @@ class Found(NamedTuple):
     p99_ms: float
     gap_s: float
     """The longest time without a new entry: with a failure, how long it takes until writers go on."""
+    busiest_ms: float
+    """Of the processor, real milliseconds for each commit of all, in the process that took most: the leader."""
 
 
 def run(
@@ -93,11 +96,14 @@ def run(
             own.commit(_proposal(process.name, version))
             took.append((began, world.now))
 
+    busy: Counter[str] = Counter()
     for number in range(machines * PER_MACHINE):
-        world.start(f"{number // PER_MACHINE}/{number}", write, delay=world.random.random())
+        process = world.start(f"{number // PER_MACHINE}/{number}", write, delay=world.random.random())
+        process.resume = _timed(process, busy)  # type: ignore[method-assign]
     world.run(_WARM_UP_S)
     begin, before = world.now, log.follow().seq
     store.counts.clear()
+    busy.clear()
     if kill:
         world.run(seconds / 2)
         store.kill_leader()
@@ -119,7 +125,20 @@ def run(
         quantiles[49],
         quantiles[98],
         max(later - earlier for earlier, later in itertools.pairwise(landed)),
+        max(busy.values()) / 1e6 / len(durations),
     )
+
+
+def _timed(process: Process, busy: Counter[str]) -> Callable[[], None]:
+    """Let the process run on, and count the nanoseconds of the processor."""
+    resume = process.resume
+
+    def timed() -> None:
+        began = time.thread_time_ns()
+        resume()
+        busy[process.name] += time.thread_time_ns() - began
+
+    return timed
 
 
 def _proposal(name: str, version: int) -> Callable[[State], tuple[Action, ...]]:
