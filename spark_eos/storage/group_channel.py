@@ -268,7 +268,7 @@ class FileGroupChannel(GroupChannel):
         self._in_vain = self._newest()
 
     def _missed(self, seq: int) -> bytes | None:
-        """What is told of an entry that was not announced: it is there if one is that is not older."""
+        """What is known of an entry that was not announced: it is there if a later one was."""
         return b"" if self.newest() >= seq else None
 
     def _newest(self) -> int:
