@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -26,11 +27,11 @@ from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.latency import Latency
 from spark_eos.testing.wrapped_store import WrappedStore
-from verification.inline_executor import InlineExecutor
 from verification.no_threads import StillThread
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.group_channel import Place, SimulatedGroupChannel
 from verification.simulator.machines import Network, SimulatedHost
+from verification.simulator.pool import SimulatedPool
 from verification.simulator.world import FaultProfile, Process, World
 
 __all__ = ["Found", "run"]
@@ -62,17 +63,28 @@ class Found(NamedTuple):
     p99_ms: float
     gap_s: float
     """The longest time without a new entry: with a failure, how long it takes until writers go on."""
+    busiest_ms: float
+    """Of the processor, real milliseconds for each commit of all, in the process that took most: the leader."""
 
 
-def run(machines: int, *, shared: bool, seconds: float = 20.0, kill: bool = False, seed: int = 1) -> Found:
+def run(
+    machines: int,
+    *,
+    shared: bool,
+    seconds: float = 20.0,
+    kill: bool = False,
+    cut: bool = False,
+    seed: int = 1,
+) -> Found:
     """So many machines write for so long; ``shared``: with group commit across them.
 
-    ``kill``: the leader's process dies half-way.
+    ``kill``: the leader's process dies half-way. ``cut``: no machine can reach another one.
     """
     world = World(seed, FaultProfile())
-    store = _Store(world, Network(world, world.random, liars=0, cuts=0) if shared else None)
+    network = Network(world, world.random, liars=0, cuts=float(cut)) if shared else None
+    store = _Store(world, network)
     log = Log.create(store.inner)
-    environment = _environment()
+    environment = _environment(world)
     took: list[tuple[float, float]] = []
 
     def write(process: Process) -> None:
@@ -84,11 +96,14 @@ def run(machines: int, *, shared: bool, seconds: float = 20.0, kill: bool = Fals
             own.commit(_proposal(process.name, version))
             took.append((began, world.now))
 
+    busy: Counter[str] = Counter()
     for number in range(machines * PER_MACHINE):
-        world.start(f"{number // PER_MACHINE}/{number}", write, delay=world.random.random())
+        process = world.start(f"{number // PER_MACHINE}/{number}", write, delay=world.random.random())
+        process.resume = _timed(process, busy)  # type: ignore[method-assign]
     world.run(_WARM_UP_S)
     begin, before = world.now, log.follow().seq
     store.counts.clear()
+    busy.clear()
     if kill:
         world.run(seconds / 2)
         store.kill_leader()
@@ -110,7 +125,20 @@ def run(machines: int, *, shared: bool, seconds: float = 20.0, kill: bool = Fals
         quantiles[49],
         quantiles[98],
         max(later - earlier for earlier, later in itertools.pairwise(landed)),
+        max(busy.values()) / 1e6 / len(durations),
     )
+
+
+def _timed(process: Process, busy: Counter[str]) -> Callable[[], None]:
+    """Let the process run on, and count the nanoseconds of the processor."""
+    resume = process.resume
+
+    def timed() -> None:
+        began = time.thread_time_ns()
+        resume()
+        busy[process.name] += time.thread_time_ns() - began
+
+    return timed
 
 
 def _proposal(name: str, version: int) -> Callable[[State], tuple[Action, ...]]:
@@ -144,7 +172,8 @@ class _Store(WrappedStore):
         local = SimulatedGroupChannel(self._world, self._places.setdefault(f"{name} {machine}", Place()))
         if self._network is None:
             return local
-        return self._network.channel(self, local, machine, served=_Served(self._world, self._hosts))
+        served = _Served(self._world, self._hosts)
+        return self._network.channel(self, local, machine, served, SimulatedPool(self._world))
 
     def kill_leader(self) -> None:
         """The process that leads all machines ends."""
@@ -180,7 +209,7 @@ class _Served:
         self._world.current().wait(begin + _HAND_OVER_S - self._world.now)
 
 
-def _environment() -> Environment:
+def _environment(world: World) -> Environment:
     decoded: dict[int, tuple[Data, Entry]] = {}
     applied: dict[tuple[int, int], tuple[State, Entry, tuple[State, tuple[Outcome, ...]]]] = {}
 
@@ -195,4 +224,4 @@ def _environment() -> Environment:
             applied[key] = state, entry, apply_entry(state, entry)
         return applied[key][2]
 
-    return Environment(thread=StillThread, pool=InlineExecutor, decode=decode, apply=apply)
+    return Environment(thread=StillThread, pool=lambda *_: SimulatedPool(world), decode=decode, apply=apply)

@@ -15,12 +15,22 @@ Ten processes on each machine commit one small request after the other to one lo
 are the real ones. Store, network and time are simulated: each request takes as long as S3's
 (`spark_eos.testing.latency`), the way between two machines 1 ms, and the leader 1 ms for each hand-over. **The
 processor is not simulated**: to decode and to apply an entry takes no time, so that the figures say how requests are
-arranged, and not how many commits a leader's processor can do. *Each machine for itself*: group commit without
-`machines.listen`. *Across machines*: with it. *The leader dies*: its process is killed half-way; the longest gap is
-the longest time in which no process has created an entry.
+arranged. What the busiest process, the leader, takes of the real processor is a figure of its own, without its part in
+HTTPS: a second of it for each second is the limit. *Each machine for itself*: group commit without `machines.listen`.
+*Across machines*: with it. *The leader dies*: its process is killed half-way; the longest gap is the longest time in
+which no process has created an entry. *Cut off*: no machine reaches another one, so that requests are objects in the
+store. *As it was*: each machine for itself, when there was no group commit across machines, and processes did not read
+ahead (17.7 commits/s on 10 machines, 15.0 on 100, measured by this program at 48399bcfe3, with the same seed).
 """
 
-ALONE, SHARED, KILLED = "each machine for itself", "across machines", "across machines, the leader dies"
+ALONE, SHARED, KILLED, CUT = (
+    "each machine for itself",
+    "across machines",
+    "across machines, the leader dies",
+    "across machines, cut off",
+)
+AS_IT_WAS = "each machine for itself, as it was"
+BEFORE = {10: 17.7, 100: 15.0}
 TARGETS = {10: 8.0, 100: 20.0}
 
 
@@ -35,7 +45,7 @@ def run(bench: Bench) -> Result:
     runs = [
         (count, name)
         for count in reversed(counts)
-        for name in (ALONE, SHARED, KILLED)
+        for name in (ALONE, SHARED, KILLED, CUT)
         if _is_run(count, name)
     ]
     with ProcessPoolExecutor(2) as pool:
@@ -45,13 +55,20 @@ def run(bench: Bench) -> Result:
     for count in counts:
         alone, shared = found[count, ALONE], found[count, SHARED]
         case = f"{count} machine{'s' * (count > 1)}"
-        result.ratios.append(
-            Ratio(f"{case}, commits", ALONE, (shared.commits_s / alone.commits_s,), TARGETS.get(count))
-        )
+        if count in BEFORE:
+            result.ratios.append(
+                Ratio(
+                    f"{case}, commits",
+                    "each machine for itself, as it was",
+                    (shared.commits_s / BEFORE[count],),
+                    TARGETS[count],
+                )
+            )
+        result.ratios.append(Ratio(f"{case}, commits", ALONE, (shared.commits_s / alone.commits_s,)))
         result.ratios.append(
             Ratio(f"{case}, PUTs for each slot", "one", (shared.puts_per_slot,), 1.3, at_most=True)
         )
-        for name in (ALONE, SHARED, KILLED):
+        for name in (ALONE, SHARED, KILLED, CUT):
             if _is_run(count, name):
                 result.figures += [
                     Figure(case, name, (value,), unit) for value, unit in _figures(found[count, name])
@@ -60,13 +77,15 @@ def run(bench: Bench) -> Result:
 
 
 def _is_run(count: int, name: str) -> bool:
-    """A hundred machines take minutes of the processor: the death of a leader is seen with ten."""
-    return name != KILLED or count <= 10
+    """A hundred machines take minutes of the processor: what goes wrong is seen with ten."""
+    return name in (ALONE, SHARED) or count == 10
 
 
 def _measure(count: int, name: str) -> many_machines.Found:
     seconds = 5.0 if count > 10 else 10.0
-    return many_machines.run(count, shared=name != ALONE, seconds=seconds, kill=name == KILLED)
+    return many_machines.run(
+        count, shared=name != ALONE, seconds=seconds, kill=name == KILLED, cut=name == CUT
+    )
 
 
 def _figures(found: many_machines.Found) -> list[tuple[float, str]]:
@@ -78,4 +97,5 @@ def _figures(found: many_machines.Found) -> list[tuple[float, str]]:
         (found.p50_ms, "ms, p50"),
         (found.p99_ms, "ms, p99"),
         (found.gap_s, "s, the longest gap"),
+        (found.busiest_ms, "ms of the busiest processor for each commit"),
     ]

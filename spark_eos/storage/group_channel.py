@@ -89,8 +89,15 @@ class GroupChannel(ABC):
         """The outcomes that were reported last; None if none were of late."""
         return None
 
-    def relay(self, seq: int, data: bytes) -> None:  # noqa: B027  (a trusted channel has published the bytes)
-        """Entry ``seq``, which was published without its bytes, was read from the log: others need not read it."""
+    def newest(self) -> int:
+        """The newest entry that was announced of late; -1 if none was."""
+        return -1
+
+    def note_entry(self, seq: int) -> None:  # noqa: B027  (others find out by themselves)
+        """Entry ``seq`` is there: another process has created it, perhaps on another machine."""
+
+    def relay(self, seq: int, data: bytes) -> None:  # noqa: B027  (others find out by themselves)
+        """Entry ``seq``, which was announced without its bytes, was read from the log: others need not read it."""
 
     def distrust(self) -> None:  # noqa: B027  (what a trusted channel publishes is there)
         """What was published last is not in the log: its publisher is not to be waited for."""
@@ -118,6 +125,10 @@ class FileGroupChannel(GroupChannel):
         """An entry that was not announced when the file for it was this one."""
         self._told: tuple[tuple[int, int, int], bytes] = ((-1, -1, -1), b"")
         """The file of the outcomes that was read last, and what is in it."""
+        self._newest_file = -1
+        """In it is the newest entry that was announced. A process that has missed one need not wait for it."""
+        self._in_vain = -1
+        """The newest one that was announced when an entry was not there."""
         tell_in_child(self)
 
     def forked(self) -> None:
@@ -127,9 +138,11 @@ class FileGroupChannel(GroupChannel):
         """
         lock, self._lock = self._lock, -1
         self._own, self._leads, self._is_open = f"request-{uuid4().hex}", False, False
-        if lock >= 0:
-            with suppress(OSError):
-                os.close(lock)
+        newest, self._newest_file = self._newest_file, -1
+        for descriptor in (lock, newest):
+            if descriptor >= 0:
+                with suppress(OSError):
+                    os.close(descriptor)
 
     def try_lead(self) -> bool:
         if not self._is_open:
@@ -137,6 +150,9 @@ class FileGroupChannel(GroupChannel):
             try:
                 os.makedirs(self._folder, exist_ok=True)
                 self._lock = os.open(self._lead_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._newest_file = os.open(
+                    self._path("newest"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
+                )
             except OSError:
                 self._lock = -1
         if self._lock < 0:
@@ -196,17 +212,26 @@ class FileGroupChannel(GroupChannel):
                             os.unlink(entry.path)
 
     def publish(self, seq: int, data: bytes) -> None:
-        self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data)
+        if self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data):
+            self.note_entry(seq)
+
+    def note_entry(self, seq: int) -> None:
+        if self._newest() < seq:
+            with suppress(OSError):
+                os.pwrite(self._newest_file, seq.to_bytes(8, "big"), 0)
+
+    def relay(self, seq: int, data: bytes) -> None:
+        self.publish(seq, data)
 
     def published(self, seq: int) -> bytes | None:
         path = self._path(f"entry-{seq % ANNOUNCED}")
         try:
             # Asked again and again until there is news, which is a new file: mostly one look is enough.
             if (seq, os.stat(path).st_ino) == self._no_news:
-                return None
+                return self._missed(seq)
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return None
+            return self._missed(seq)
         with open(descriptor, "rb", buffering=0) as file:
             try:
                 status = os.fstat(descriptor)
@@ -216,7 +241,7 @@ class FileGroupChannel(GroupChannel):
         told = int.from_bytes(data[:8], "big") if len(data) >= 8 else -1
         if told < seq:
             self._no_news = seq, status.st_ino
-            return None
+            return self._missed(seq)
         return data[8:] if told == seq else b""
 
     def report_outcomes(self, data: bytes) -> None:
@@ -234,6 +259,26 @@ class FileGroupChannel(GroupChannel):
         except OSError:
             return None
         return self._told[1]
+
+    def newest(self) -> int:
+        newest = self._newest()
+        return -1 if newest == self._in_vain else newest
+
+    def distrust(self) -> None:
+        self._in_vain = self._newest()
+
+    def _missed(self, seq: int) -> bytes | None:
+        """What is known of an entry that was not announced: it is there if a later one was."""
+        return b"" if self.newest() >= seq else None
+
+    def _newest(self) -> int:
+        try:
+            data = os.pread(self._newest_file, 8, 0)
+            if len(data) == 8 and self._is_fresh(os.fstat(self._newest_file)):
+                return int.from_bytes(data, "big")
+        except OSError:
+            pass
+        return -1
 
     def _now_ns(self) -> int:
         """The time as the file system has it: this machine's clock may be off by years."""

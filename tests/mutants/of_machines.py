@@ -12,6 +12,9 @@ _MACHINES = "spark_eos/storage/machines"
 
 _OF_REACH = ("tests/log/test_group_commit_reach.py",)
 _OF_MACHINES = ("tests/storage/test_machines.py", "-k", "not real and not go_on")
+_OF_OBJECTS = ("tests/storage/test_request_objects.py",)
+_OF_AHEAD = ("tests/log/test_read_ahead.py",)
+_OF_FILES = ("tests/storage/test_group_channel.py",)
 
 MUTANTS = (
     # -- a submission ends by itself --------------------------------------------------------------------
@@ -144,5 +147,143 @@ MUTANTS = (
         "            if False:\n",
         "one request fills the leader's memory",
         _OF_MACHINES,
+    ),
+    # -- requests as objects ----------------------------------------------------------------------------
+    Mutant(
+        "objects-of-before-the-term",
+        f"{_MACHINES}/objects.py",
+        "        if before is None:\n            return {}\n",
+        "        before = before or {}\n",
+        "a new leader reads what was left behind by many that are gone",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "each-object-again",
+        f"{_MACHINES}/objects.py",
+        "            if info.name not in before and info.size",
+        "            if info.size",
+        "a leader reads each object again at each look: one request each",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "an-older-object-counts",
+        f"{_MACHINES}/objects.py",
+        "                newest[found[1]] = max(one, newest.get(found[1], one))\n",
+        "                newest[found[1]] = one\n",
+        "a machine whose delete is late is not heard: its newest submissions are left out",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "any-object",
+        f"{_MACHINES}/objects.py",
+        " and info.size <= MAX_BODY_BYTES:\n",
+        ":\n",
+        "one object fills the leader's memory",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "leftovers-for-ever",
+        f"{_MACHINES}/objects.py",
+        "            if now - since > LEFTOVER_S:\n",
+        "            if False:\n",
+        "objects of processes that died are listed for ever",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "objects-without-the-right",
+        f"{_MACHINES}/objects.py",
+        "            if not self._writing.result():\n                return None\n",
+        "",
+        "a process that may not write objects waits for a leader that never has its requests",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "cut-off-writers-compete",
+        f"{_MACHINES}/channel.py",
+        "            if beat >= 0 and self._objects is not None:\n",
+        "            if False:\n",
+        "a machine that cannot reach the leader competes with it for each slot",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "objects-though-no-other-is-led",
+        f"{_MACHINES}/channel.py",
+        "            if beat >= 0 and self._objects is not None:\n",
+        "            if self._objects is not None:\n",
+        "a process that has seen one hint waits for a leader that may be gone",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "objects-left-out-for-ever",
+        f"{_MACHINES}/channel.py",
+        "            if self._left_out > OBJECT_PATIENCE or",
+        "            if",
+        "a leader that reads no objects stops a machine",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "objects-for-a-leader-that-is-gone",
+        f"{_MACHINES}/channel.py",
+        " or now - self._news_s > OBJECT_SILENT_S:",
+        ":",
+        "a machine waits for a leader that is gone",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "objects-for-good",
+        f"{_MACHINES}/channel.py",
+        "        if self._is_by_objects:\n            self._look_again()\n",
+        "",
+        "a machine that could reach the leader by now goes on with objects",
+        _OF_OBJECTS,
+    ),
+    Mutant(
+        "looks-in-vain-at-once",
+        f"{_MACHINES}/channel.py",
+        "            if self._is_by_objects and self._now() < self._poll_s:\n                return None\n",
+        "",
+        "a machine without a way to the leader asks the store without a pause",
+        _OF_OBJECTS,
+    ),
+    # -- entries are read ahead -------------------------------------------------------------------------
+    Mutant(
+        "read-ahead-of-long-ago",
+        "spark_eos/log/commit/read_ahead.py",
+        " if one >= seq and now - found[0] <= _BELIEVED_S\n",
+        " if one >= seq\n",
+        "a process takes over an entry that was retired meanwhile, or is of before a restore",
+        _OF_AHEAD,
+    ),
+    Mutant(
+        "read-ahead-in-vain",
+        "spark_eos/log/commit/read_ahead.py",
+        "            except ObjectNotFoundError:\n                self.forget()  # It may have come since.\n",
+        "            except ZeroDivisionError:\n                pass\n",
+        "an entry that came after it was read ahead counts as missing",
+        _OF_AHEAD,
+    ),
+    Mutant(
+        "read-ahead-one-by-one",
+        "spark_eos/log/commit/read_ahead.py",
+        "        if seq not in self._found and newest > seq:\n",
+        "        if False:\n",
+        "a process that is far behind reads as fast as one writer writes, and never gets to the end",
+        _OF_AHEAD,
+    ),
+    Mutant(
+        "missed-announcement-is-waited-for",
+        "spark_eos/storage/group_channel.py",
+        """        return b"" if self.newest() >= seq else None\n""",
+        "        return None\n",
+        "a process that was slow waits for an announcement that is gone",
+        _OF_FILES,
+    ),
+    Mutant(
+        "announced-in-vain-again-and-again",
+        "spark_eos/storage/group_channel.py",
+        "        self._in_vain = self._newest()\n",
+        "        pass\n",
+        "a process asks the store without end for an entry that is not there",
+        _OF_FILES,
     ),
 )

@@ -17,6 +17,7 @@ from spark_eos.log import paths
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import Settings, open_store
 from spark_eos.storage.machines.hint import HINT
+from spark_eos.storage.machines.objects import REQUESTS
 from spark_eos.testing.cloud_servers import temporary
 from spark_eos.testing.processes import environment
 from tests.security.roles import policy, values
@@ -26,8 +27,12 @@ import json, sys
 from pathlib import Path
 from spark_eos import Log, Producer
 from spark_eos.storage import Settings
+from spark_eos.storage.machines.client import HttpsPeer
+from spark_eos.storage.machines.open import NetworkChannel
 
 url, name, settings, stop = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4])
+if name == "cut off":
+    HttpsPeer.exchange = NetworkChannel._open = lambda *_: None
 sent = 0
 with Producer(Log.open(url, settings=Settings({**settings, "machines.listen": "127.0.0.1"}))) as producer:
     while not stop.exists():
@@ -36,6 +41,7 @@ with Producer(Log.open(url, settings=Settings({**settings, "machines.listen": "1
 print(sent)
 """
 LONGEST_S = 240
+NAMES = "a", "b", "cut off"
 
 
 def joined(role, more, path):
@@ -57,9 +63,12 @@ def place(minio_server, tmp_path):
 
 
 def write_on_machines(place, settings, tmp_path, until):
-    """Three writers, each on what is a machine for it, until that is so; how many records each has sent."""
+    """Three writers, each on what is a machine for it, until that is so; how many records each has sent.
+
+    One of the machines reaches no other one.
+    """
     running = []
-    for name in "abc":
+    for name in NAMES:
         (tmp_path / name).mkdir()
         command = [sys.executable, "-c", WRITER, place.url, name, json.dumps({**settings}), str(place.stop)]
         machine = environment(TMPDIR=str(tmp_path / name))  # Where processes of one machine meet.
@@ -94,9 +103,18 @@ def writers_of_entries(place):
 
 def test_machines_share_entries_and_a_reader_cannot_hand_over(place, minio_server, tmp_path):
     settings = temporary(minio_server, joined("writer", "machines-writer", place.path))
-    sent = write_on_machines(place, settings, tmp_path, lambda: max(writers_of_entries(place), default=0) > 1)
+    store = open_store(place.url, minio_server.settings)
+    seen = set()
+
+    def shared():
+        """Entries are, and the machine that is cut off has written two objects, and deleted one of them."""
+        seen.update(info.name for info in store.list(REQUESTS))
+        return max(writers_of_entries(place), default=0) > 1 and len(seen) > 1
+
+    sent = write_on_machines(place, settings, tmp_path, shared)
+    assert len([*store.list(REQUESTS)]) < len(seen)
     wanted = sorted(
-        f"{name} {at}".encode() for name, count in zip("abc", sent, strict=True) for at in range(count)
+        f"{name} {at}".encode() for name, count in zip(NAMES, sent, strict=True) for at in range(count)
     )
     assert sorted(values(place.url, place.settings, partitions=1)) == wanted
     reader = temporary(minio_server, joined("reader", "machines-reader", place.path))

@@ -29,8 +29,9 @@ def folder(tmp_path):
 @pytest.fixture
 def pair(folder):
     one, other = FileGroupChannel(folder), FileGroupChannel(folder)
-    one.try_lead()
-    one.release_lead()
+    for channel in (other, one):
+        channel.try_lead()
+        channel.release_lead()
     return one, other
 
 
@@ -133,9 +134,64 @@ def test_an_old_announcement_is_not_believed(pair, folder):
     one.publish(1, b"entry")
     file = folder / "entry-1"
     os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
+    assert other.published(1) == b"", "the log is read"
+    os.utime(folder / "newest", (0, file.stat().st_mtime))
     assert other.published(1) is None
     file.write_bytes(b"cut")
     assert other.published(1) is None
+
+
+def test_a_process_that_has_missed_an_announcement_reads_the_log(pair):
+    """A process that was slow finds other announcements in the places of those that it waits for."""
+    one, other = pair
+    assert other.newest() == -1
+    assert other.published(5) is None
+    one.publish(5, b"five")
+    one.publish(6, b"")
+    assert other.newest() == 6
+    assert other.published(4) == b"", "it is there, as one is that is not older"
+    assert other.published(5) == b"five"
+    assert other.published(7) is None
+    one.note_entry(9)
+    assert other.published(7) == b"", "another machine has created it"
+    one.note_entry(3)
+    assert other.newest() == 9
+
+
+def test_an_entry_that_was_announced_in_vain_is_announced_once(pair):
+    one, other = pair
+    one.publish(9, b"")
+    assert other.published(8) == b""
+    other.distrust()
+    assert other.published(8) is None
+    assert other.newest() == -1
+    one.publish(10, b"")
+    assert other.published(8) == b""
+
+
+def test_the_newest_entry_of_long_ago_is_not_believed(pair, folder):
+    one, other = pair
+    one.publish(9, b"")
+    old = time.time() - SUBMISSION_TTL_S - 10
+    os.utime(folder / "newest", (old, old))
+    assert other.newest() == -1
+    assert other.published(8) is None
+
+
+def test_a_child_opens_the_file_of_the_newest_entry_for_itself(pair):
+    one, other = pair
+    one.forked()
+    assert one.newest() == -1
+    one.note_entry(4)
+    one.try_lead()
+    one.note_entry(5)
+    assert other.newest() == 5
+
+
+def test_what_was_read_from_the_log_is_told_to_the_others(pair):
+    one, other = pair
+    one.relay(4, b"four")
+    assert other.published(4) == b"four"
 
 
 def test_what_leaders_tell_of_outcomes_is_heard(pair, folder):

@@ -13,12 +13,15 @@ import httpx
 import pytest
 
 from spark_eos.errors import ConfigError
+from spark_eos.log import paths
 from spark_eos.log.log import Log
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import MemoryStore, PosixStore, open_store
 from spark_eos.storage.group_channel import FileGroupChannel
-from spark_eos.storage.machines.channel import PATIENCE, REACH, SILENCE_S, SPREAD_S, MachinesChannel
+from spark_eos.storage.machines.channel import MachinesChannel
 from spark_eos.storage.machines.client import call
 from spark_eos.storage.machines.hint import HINT, Hint, StoredHints, decode_hint, encode_hint
+from spark_eos.storage.machines.limits import PATIENCE, REACH, SILENCE_S, SPREAD_S
 from spark_eos.storage.machines.mailbox import LEADS_S, Mailbox
 from spark_eos.storage.machines.message import (
     MAX_BODY_BYTES,
@@ -31,6 +34,7 @@ from spark_eos.storage.machines.message import (
 from spark_eos.storage.machines.open import NetworkChannel
 from spark_eos.storage.machines.server import MEMBER, PATH, HttpsHost
 from spark_eos.storage.settings import Settings
+from verification.inline_executor import InlineExecutor
 
 ROOT = Path(__file__).parents[2]
 MEMBER_ID = "0" * 32
@@ -197,6 +201,7 @@ class Machine(MachinesChannel):
             self.reach_out,
             lambda: self.time,
             lambda: 0.5,
+            InlineExecutor().submit,
         )
 
     def open(self):
@@ -362,6 +367,10 @@ sys.path.insert(0, sys.argv[3])
 from tests.storage.test_machines import MachineStore
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import CreateTopic
+from spark_eos.storage.machines.client import HttpsPeer
+from spark_eos.storage.machines.open import NetworkChannel
+if sys.argv[4] == "cut off":
+    HttpsPeer.exchange = NetworkChannel._open = lambda *_: None
 log = Log.open(MachineStore(Path(sys.argv[1]), sys.argv[2]))
 log._parts.committer._group.note_contention()
 number = 0
@@ -377,8 +386,8 @@ while True:
 class Writer:
     """A process on a machine of its own, which commits until it is killed."""
 
-    def __init__(self, folder, number):
-        command = [sys.executable, "-c", WRITER, str(folder), str(number), str(ROOT)]
+    def __init__(self, folder, number, network="there"):
+        command = [sys.executable, "-c", WRITER, str(folder), str(number), str(ROOT), network]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def commits(self, count):
@@ -419,6 +428,29 @@ def test_the_others_go_on_without_their_leader(tmp_path, how):
         told += writer.end()
     assert set(told) <= set(log.follow().topics)
     assert len(told) == len(set(told))
+
+
+def test_a_machine_that_reaches_no_other_shares_entries(tmp_path):
+    """Its requests are objects in the store, and the leader takes them along."""
+    log = Log.create(MachineStore(tmp_path, "observer"))
+    writers = [Writer(tmp_path, 0), Writer(tmp_path, 1), Writer(tmp_path, 2, "cut off")]
+    told = []
+    seq, deadline = 1, time.monotonic() + 120
+    while not any(len(names) > 1 and any("t-2-" in name for name in names) for names in _topics(log, seq)):
+        assert time.monotonic() < deadline, "the leader takes no objects along"
+        seq = log.state.seq
+        told += [name for writer in writers for name in writer.commits(1)]
+    for writer in writers:
+        told += writer.end()
+    assert set(told) <= set(log.follow().topics)
+    assert len(told) == len(set(told))
+
+
+def _topics(log, seq):
+    """What the entries from ``seq`` on create."""
+    for at in range(seq, log.follow().seq + 1):
+        entry = decode_entry(log.store.read(paths.entry(at, 100_000)), at, "entry")
+        yield [getattr(action, "name", "") for request in entry.requests for action in request.actions]
 
 
 def _listens(pid, port):

@@ -22,6 +22,7 @@ class Place:
     requests: dict[SimulatedGroupChannel, bytes] = field(default_factory=dict)
     entries: dict[int, tuple[int, float, bytes]] = field(default_factory=dict)
     outcomes: tuple[float, bytes] | None = None
+    newest: int = -1
 
 
 class SimulatedGroupChannel(GroupChannel):
@@ -32,6 +33,7 @@ class SimulatedGroupChannel(GroupChannel):
         self._place = place
         self._process: Process = world.current()
         self.reports_outcomes = world.reports_outcomes
+        self._in_vain = -1
 
     def try_lead(self) -> bool:
         leader = self._place.leader
@@ -73,6 +75,13 @@ class SimulatedGroupChannel(GroupChannel):
     def publish(self, seq: int, data: bytes) -> None:
         if not self._world.strikes("lost"):
             self._place.entries[seq % ANNOUNCED] = (seq, self._world.now, data)
+            self.note_entry(seq)
+
+    def note_entry(self, seq: int) -> None:
+        self._place.newest = max(self._place.newest, seq)
+
+    def relay(self, seq: int, data: bytes) -> None:
+        self.publish(seq, data)
 
     def report_outcomes(self, data: bytes) -> None:
         if not self._world.strikes("lost"):
@@ -87,5 +96,12 @@ class SimulatedGroupChannel(GroupChannel):
     def published(self, seq: int) -> bytes | None:
         told, at, data = self._place.entries.get(seq % ANNOUNCED, (-1, 0.0, b""))
         if told < seq or self._world.now - at > SUBMISSION_TTL_S:
-            return None
+            return b"" if self.newest() >= seq else None
         return data if told == seq else b""
+
+    def newest(self) -> int:
+        newest = self._place.newest
+        return -1 if newest == self._in_vain else newest
+
+    def distrust(self) -> None:
+        self._in_vain = self._place.newest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from spark_eos.storage import Store
@@ -12,6 +13,8 @@ from spark_eos.storage.machines.channel import MachinesChannel
 from spark_eos.storage.machines.hint import Hint, StoredHints
 from spark_eos.storage.machines.mailbox import Mailbox
 from spark_eos.storage.machines.message import Answer, Peer
+from spark_eos.storage.machines.objects import RequestObjects
+from verification.inline_executor import InlineExecutor
 from verification.simulator.world import Process, World
 
 __all__ = ["LIES", "Network", "SimulatedHost"]
@@ -71,11 +74,11 @@ class Network:
 
     @staticmethod
     def of(world: World) -> Network | None:
-        """Some worlds have machines, some of these have liars, or a network that is cut now and then."""
+        """Some worlds have machines, some of these have liars, or a network that is cut, now and then or always."""
         chance = random.Random(f"machines {world.seed}")
         if chance.random() >= _SHARE:
             return None
-        return Network(world, chance, liars=chance.choice([0, 0, 0.5]), cuts=chance.choice([0, 0, 0.2, 0.5]))
+        return Network(world, chance, liars=chance.choice([0, 0, 0.5]), cuts=chance.choice([0, 0, 0.2, 0.5, 1]))
 
     def machine_of(self, process: Process) -> int:
         """On which machine a process runs."""
@@ -87,11 +90,12 @@ class Network:
         local: GroupChannel,
         machine: int,
         served: Callable[[SimulatedHost], None] = lambda _: None,
+        pool: Executor | None = None,
     ) -> GroupChannel:
         """For the process that is running, which is on ``machine``; ``served`` is called for each message."""
         world, process = self._world, self._world.current()
-        self._members += 1
-        member = f"{self._members:032x}"
+        member = self._new_member()
+        aside = (pool or InlineExecutor()).submit
 
         def listen() -> SimulatedHost:
             lies = not world.calm and self._chance.random() < self._liars
@@ -106,12 +110,27 @@ class Network:
             world.note(f"leads all machines {host.lie}")
             return host
 
+        def new_member() -> str:
+            world.note("hands over by objects")
+            return self._new_member()
+
         def call(hint: Hint) -> Peer | None:
             return _Peer(self, self._hosts[hint.port], member, machine, served)
 
         return MachinesChannel(
-            local, StoredHints(store), listen, call, lambda: world.now, world.random.random
+            local,
+            StoredHints(store),
+            listen,
+            call,
+            lambda: world.now,
+            world.random.random,
+            aside,
+            RequestObjects(store, lambda: world.now, aside, new_member),
         )
+
+    def _new_member(self) -> str:
+        self._members += 1
+        return f"{self._members:032x}"
 
     def delivers(self, one: int, other: int) -> bool:
         """Whether a message gets from one machine to another now."""
@@ -142,7 +161,7 @@ class _Peer:
         process, host = world.current(), self._host
         process.wait(_TRIP_S)
         if not self._is_there() or not self._network.delivers(self._machine, host.machine):
-            process.wait(1.0)
+            process.wait(1.0 if host.is_open else 0.0)  # Nothing listens there any more, or nothing answers.
             return None
         self._served(host)
         host.mailbox.put(self._member, bundle)

@@ -159,6 +159,10 @@ class Process:
         if self.dead:
             raise Killed
         self.world.at(seconds, self.resume)
+        self.rest()
+
+    def rest(self) -> None:
+        """Give way until an event resumes it. Raises `Killed` if the process died meanwhile."""
         self.world._hub.switch()  # noqa: SLF001
         if self.dead:
             raise Killed

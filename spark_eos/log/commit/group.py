@@ -23,11 +23,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from spark_eos.errors import EosLogError, ObjectNotFoundError, UnsupportedVersionError
-from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.outcomes import Report, with_entry
+from spark_eos.log.commit.read_ahead import ReadAhead
 from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.protocol.actions import Action, Entry, Request
@@ -90,6 +90,7 @@ class CommitGroup:
         self._until = -1
         """The last slot that what was submitted may be in, where the channel sets one."""
         self._decode = environment.decode
+        self._ahead = ReadAhead(store, environment.pool, clock)
         self._shortest_s, self._longest_s = environment.leader_looks_s
         self._wait_s = self._shortest_s
         self._news_s = -math.inf
@@ -167,6 +168,11 @@ class CommitGroup:
         if self._quiet >= QUIET_ENTRIES:
             self._contended_s = -math.inf
 
+    def note_entry(self, seq: int) -> None:
+        """Another process has created entry ``seq``: those that wait on this machine may not hear of it else."""
+        if self._channel is not None and not self._store.requests_are_free:
+            self._channel.note_entry(seq)
+
     def catch_up(self) -> int:
         """Take over what was announced; the newest entry of which that says that it is durable, or -1.
 
@@ -199,13 +205,14 @@ class CommitGroup:
     def _take_from_log(self, seq: int) -> bool:
         """Take over entry ``seq``, the next one, of which it was said that it is there; whether it is."""
         assert self._channel is not None
-        if self._channel.is_trusted:
+        if self._store.requests_are_free:
             return self._tail.follow(seq).seq >= seq
         try:
-            data = self._store.read(paths.entry(seq, self._tail.state.entries_per_folder))
+            data = self._ahead.read(seq, self._channel.newest(), self._tail.state.entries_per_folder)
         except ObjectNotFoundError:
             return False
         if not data.size or is_closing(data) or self._tail.was_away:
+            self._ahead.forget()
             return self._tail.follow(seq).seq >= seq
         self._tail.take(self._decode(data, seq, f"{self._store.url}: entry {seq}"))
         self._channel.relay(seq, data.to_pybytes())

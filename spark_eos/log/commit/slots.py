@@ -122,6 +122,7 @@ class Slots:
                     self._in_doubt.record_lost_reply(own)  # It may have met its own object.
                 if seen:
                     self._durable = seq
+                    self._group.note_entry(self._tail.state.seq)
                     return TAKEN
                 # S3 refuses a create that ran into another request, and nothing is done; some file systems show what
                 # is there a moment later, and it may be ours. The same again, into the same slot, is right for both.

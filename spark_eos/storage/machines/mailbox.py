@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from spark_eos.storage.group_channel import SUBMISSION_TTL_S
+from spark_eos.storage.machines.hint import Hint
 from spark_eos.storage.machines.message import Answer, decode_bundle
 
-__all__ = ["LEADS_S", "MAX_MEMBERS", "Mailbox"]
+__all__ = ["LEADS_S", "MAX_MEMBERS", "Host", "Mailbox"]
 
 LEADS_S = 2.0
 """A leader that has not begun an entry for so long has nothing to commit, or sleeps: another process is to lead."""
@@ -85,3 +87,16 @@ class Mailbox:
         old = [member for member, (at, _, _) in self._bundles.items() if now - at > SUBMISSION_TTL_S]
         for member in old:
             del self._bundles[member]
+
+
+class Host(Protocol):
+    """The leader's side: what listens for the other machines."""
+
+    hint: Hint
+    mailbox: Mailbox
+
+    def close(self) -> None:
+        """Tell the members that this process leads no more, and listen no more."""
+
+    def abandon(self) -> None:
+        """The same in a forked child, where no thread of it runs."""

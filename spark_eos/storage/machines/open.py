@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from spark_eos.errors import ConfigError
 from spark_eos.storage.forks import tell_in_child
 from spark_eos.storage.group_channel import GroupChannel
-from spark_eos.storage.machines.channel import Host, MachinesChannel
+from spark_eos.storage.machines.channel import MachinesChannel
 from spark_eos.storage.machines.hint import Hint, StoredHints
+from spark_eos.storage.machines.mailbox import Host
 from spark_eos.storage.machines.message import Peer
+from spark_eos.storage.machines.objects import RequestObjects
 from spark_eos.storage.store import Store
 
 __all__ = ["NetworkChannel", "check_installed", "split_address"]
@@ -30,7 +36,16 @@ class NetworkChannel(MachinesChannel):
         self._member = uuid4().hex
         # Not the shared generator: that one is the application's to seed.
         chance = random.SystemRandom().random
-        super().__init__(local, StoredHints(store), self._open, self._reach_out, time.monotonic, chance)
+        super().__init__(
+            local,
+            StoredHints(store),
+            self._open,
+            self._reach_out,
+            time.monotonic,
+            chance,
+            _aside,
+            RequestObjects(store, time.monotonic, _aside, lambda: uuid4().hex),
+        )
         tell_in_child(self)
 
     def forked(self) -> None:
@@ -56,6 +71,20 @@ class NetworkChannel(MachinesChannel):
         from spark_eos.storage.machines.client import call
 
         return call(hint, self._member)
+
+
+def _aside(work: Callable[[], Any]) -> Future[Any]:
+    """In a daemon thread: the process may end, or fork, meanwhile."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  (raised again where the result is asked for)
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="group-commit-aside", daemon=True).start()
+    return future
 
 
 def split_address(text: str) -> tuple[str, int]:
