@@ -78,7 +78,9 @@ class Network:
         chance = random.Random(f"machines {world.seed}")
         if chance.random() >= _SHARE:
             return None
-        return Network(world, chance, liars=chance.choice([0, 0, 0.5]), cuts=chance.choice([0, 0, 0.2, 0.5, 1]))
+        return Network(
+            world, chance, liars=chance.choice([0, 0, 0.5]), cuts=chance.choice([0, 0, 0.2, 0.5, 1])
+        )
 
     def machine_of(self, process: Process) -> int:
         """On which machine a process runs."""
