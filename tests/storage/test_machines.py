@@ -45,9 +45,14 @@ class MachineStore(PosixStore):
 
     requests_are_free = False
 
-    def __init__(self, folder, machine):
+    def __init__(self, folder, machine, create_s=0.0):
         super().__init__(folder / "log")
         self.local = folder / f"machine-{machine}"
+        self.create_s = create_s
+
+    def create(self, name, data):
+        time.sleep(self.create_s)
+        super().create(name, data)
 
     def group_channel(self, name):
         return NetworkChannel(self, FileGroupChannel(self.local), "127.0.0.1")
@@ -371,7 +376,7 @@ from spark_eos.storage.machines.client import HttpsPeer
 from spark_eos.storage.machines.open import NetworkChannel
 if sys.argv[4] == "cut off":
     HttpsPeer.exchange = NetworkChannel._open = lambda *_: None
-log = Log.open(MachineStore(Path(sys.argv[1]), sys.argv[2]))
+log = Log.open(MachineStore(Path(sys.argv[1]), sys.argv[2], float(sys.argv[5])))
 log._parts.committer._group.note_contention()
 number = 0
 while True:
@@ -386,8 +391,8 @@ while True:
 class Writer:
     """A process on a machine of its own, which commits until it is killed."""
 
-    def __init__(self, folder, number, network="there"):
-        command = [sys.executable, "-c", WRITER, str(folder), str(number), str(ROOT), network]
+    def __init__(self, folder, number, network="there", create_s=0.0):
+        command = [sys.executable, "-c", WRITER, *map(str, (folder, number, ROOT, network, create_s))]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def commits(self, count):
@@ -403,11 +408,26 @@ class Writer:
         return rest
 
 
+@pytest.fixture
+def start(tmp_path):
+    """Begins a writer; what is left running at the end of the test is killed."""
+    running = []
+
+    def begin(*args):
+        running.append(Writer(tmp_path, *args))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        if one.process.poll() is None:
+            one.end()
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_the_others_go_on_without_their_leader(tmp_path, how):
+def test_the_others_go_on_without_their_leader(tmp_path, start, how):
     """What a process was told is in the log, once; whether its leader lives, dies or sleeps."""
     log = Log.create(MachineStore(tmp_path, "observer"))
-    writers = [Writer(tmp_path, number) for number in range(3)]
+    writers = [start(number) for number in range(3)]
     told = [name for writer in writers for name in writer.commits(5)]
     deadline = time.monotonic() + 60
     leader = None
@@ -430,10 +450,10 @@ def test_the_others_go_on_without_their_leader(tmp_path, how):
     assert len(told) == len(set(told))
 
 
-def test_a_machine_that_reaches_no_other_shares_entries(tmp_path):
-    """Its requests are objects in the store, and the leader takes them along."""
+def test_a_machine_that_reaches_no_other_shares_entries(tmp_path, start):
+    """Its requests are objects in the store, and the leader takes them along. Entries take as long as in S3."""
     log = Log.create(MachineStore(tmp_path, "observer"))
-    writers = [Writer(tmp_path, 0), Writer(tmp_path, 1), Writer(tmp_path, 2, "cut off")]
+    writers = [start(0, "there", 0.1), start(1, "there", 0.1), start(2, "cut off", 0.1)]
     told = []
     seq, deadline = 1, time.monotonic() + 120
     while not any(len(names) > 1 and any("t-2-" in name for name in names) for names in _topics(log, seq)):
@@ -447,9 +467,11 @@ def test_a_machine_that_reaches_no_other_shares_entries(tmp_path):
 
 
 def _topics(log, seq):
-    """What the entries from ``seq`` on create."""
+    """What the entries from ``seq`` on create, of those that are not retired."""
     for at in range(seq, log.follow().seq + 1):
-        entry = decode_entry(log.store.read(paths.entry(at, 100_000)), at, "entry")
+        if not (data := log.store.read(paths.entry(at, 100_000))).size:
+            continue
+        entry = decode_entry(data, at, "entry")
         yield [getattr(action, "name", "") for request in entry.requests for action in request.actions]
 
 

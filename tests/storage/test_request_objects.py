@@ -289,12 +289,39 @@ def test_it_looks_for_the_next_entries_by_itself(cut):
     assert cut.newest() == 6
 
 
-def test_a_leader_that_leaves_out_its_objects_is_given_none(cut):
-    for seq in range(OBJECT_PATIENCE + 1):
-        cut.relay(seq, b"entry")
-    cut._news_s = cut.time
-    cut.published(OBJECT_PATIENCE + 1)
+def test_a_leader_that_leaves_out_its_objects_is_given_none(cut, store):
+    def entries(first, last):
+        for seq in range(first, last):
+            cut.time += 0.1
+            cut.published(seq)
+            cut.relay(seq, b"entry")
+
+    entries(0, 40)
+    assert not cut.try_lead(), "the leader may not have looked"
+    entries(40, 80)
     assert cut.try_lead(), "it writes for itself"
+    written = store.count("overwrite", REQUESTS + "*")
+
+    def beats(first, last):
+        for beat in range(first, last):
+            StoredHints(store).write(Hint("a", beat=beat))
+            cut.time += SPREAD_S
+            if not cut.try_lead():
+                cut.published(1000)
+        return store.count("overwrite", REQUESTS + "*")
+
+    assert beats(3, 40) == written, "it may have no right to list them"
+    assert beats(40, 80) > written, "it may have looked at the wrong times"
+
+
+def test_each_request_has_as_much_time(cut):
+    for _ in range(3):
+        cut.withdraw()
+        cut.time += 100
+        cut.submit(b"next")
+        cut.relay(0, b"entry")
+        cut.published(OBJECT_PATIENCE + 1)
+    assert not cut.try_lead()
 
 
 def test_a_leader_that_creates_nothing_is_given_no_objects(cut, store):

@@ -308,7 +308,7 @@ def test_a_campaign_says_what_it_tried():
 )
 def test_a_broken_rule_is_seen(monkeypatch, where, name, broken, says):
     monkeypatch.setattr(where, name, broken)
-    found = (problem for seed in range(60) for problem in simulate(Plan.of(seed)).problems)
+    found = (problem for seed in range(250) for problem in simulate(Plan.of(seed)).problems)
     assert any(says in problem for problem in found)
 
 

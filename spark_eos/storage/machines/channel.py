@@ -23,8 +23,10 @@ from spark_eos.storage.machines.limits import (
     BEGUN_S,
     FORGIVEN_S,
     LOOK_S,
+    OBJECT_FORGIVEN_S,
     OBJECT_PATIENCE,
     OBJECT_SILENT_S,
+    OBJECT_WAITS_S,
     PATIENCE,
     POLL_S,
     REACH,
@@ -115,6 +117,10 @@ class MachinesChannel(GroupChannel):
         self._arrivals = 0
         self._is_by_objects = False
         """Whether ``_peer`` is the way through the store."""
+        self._given_s = -math.inf
+        """Since when it has waited for what it has submitted."""
+        self._no_objects: dict[str, float] = {}
+        """Leaders that have left out objects, and since when they are given none."""
         self._poll_s = -math.inf
         """When it looks for the next entry, if so."""
         self._stride = 1
@@ -216,7 +222,8 @@ class MachinesChannel(GroupChannel):
         beat, since = self._suspects[hint.leader]
         if beat != hint.beat:
             self._suspects[hint.leader] = hint.beat, now
-            if beat >= 0 and self._objects is not None:
+            forgiven = now - self._no_objects.get(hint.leader, -math.inf) > OBJECT_FORGIVEN_S
+            if beat >= 0 and self._objects is not None and forgiven:
                 self._follow(self._objects.peer(), hint.leader, now)
                 self._is_by_objects, self._reach_s = True, now + REACHES_S
             return True
@@ -226,7 +233,7 @@ class MachinesChannel(GroupChannel):
         """Let this leader have the requests of this machine from here on."""
         self._peer, self._leader, self._is_by_objects = peer, leader, False
         self._newest, self._is_news, self._left_out = -1, False, 0
-        self._news_s = now
+        self._news_s = self._given_s = now
 
     def _look_again(self) -> None:
         """Without a way to the leader: see whether another one leads by now, or this one can be reached."""
@@ -324,6 +331,8 @@ class MachinesChannel(GroupChannel):
     # -- What is handed over ----------------------------------------------------------------------------
 
     def submit(self, data: bytes) -> bool:
+        if self._own is None:
+            self._given_s = self._now()
         self._own = data
         return self._local.submit(data)
 
@@ -389,7 +398,10 @@ class MachinesChannel(GroupChannel):
         if self._is_by_objects:
             self._newest, self._is_news = known + self._stride, True
             self._stride = min(2 * self._stride, REACH)
-            if self._left_out > OBJECT_PATIENCE or now - self._news_s > OBJECT_SILENT_S:
+            if self._left_out > OBJECT_PATIENCE and now - self._given_s > OBJECT_WAITS_S:
+                self._no_objects = {self._leader: now}
+                self._lose(gone=False)
+            elif now - self._news_s > OBJECT_SILENT_S:
                 self._lose(gone=False)
             return
         if answer.newest > known:

@@ -6,8 +6,10 @@ __all__ = [
     "BEGUN_S",
     "FORGIVEN_S",
     "LOOK_S",
+    "OBJECT_FORGIVEN_S",
     "OBJECT_PATIENCE",
     "OBJECT_SILENT_S",
+    "OBJECT_WAITS_S",
     "PATIENCE",
     "POLL_S",
     "REACH",
@@ -53,7 +55,13 @@ PATIENCE = 6
 """A leader that has created so many entries without what it was given is asked no more."""
 
 OBJECT_PATIENCE = 12
-"""The same for what it is given as an object: it takes longer, and is too late after `REACH` entries."""
+"""The same for what it is given as an object, if that has also taken `OBJECT_WAITS_S`."""
+
+OBJECT_WAITS_S = 5.0
+"""A leader that has found no object lists them only each `REFRESH_S`."""
+
+OBJECT_FORGIVEN_S = 60.0
+"""So long a leader that has left out an object is given none: it may have no right to list them."""
 
 OBJECT_SILENT_S = 2.0
 """Without an entry for so long, an object is no way to a leader: it may be gone, or have nothing to commit."""
