@@ -171,4 +171,4 @@ def _time_of(log: Log, seq: int, state: State) -> int | None:
     if not data.size:
         return None
     entry = decode_entry(data, seq, f"{log.url}/{name}")
-    return max(request.timestamp_ms for request in entry.requests)
+    return max((request.timestamp_ms for request in entry.requests), default=None)

@@ -28,11 +28,13 @@ from spark_eos.protocol.actions import (
     AdvanceLogStart,
     AlterTopic,
     DeleteTopic,
+    Entry,
     JoinGroup,
     LeaveGroup,
     PartitionOffset,
     RaiseStagingFloor,
 )
+from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore, PosixStore
 
@@ -184,6 +186,20 @@ def test_retired_entries_say_nothing_of_the_time(log):
     log.clock.now += DAY_S - 3600
     assert Vacuum(log).look() == []
     log.clock.now += 2 * 3600
+    assert len(Vacuum(log).look()) == 1
+
+
+def test_an_entry_without_requests_says_nothing_of_the_time(log):
+    """None of our processes writes one; a reader takes it for what it is."""
+    append(log, 0)
+    left_behind(log, 100)
+    for _ in range(3):
+        state = log.follow()
+        entry = Entry(state.seq + 1, (), state.lineage)
+        log.store.create(paths.entry(entry.seq, state.entries_per_folder), encode_entry(entry))
+        assert Vacuum(log).look() == []
+        append(log, 0)
+    log.clock.now += 2 * DAY_S
     assert len(Vacuum(log).look()) == 1
 
 

@@ -22,7 +22,7 @@ from spark_eos.log import paths
 from spark_eos.log.commit.group import LEADER_TIMEOUT_S
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.deciding.following import FollowingTask
-from spark_eos.log.environment import Environment
+from spark_eos.log.environment import Environment, Lag
 from spark_eos.log.expiration import ExpirationTask
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
@@ -235,8 +235,12 @@ class _Locks:
 
 
 _LOOK_S = 0.7 * LEADER_TIMEOUT_S
-ALONE = Environment(leader_looks_s=(_LOOK_S, _LOOK_S))
-"""Of an actor with one thread. It looks at most twice whether the leader of group commit is done."""
+_LAG = Lag(after=0, requests=0.0, skips=1000, most_s=0.0, each_s=0.0)
+ALONE = Environment(leader_looks_s=(_LOOK_S, _LOOK_S), lag=_LAG)
+"""Of an actor with one thread. It looks at most twice whether the leader of group commit is done.
+
+It lags as soon as another one has led, where that is reported.
+"""
 
 
 class FrozenClock:

@@ -9,7 +9,7 @@ from spark_eos.errors import EosLogError, ObjectExistsError
 from spark_eos.storage.group_channel import GroupChannel
 from verification.explorer.store import GROUP_CHANNEL, ExploredStore
 
-__all__ = ["ExploredGroupChannel"]
+__all__ = ["ExploredGroupChannel", "ReportingGroupChannel"]
 
 
 class ExploredGroupChannel(GroupChannel):
@@ -65,6 +65,15 @@ class ExploredGroupChannel(GroupChannel):
         except EosLogError:
             return None
 
+    def report_outcomes(self, data: bytes) -> None:
+        self._done(lambda: self._store.overwrite(f"{GROUP_CHANNEL}outcomes", data))
+
+    def outcomes(self) -> bytes | None:
+        try:
+            return bytes(self._store.read(f"{GROUP_CHANNEL}outcomes"))
+        except EosLogError:
+            return None
+
     @staticmethod
     def _done(call: Callable[[], None]) -> bool:
         try:
@@ -72,3 +81,9 @@ class ExploredGroupChannel(GroupChannel):
         except EosLogError:
             return False
         return True
+
+
+class ReportingGroupChannel(ExploredGroupChannel):
+    """The same where leaders report outcomes: actors lag."""
+
+    reports_outcomes = True

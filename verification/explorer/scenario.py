@@ -12,6 +12,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.rules import sealing
 from verification.explorer.actor import FrozenClock, Role
 from verification.explorer.actor_programs import TOPIC
+from verification.explorer.group_channel import ExploredGroupChannel
 from verification.explorer.history import Chain
 from verification.explorer.scheduler import Start, World
 from verification.explorer.state_fingerprint import Position
@@ -45,8 +46,8 @@ class Scenario:
     """Entries from one snapshot to the next. Unless so many that there is none, pages of indexes are small, too."""
     before: Callable[[Log], None] = lambda _log: None
     check: Check = _nothing_else
-    meets: bool = False
-    """Whether those who write at once meet, to share an entry."""
+    meets: type[ExploredGroupChannel] | None = None
+    """Where those that write at once meet, to share an entry."""
 
     ages: bool = False
     """Whether the store has a clock, by which everything is old at once."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from immutables import Map
 
 from spark_eos.clients.admin import Admin
+from spark_eos.log.commit.outcomes import with_entry
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import TransactionState
 from verification.explorer.actor import (
@@ -45,6 +46,7 @@ from verification.explorer.applications import (
     wanting,
 )
 from verification.explorer.children import child
+from verification.explorer.group_channel import ExploredGroupChannel, ReportingGroupChannel
 from verification.explorer.history import Chain
 from verification.explorer.maintenance import (
     CLOSED,
@@ -62,6 +64,7 @@ from verification.explorer.maintenance import (
 from verification.explorer.queries import run
 from verification.explorer.scenario import Scenario
 from verification.explorer.state_fingerprint import Position
+from verification.explorer.store import GROUP_CHANNEL
 from verification.explorer.two_logs import as_the_other_log_decided, coordinator, helper, prepared_in_both
 
 __all__ = ["SCENARIOS", "Scenario"]
@@ -155,6 +158,12 @@ def _offsets_with_values(actors: Sequence[Position], chain: Chain) -> Iterator[s
     certain = not any(told == UNKNOWN for actor in actors for told in actor.told.values())
     if certain and not found <= wanted:
         yield f"offsets {sorted(found)} are in, of values that are not: {sorted(wanted)}"
+
+
+def _reported(log: Log) -> None:
+    """Another process has led, and has reported so: all others lag."""
+    state = log.state
+    log.store.overwrite(f"{GROUP_CHANNEL}outcomes", with_entry(b"", state.seq, state.lineage, (), 1))
 
 
 def _rows(log: Log) -> None:
@@ -358,13 +367,20 @@ SCENARIOS: dict[str, Scenario] = {
             "group-commit",
             "two processes that share entries, one of which writes twice; the other one never repeats a request",
             (Role("A", plain(times=2)), Role("B", plain(repeats=False))),
-            meets=True,
+            meets=ExploredGroupChannel,
         ),
         Scenario(
             "group-commit-at-odds",
             "two processes that share entries; what one writes is a reason for the other not to write any more",
             (Role("A", asking("x", "y")), Role("B", asking_unless("b", "x"))),
-            meets=True,
+            meets=ExploredGroupChannel,
+        ),
+        Scenario(
+            "lagging",
+            "two processes that share entries, and take the outcomes of their requests from reports",
+            (Role("A", plain()), Role("B", plain())),
+            meets=ReportingGroupChannel,
+            before=_reported,
         ),
         Scenario(
             "retired",

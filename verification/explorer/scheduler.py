@@ -16,6 +16,7 @@ from spark_eos.log import paths
 from spark_eos.log.paths import DATA, LOG
 from spark_eos.protocol.state import State
 from verification.explorer.actor import Role
+from verification.explorer.group_channel import ExploredGroupChannel
 from verification.explorer.history import Chain, Chains
 from verification.explorer.state_fingerprint import Cast, Position, Transition
 from verification.explorer.store import GROUP_CHANNEL, Call, Object, digest, effect
@@ -107,7 +108,8 @@ class World:
     """All executions of a cast. ``deletes``: some actors look at data files of others, to delete them.
 
     ``maintained``: entries may be retired, and there are snapshots and pages of indexes, which come and go.
-    ``meets``: those who write at once meet, to share an entry. ``ages``: the store has a clock, by which all is old.
+    ``meets``: where those that write at once meet, to share an entry. ``ages``: the store has a clock, by which all is
+    old.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class World:
         *,
         deletes: bool = False,
         maintained: bool = False,
-        meets: bool = False,
+        meets: type[ExploredGroupChannel] | None = None,
         ages: bool = False,
     ) -> None:
         self.cast = Cast(roles, start.objects, start.state, meets=meets, ages=ages)

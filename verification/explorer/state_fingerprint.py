@@ -90,7 +90,7 @@ class Cast:
         objects: dict[str, Object],
         state: State,
         *,
-        meets: bool = False,
+        meets: type[ExploredGroupChannel] | None = None,
         ages: bool = False,
     ) -> None:
         self.executions = 0
@@ -100,7 +100,7 @@ class Cast:
         self.positions = 0
         self._roles = tuple(roles)
         self._state = state
-        self._store = ExploredStore(objects, ExploredGroupChannel if meets else None, ages=ages)
+        self._store = ExploredStore(objects, meets, ages=ages)
         self._roots: dict[bytes, Transition] = {}
         self._living: OrderedDict[Position, Actor] = OrderedDict()
 

@@ -132,6 +132,8 @@ class Run:
         self.run_id = str(UUID(bytes=SimulatedClock(process).unique(), version=4))
         self.log = stage.open(process)
         self._attempts = self._copies = 0
+        self._looked_s: float | None = None
+        """When the reader was asked last how far the log goes."""
         # From here on a driver goes by what it remembers: it does not look whether others have written since.
         self._planned, self._finished = files.newest("offsets"), files.newest("commits")
         self._ends = {number: files.offsets(number) for number in range(self._planned + 1)}
@@ -169,6 +171,7 @@ class Run:
             self._batch(self._start_of(self._planned))
         while until():
             start = self._start_of(self._planned + 1)
+            self._looked_s = self.stage.world.now
             end = self._ask("latestOffset", self.reader.latestOffset, start, self.limit)
             self._ask("reportLatestOffset", self.reader.reportLatestOffset)
             if end == self._ends.get(self._planned):
@@ -197,7 +200,9 @@ class Run:
         return found
 
     def _batch(self, start: dict[str, Any]) -> None:
-        number, end, began = self._planned, self._ends[self._planned], self.stage.world.now
+        number, end = self._planned, self._ends[self._planned]
+        # A plan may rest on what the reader saw when it was asked for the end: the driver may have slept since.
+        began = self.stage.world.now if self._looked_s is None else self._looked_s
         tasks = self._ask("partitions", self.reader.partitions, start, end, plain=False)
         if self._of_tasks is None:
             name, reader = self._make("planner", INPUT, "reader", self._new_reader)

@@ -19,6 +19,8 @@ __all__ = ["FaultProfile", "Killed", "Process", "World"]
 
 
 _YEAR_MS = 31_536_000_000
+_LAGGING = 0.75
+"""In this share of the worlds processes may lag."""
 
 JUMPS_MS = (-86_400_000, -5000, 5000, 3_600_000, 73 * _YEAR_MS, -20 * _YEAR_MS)
 """How far wall clocks jump: by a little, and by years."""
@@ -76,7 +78,7 @@ class World:
         self.faults: dict[str, int] = {}
         self.trace: list[str] = []
         self.processes: list[Process] = []
-        self.reports_outcomes = False
+        self.reports_outcomes = random.Random(f"outcomes {seed}").random() < _LAGGING
         """Whether processes may lag."""
         self.calm = False
         """No more faults: what is left runs to its end."""

@@ -55,8 +55,8 @@ class PosixStore(Store):
     objects; what a killed process leaves there does no harm (see `discard_leftovers`).
     """
 
-    reports_outcomes = False
-    """Whether processes may lag (`spark_eos.log.commit.lagging`). Off until more simulated worlds have been run."""
+    reports_outcomes = True
+    """Whether processes may lag (`spark_eos.log.commit.lagging`)."""
 
     requests_are_free = True
     has_exact_conflicts = True  # By the link count, see `_link`.
