@@ -312,6 +312,11 @@ BUGS = {
         "is in the log at (",
         (CommitGroup.collect, ("if request.request_id in seen:", "if False:")),
     ),
+    "a leader reports a request in the entry after its own": (
+        "lagging",
+        "was told",
+        (CommitGroup.publish, ("with_entry(earlier, state.seq,", "with_entry(earlier, state.seq + 1,")),
+    ),
     "the answer is no while others can find the request": (
         "group-commit-at-odds",
         "is refused; it is entry",
@@ -456,6 +461,7 @@ BOUNDED = {
     "group-commit-at-odds": 500,
     "copiers": 1000,
     "idempotent": 2000,
+    "lagging": 2000,
     "snapshots": 15_000,
     "vacuum": 15_000,
     "forked": 40_000,
