@@ -59,7 +59,7 @@ def test_a_closer_that_does_not_look_after_its_create_is_found(monkeypatch):
         close_after(source, Log(source, clock).follow())
 
     monkeypatch.setattr(copying, "close_log", close)
-    assert _found("is lost", first=117)
+    assert _found("is lost", first=1047, last=1170)
 
 
 def test_a_closer_that_copies_nothing_after_it_has_closed_is_found(monkeypatch):
