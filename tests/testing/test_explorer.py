@@ -464,7 +464,7 @@ BOUNDED = {
     "lagging": 2000,
     "snapshots": 15_000,
     "vacuum": 15_000,
-    "forked": 40_000,
+    "forked": 15_000,
 }
 """Casts of which only so many states are looked at here; `scripts/explore` looks at all."""
 
