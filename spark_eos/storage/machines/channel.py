@@ -39,7 +39,7 @@ from spark_eos.storage.machines.limits import (
 )
 from spark_eos.storage.machines.mailbox import Host
 from spark_eos.storage.machines.message import Answer, Peer, encode_bundle
-from spark_eos.storage.machines.objects import Aside, Collector, RequestObjects
+from spark_eos.storage.machines.objects import Aside, Collector, RequestObjects, reached
 
 __all__ = ["MachinesChannel"]
 
@@ -188,7 +188,7 @@ class MachinesChannel(GroupChannel):
             return False
         self._look_s = now + LOOK_S * (0.5 + self._chance())
         self._failed = {one: at for one, at in self._failed.items() if now - at < FORGIVEN_S}
-        hint = self._read()
+        hint = self._note(self._hints.read())
         if hint is not None and self._may_be_alive(hint, now):
             return self._peer is not None
         if hint is not None and hint.leader not in self._failed:
@@ -242,7 +242,9 @@ class MachinesChannel(GroupChannel):
             self._look_s = now + REFRESH_S
             reach = now >= self._reach_s
             self._reach_s = now + REACHES_S if reach else self._reach_s
-            self._again = self._aside(partial(self._reached, self._leader, reach=reach))
+            self._again = self._aside(
+                partial(reached, self._hints, self._call, self._leader, at_any_rate=reach)
+            )
         if self._again is None or not self._again.done():
             return
         (hint, peer), self._again = self._again.result(), None
@@ -252,20 +254,6 @@ class MachinesChannel(GroupChannel):
             self._follow(peer, hint.leader, now)
         elif hint is not None:
             self._leader = hint.leader
-
-    def _reached(self, leader: str, *, reach: bool) -> tuple[Hint | None, Peer | None]:
-        """The hint, and the way to its leader, if it is another one than before, or if ``reach``."""
-        hint = self._hints.read()
-        if hint is None or (hint.leader == leader and not reach):
-            return hint, None
-        peer = self._call(hint)
-        if peer is not None and peer.exchange(b"", -1) is None:
-            peer.close()
-            peer = None
-        return hint, peer
-
-    def _read(self) -> Hint | None:
-        return self._note(self._hints.read())
 
     def _note(self, hint: Hint | None) -> Hint | None:
         self._glance = None

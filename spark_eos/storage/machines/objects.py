@@ -17,10 +17,11 @@ from functools import partial
 from typing import Any
 
 from spark_eos.errors import EosLogError
-from spark_eos.storage.machines.message import MAX_BODY_BYTES, Answer
+from spark_eos.storage.machines.hint import Hint, Hints
+from spark_eos.storage.machines.message import MAX_BODY_BYTES, Answer, Peer
 from spark_eos.storage.store import Store
 
-__all__ = ["LEFTOVER_S", "MAX_OBJECTS", "REQUESTS", "Collector", "ObjectPeer", "RequestObjects"]
+__all__ = ["LEFTOVER_S", "MAX_OBJECTS", "REQUESTS", "Collector", "ObjectPeer", "RequestObjects", "reached"]
 
 REQUESTS = "_group/requests/"
 """Their names begin so; then the writer's id, and a number that rises."""
@@ -165,6 +166,23 @@ class RequestObjects:
     def collector(self) -> Collector:
         """For a process that begins to lead."""
         return Collector(self._store, self._now, self._aside)
+
+
+def reached(
+    hints: Hints, call: Callable[[Hint], Peer | None], leader: str, *, at_any_rate: bool
+) -> tuple[Hint | None, Peer | None]:
+    """The hint, and the way to the leader in it if there is one by now.
+
+    That is tried if the hint names another one than ``leader``, or ``at_any_rate``.
+    """
+    hint = hints.read()
+    if hint is None or (hint.leader == leader and not at_any_rate):
+        return hint, None
+    peer = call(hint)
+    if peer is not None and peer.exchange(b"", -1) is None:
+        peer.close()
+        peer = None
+    return hint, peer
 
 
 def _replace(store: Store, before: str | None, name: str, data: bytes) -> bool:
