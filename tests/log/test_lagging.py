@@ -390,11 +390,60 @@ def test_after_a_restore_it_says_no_yes(leader, other, start):
     other.log.follow()
     last = told(leader, other)
     successor = start(b"c").lead()
-    while successor.log.state.seq < last + 8:
+    while successor.log.state.seq < last + 4:
         successor.sends_and_leads()
-    other.producer, other.waits = second, [successor.sends_and_leads, successor.group.release_lead] * 10
+    other.producer, other.waits = second, [successor.sends_and_leads, successor.group.release_lead] * 3
+    with pytest.raises(DivergedLogError):
+        other.sends(b"of another history")
+    assert b"of another history" not in values(successor)
+
+
+def test_the_log_is_put_back_while_it_waits(leader, other, start, monkeypatch):
+    """The new leader does not compare histories: then the look at the file before the answer is left."""
+    monkeypatch.setattr("spark_eos.log.commit.group.is_in_history", lambda *_: True)
+    second = Producer(other.log, {"transactional.id": "second"})
+    other.waits = [leader.sends_and_leads] * 2
+    second.init_transactions()
+    other.log.follow()
+    last = other.log.state.seq
+    other.waits = [leader.sends_and_leads]
+    other.sends()
+
+    def restore():
+        leader.group.release_lead()
+        put_back(leader, last)
+        successor = start(b"c").lead()
+        while successor.log.state.seq < last + 8:
+            successor.sends_and_leads()
+        successor.group.release_lead()
+
+    other.producer, other.waits = second, [restore, *[lambda: None] * 1000]
     with pytest.raises(DivergedLogError):
         other.sends()
+
+
+def test_what_is_reported_is_not_there_any_more(leader, other):
+    """The log is put back between the report and the answer: the request is made again, and is in the log."""
+    last = other.log.state.seq
+
+    def lost():
+        leader.sends_and_leads()
+        leader.group.release_lead()
+        put_back(leader, last)
+
+    other.waits = [lost, *[lambda: None] * 1000]
+    other.sends(b"once more")
+    assert b"once more" in values(other)
+
+
+def values(process):
+    consumer = Consumer(Log.open(process.store.inner), {"auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition("t", 0)])
+    found = []
+    while records := consumer.poll():
+        found += [record.value for record in records]
+    consumer.close()
+    return found
 
 
 def test_a_snapshot_stands_for_another_entry(leader, other, tmp_path):

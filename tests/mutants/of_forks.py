@@ -153,7 +153,7 @@ MUTANTS = (
         "spark_eos/storage/group_channel.py",
         "        for descriptor in (lock, newest):\n",
         "        for descriptor in (newest,):\n",
-        "nobody can lead as long as a forked process lives, though the one that led is dead",
+        "no process can lead as long as a child of the leader lives, though the leader is dead",
         _STORAGE,
     ),
     Mutant(

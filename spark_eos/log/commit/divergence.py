@@ -106,6 +106,11 @@ class DivergenceDetector:
         except ObjectNotFoundError:
             return False
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether an entry that holds a request of this process was not read yet."""
+        return self._told is not None
+
     def check_told(self, state: State) -> None:
         """Raise `DivergedLogError` if ``state`` has gone past the entry that was told of, in another history."""
         if self._told is not None and self._told.seq <= state.seq:

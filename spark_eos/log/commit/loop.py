@@ -182,9 +182,14 @@ class Committer(OfOneProcess):
 
     def _attempt_slot(self, tickets: list[PendingCommit]) -> None:
         """One round: fill the next slot, or submit what is to be in it, or learn what is newer."""
-        if self._group.is_contended:
-            if not self._lagging.attempt(tickets):
-                self._attempt_in_group(tickets)
+        contended = self._group.is_contended
+        if contended and self._lagging.attempt(tickets):
+            return
+        if self._tail.has_unread:
+            # Else a leader of another history, which has all that was read here, would take along what is submitted.
+            self._slots.follow()
+        if contended:
+            self._attempt_in_group(tickets)
         else:
             self._group.withdraw()
             self._draft_and_send(tickets, self._create)

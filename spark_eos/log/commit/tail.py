@@ -222,6 +222,11 @@ class Tail:
                 seq, lineage, self._state.entries_per_folder
             )
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether an entry that holds a request of this process was not read yet."""
+        return self._divergence.has_unread
+
     def is_undisturbed(self) -> bool:
         """Whether the newest entry that this process has read, or that holds a request of its own, is as it was.
 
