@@ -73,6 +73,15 @@ def test_they_are_read_at_the_same_time(store, clock):
     assert ahead.read(0, 3, PER_FOLDER).to_pybytes() == body(0)
 
 
+def test_when_there_can_be_no_threads_one_is_read_after_the_other(store, clock):
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    ahead = ReadAhead(store, lambda *_: pool, clock)
+    assert [ahead.read(seq, 3, PER_FOLDER).to_pybytes() for seq in range(3)] == [
+        body(seq) for seq in range(3)
+    ]
+
+
 def test_what_is_not_there_is_an_error_and_is_read_again(ahead, store):
     with pytest.raises(ObjectNotFoundError):
         ahead.of(40, 45)

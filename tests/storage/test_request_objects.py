@@ -24,6 +24,7 @@ from spark_eos.storage.machines.objects import (
     REWRITE_S,
     RequestObjects,
 )
+from spark_eos.storage.machines.open import _aside
 from spark_eos.testing.faulty_store import Fault, FaultyStore
 from tests.storage.test_machines import Hint, Machine, Peer, StoredHints, decode_bundle
 from verification.inline_executor import InlineExecutor
@@ -357,6 +358,14 @@ def test_it_follows_another_leader_that_it_can_reach(cut, store):
     cut.try_lead()
     cut.published(5)
     assert leader.got[-1] == [b"request"]
+
+
+def test_when_there_can_be_no_threads_it_is_done_at_once(monkeypatch):
+    def refuses(_):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr("threading.Thread.start", refuses)
+    assert _aside(lambda: "done").result(timeout=0) == "done"
 
 
 def test_a_child_has_no_way(cut):

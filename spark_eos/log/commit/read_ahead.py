@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -66,5 +67,9 @@ class ReadAhead:
         pool = self._make_pool(len(seqs), "read-ahead")
         for seq in seqs:
             if seq not in self._found:
-                self._found[seq] = now, pool.submit(self._store.read, paths.entry(seq, entries_per_folder))
+                with suppress(RuntimeError):  # The interpreter ends: one is read after the other.
+                    self._found[seq] = (
+                        now,
+                        pool.submit(self._store.read, paths.entry(seq, entries_per_folder)),
+                    )
         pool.shutdown(wait=False)  # Its threads end when all is read.

@@ -74,7 +74,7 @@ class NetworkChannel(MachinesChannel):
 
 
 def _aside(work: Callable[[], Any]) -> Future[Any]:
-    """In a daemon thread: the process may end, or fork, meanwhile."""
+    """In a daemon thread: the process may end, or fork, meanwhile. Here and now if there can be no thread any more."""
     future: Future[Any] = Future()
 
     def run() -> None:
@@ -83,7 +83,10 @@ def _aside(work: Callable[[], Any]) -> Future[Any]:
         except BaseException as error:  # noqa: BLE001  (raised again where the result is asked for)
             future.set_exception(error)
 
-    threading.Thread(target=run, name="group-commit-aside", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="group-commit-aside", daemon=True).start()
+    except RuntimeError:  # The interpreter ends.
+        run()
     return future
 
 
