@@ -12,10 +12,13 @@ import os
 import stat
 import tempfile
 import time
+import weakref
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from spark_eos.storage.forks import tell_in_child
@@ -27,6 +30,10 @@ LEADER_TTL_S = 1.0
 
 ANNOUNCED = 64
 """So many of the newest announcements can be read."""
+
+_SUBMISSION = "submission-"
+
+_HEAD, _PAGE = 12, 4096
 
 SUBMISSION_TTL_S = 60.0
 """What is older was left behind by a process that died, or is of before the folder was put back from a copy."""
@@ -107,42 +114,43 @@ class FileGroupChannel(GroupChannel):
     """In a folder that all of them see, made when it is needed: a lock, and small files that are never synced.
 
     The kernel frees the lock of a process that dies. Safe for one thread at a time.
+
+    What is written again and again is written over what was there: a new file and its name cost a journaling file
+    system three times as much. A length and a checksum tell what was read while it was written.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, reports_outcomes: bool = False) -> None:
         self._folder = os.fspath(folder)
         self.reports_outcomes = reports_outcomes
         self._lead_path = os.path.join(self._folder, "lead")
-        self._own = f"request-{uuid4().hex}"
-        self._lock = -1
-        self._is_open = False
-        self._leads = False
+        self._begin()
         self._led_ns = 0
         """When this process last took the lead."""
         self._ahead_ns: int | None = None
         """How far the file system's clock is ahead of this process's monotonic one, as far as is known."""
-        self._no_news: tuple[int, int] | None = None
-        """An entry that was not announced when the file for it was this one."""
-        self._told: tuple[tuple[int, int, int], bytes] = ((-1, -1, -1), b"")
-        """The file of the outcomes that was read last, and what is in it."""
-        self._newest_file = -1
-        """In it is the newest entry that was announced. A process that has missed one need not wait for it."""
+        self._told = _Message(b"", b"")
+        """The outcomes that were read last."""
         self._in_vain = -1
-        """The newest one that was announced when an entry was not there."""
+        """The newest entry that was announced when an entry was not there."""
         tell_in_child(self)
+
+    def _begin(self) -> None:
+        self._own = f"{_SUBMISSION}{uuid4().hex}"
+        self._lock = -1
+        self._is_open = self._leads = False
+        self._removal = weakref.finalize(self, _remove, self._path(self._own))
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`: a name and a lock of its own.
 
         The lock is closed and not released: it is the same one as the parent's, who may lead.
         """
-        lock, self._lock = self._lock, -1
-        self._own, self._leads, self._is_open = f"request-{uuid4().hex}", False, False
-        newest, self._newest_file = self._newest_file, -1
-        for descriptor in (lock, newest):
-            if descriptor >= 0:
-                with suppress(OSError):
-                    os.close(descriptor)
+        self._removal.detach()
+        lock = self._lock
+        self._begin()
+        if lock >= 0:
+            with suppress(OSError):
+                os.close(lock)
 
     def try_lead(self) -> bool:
         if not self._is_open:
@@ -150,9 +158,6 @@ class FileGroupChannel(GroupChannel):
             try:
                 os.makedirs(self._folder, exist_ok=True)
                 self._lock = os.open(self._lead_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                self._newest_file = os.open(
-                    self._path("newest"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
-                )
             except OSError:
                 self._lock = -1
         if self._lock < 0:
@@ -193,72 +198,58 @@ class FileGroupChannel(GroupChannel):
         return self._write(self._own, data)
 
     def withdraw(self) -> bool:
-        try:
-            os.unlink(self._path(self._own))
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
-        return True
+        # The file stays: the next submission is written over it.
+        return self._write(self._own, b"")
 
     def submissions(self) -> Iterator[bytes]:
         with suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
-                if entry.name.startswith("request-") and entry.name != self._own:
+                if entry.name.startswith(_SUBMISSION) and entry.name != self._own:
                     with suppress(OSError):
-                        if self._is_fresh(entry.stat()):
-                            yield Path(entry.path).read_bytes()
-                        else:
+                        message = self._read(entry.path)
+                        if message is None:
                             os.unlink(entry.path)
+                        elif message.data:
+                            yield message.data
 
     def publish(self, seq: int, data: bytes) -> None:
-        if self._write(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data):
-            self.note_entry(seq)
+        if not data or self._replace(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data):
+            self._write("newest-entry", seq.to_bytes(8, "big"))
 
     def note_entry(self, seq: int) -> None:
         if self._newest() < seq:
-            with suppress(OSError):
-                os.pwrite(self._newest_file, seq.to_bytes(8, "big"), 0)
+            self._write("newest-entry", seq.to_bytes(8, "big"))
 
     def relay(self, seq: int, data: bytes) -> None:
-        self.publish(seq, data)
+        if self._replace(f"entry-{seq % ANNOUNCED}", seq.to_bytes(8, "big") + data):
+            self.note_entry(seq)
 
     def published(self, seq: int) -> bytes | None:
-        path = self._path(f"entry-{seq % ANNOUNCED}")
+        newest = self.newest()
+        return None if newest < seq else self._bytes_of(seq)
+
+    def _bytes_of(self, seq: int) -> bytes:
+        """The bytes with which an entry was announced, if they were and are still there."""
         try:
-            # Asked again and again until there is news, which is a new file: mostly one look is enough.
-            if (seq, os.stat(path).st_ino) == self._no_news:
-                return self._missed(seq)
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            with open(self._path(f"entry-{seq % ANNOUNCED}"), "rb", buffering=0) as file:
+                data = file.read() if self._is_fresh(os.fstat(file.fileno())) else b""
         except OSError:
-            return self._missed(seq)
-        with open(descriptor, "rb", buffering=0) as file:
-            try:
-                status = os.fstat(descriptor)
-                data = file.read() if self._is_fresh(status) else b""
-            except OSError:
-                return None
-        told = int.from_bytes(data[:8], "big") if len(data) >= 8 else -1
-        if told < seq:
-            self._no_news = seq, status.st_ino
-            return self._missed(seq)
-        return data[8:] if told == seq else b""
+            return b""
+        return data[8:] if int.from_bytes(data[:8], "big") == seq else b""
 
     def report_outcomes(self, data: bytes) -> None:
-        self._write("outcomes", data)
+        self._write("reported-outcomes", data)
 
     def outcomes(self) -> bytes | None:
-        path = self._path("outcomes")
         try:
-            status = os.stat(path)
-            if not self._is_fresh(status):
-                return None
-            if _file(status) != self._told[0]:
-                with open(path, "rb", buffering=0) as file:
-                    self._told = _file(os.fstat(file.fileno())), file.read()
+            message = self._read(self._path("reported-outcomes"), self._told)
         except OSError:
             return None
-        return self._told[1]
+        if message is None:
+            return None
+        if message.data:  # Else it is being written.
+            self._told = message
+        return self._told.data or None
 
     def newest(self) -> int:
         newest = self._newest()
@@ -267,18 +258,12 @@ class FileGroupChannel(GroupChannel):
     def distrust(self) -> None:
         self._in_vain = self._newest()
 
-    def _missed(self, seq: int) -> bytes | None:
-        """What is known of an entry that was not announced: it is there if a later one was."""
-        return b"" if self.newest() >= seq else None
-
     def _newest(self) -> int:
         try:
-            data = os.pread(self._newest_file, 8, 0)
-            if len(data) == 8 and self._is_fresh(os.fstat(self._newest_file)):
-                return int.from_bytes(data, "big")
+            message = self._read(self._path("newest-entry"))
         except OSError:
-            pass
-        return -1
+            return -1
+        return int.from_bytes(message.data, "big") if message is not None and message.data else -1
 
     def _now_ns(self) -> int:
         """The time as the file system has it: this machine's clock may be off by years."""
@@ -290,13 +275,47 @@ class FileGroupChannel(GroupChannel):
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
+    def _read(self, path: str, known: _Message | None = None) -> _Message | None:
+        """The message in a file: without data if there is none, or not yet the whole of it; None if it is old.
+
+        ``known`` is given back if it is still there. Opened each time, as a server of files is asked only then.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if not self._is_fresh(os.fstat(descriptor)):
+                return None
+            page = os.read(descriptor, _PAGE)
+            head, data = page[:_HEAD], page[_HEAD:]
+            if known is not None and head == known.head:
+                return known
+            size = int.from_bytes(head[:8], "big") - len(data)
+            if size > 0:
+                data += os.read(descriptor, size)
+        finally:
+            os.close(descriptor)
+        data = data[: int.from_bytes(head[:8], "big")]
+        return _Message(head, data if head == _head(data) else b"")
+
     def _write(self, name: str, data: bytes) -> bool:
+        """Write a message over the one that is there."""
+        try:
+            descriptor = os.open(self._path(name), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                written = os.write(descriptor, _head(data) + data)
+                self._ahead_ns = os.fstat(descriptor).st_mtime_ns - time.monotonic_ns()
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        return written == _HEAD + len(data)
+
+    def _replace(self, name: str, data: bytes) -> bool:
+        """A new file in place of the one that is there: what is believed as it is must be whole."""
         temporary = self._path(f"_{self._own}")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
             try:
                 written = os.write(descriptor, data)
-                self._ahead_ns = os.fstat(descriptor).st_mtime_ns - time.monotonic_ns()
             finally:
                 os.close(descriptor)
             if written < len(data):
@@ -307,9 +326,19 @@ class FileGroupChannel(GroupChannel):
         return True
 
 
-def _file(status: os.stat_result) -> tuple[int, int, int]:
-    """What tells a file from the one that took its place. Some file systems use the same number for every other one."""
-    return status.st_ino, status.st_mtime_ns, status.st_size
+class _Message(NamedTuple):
+    head: bytes
+    """The length of the data, 8 bytes, and their checksum, 4 bytes."""
+    data: bytes
+
+
+def _head(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "big") + zlib.crc32(data).to_bytes(4, "big")
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
 
 
 def local_group_channel(url: str, name: str) -> FileGroupChannel | None:

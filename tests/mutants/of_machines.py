@@ -289,8 +289,8 @@ MUTANTS = (
     Mutant(
         "missed-announcement-is-waited-for",
         "spark_eos/storage/group_channel.py",
-        """        return b"" if self.newest() >= seq else None\n""",
-        "        return None\n",
+        "None if newest < seq else self._bytes_of(seq)\n",
+        "None if newest < seq else self._bytes_of(seq) or None\n",
         "a process that was slow waits for an announcement that is gone",
         _OF_FILES,
     ),

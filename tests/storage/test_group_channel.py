@@ -102,7 +102,7 @@ def test_what_is_handed_over_is_found_by_the_others(pair):
 def test_what_the_dead_have_handed_over_grows_old(pair, folder):
     one, other = pair
     one.submit(b"old")
-    (file,) = folder.glob("request-*")
+    (file,) = folder.glob("submission-*")
     os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
     assert list(other.submissions()) == []
     assert not file.exists()
@@ -135,7 +135,7 @@ def test_an_old_announcement_is_not_believed(pair, folder):
     file = folder / "entry-1"
     os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
     assert other.published(1) == b"", "the log is read"
-    os.utime(folder / "newest", (0, file.stat().st_mtime))
+    os.utime(folder / "newest-entry", (0, file.stat().st_mtime))
     assert other.published(1) is None
     file.write_bytes(b"cut")
     assert other.published(1) is None
@@ -173,7 +173,7 @@ def test_the_newest_entry_of_long_ago_is_not_believed(pair, folder):
     one, other = pair
     one.publish(9, b"")
     old = time.time() - SUBMISSION_TTL_S - 10
-    os.utime(folder / "newest", (old, old))
+    os.utime(folder / "newest-entry", (old, old))
     assert other.newest() == -1
     assert other.published(8) is None
 
@@ -202,12 +202,57 @@ def test_what_leaders_tell_of_outcomes_is_heard(pair, folder):
     for text in (b"second", b"third", b"longer"):
         one.report_outcomes(text)
         assert other.outcomes() == text
-    file = folder / "outcomes"
-    # As where a file system uses the number of the file again.
-    file.write_bytes(b"of one more")
-    assert other.outcomes() == b"of one more"
+    file = folder / "reported-outcomes"
+    assert other.outcomes() is other.outcomes(), "what is known is not read again"
     os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
     assert other.outcomes() is None, "the folder may have been put back from a copy since"
+
+
+@pytest.mark.parametrize("size", [9, 5000])
+def test_what_is_read_while_it_is_written_does_not_count(pair, folder, size):
+    """A file is written over what was there: a reader may find a part of either."""
+    one, other = pair
+    one.report_outcomes(b"a" * size)
+    assert other.outcomes() == b"a" * size
+    one.submit(b"a" * size)
+    one.publish(7, b"")
+    for name in ("reported-outcomes", "newest-entry", next(folder.glob("submission-*")).name):
+        written = (folder / name).read_bytes()
+        (folder / name).write_bytes(written[:12] + b"b" + written[13:])
+    assert other.outcomes() == b"a" * size, "the head is that of what is known"
+    assert FileGroupChannel(folder).outcomes() is None
+    assert list(other.submissions()) == []
+    assert other.newest() == -1
+    one.report_outcomes(b"c" * size)
+    (folder / "reported-outcomes").write_bytes(b"\0" * 8)
+    assert other.outcomes() == b"a" * size, "nothing else is known yet"
+
+
+def test_a_shorter_message_has_nothing_of_a_longer_one(pair):
+    one, other = pair
+    for text in (b"a" * 9000, b"b" * 20, b"", b"c" * 5000):
+        one.submit(text)
+        one.report_outcomes(text)
+        assert list(other.submissions()) == [text] * bool(text)
+        assert other.outcomes() == (text or b"b" * 20)
+
+
+def test_a_process_that_ends_leaves_no_file(folder):
+    """Nor does a child of it take the file away."""
+    visit = HOLD.replace(
+        "sys.stdin.read()",
+        """
+import os
+channel.submit(b"x")
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+    print(sum(name.startswith("submission-") for name in os.listdir(sys.argv[1])))
+""",
+    )
+    said = subprocess.run([sys.executable, "-c", visit, folder], check=True, capture_output=True, text=True)
+    assert said.stdout.split() == ["True", "1"]
+    assert not list(folder.glob("submission-*"))
 
 
 def test_where_nobody_can_meet_everybody_leads(tmp_path):

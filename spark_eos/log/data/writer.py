@@ -287,7 +287,9 @@ class SegmentWriter(OfOneProcess):
         position = batch.schema.get_field_index(self._layout.timestamp_column)
         if position < 0:
             return [self._now_ms] * len(starts), [self._now_ms] * len(starts)
-        times: npt.NDArray[np.int64] = batch.column(position).cast(pa.int64()).to_numpy()
+        times: npt.NDArray[np.int64] = batch.column(position).view(pa.int64()).to_numpy()
+        if len(starts) == 1:
+            return [int(times.min())], [int(times.max())]
         return np.minimum.reduceat(times, starts).tolist(), np.maximum.reduceat(times, starts).tolist()
 
 
