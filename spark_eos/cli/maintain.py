@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, open_log
-from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
@@ -178,14 +178,14 @@ def vacuum(
             if left:
                 print_table(("KIND", "NAME", "BYTES"), [(one.kind, one.name, one.size) for one in left])
             total = size_text(sum(one.size for one in left))
-            print(f"{len(left)} objects, {total}: nothing was changed")
+            print(f"{counted(len(left), 'object')}, {total}: nothing was changed")
             return
         done = cleaner.run()
         progress.clear()
         if as_json:
             print_json({"objects": done.objects, "bytes": done.size})
         else:
-            print(f"deleted {sum(done.objects.values())} objects, {size_text(done.size)}")
+            print(f"deleted {counted(sum(done.objects.values()), 'object')}, {size_text(done.size)}")
 
 
 @app.command("delete-records", cls=Command)

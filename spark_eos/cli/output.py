@@ -6,13 +6,18 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["NOTHING", "PAGES", "print_json", "print_table", "printable"]
+__all__ = ["NOTHING", "PAGES", "counted", "print_json", "print_table", "printable"]
 
 NOTHING = "-"
 """Stands in a table where there is no value (as in Kafka's tools)."""
 
 PAGES = "https://github.com/spark-eos/spark-eos/blob/main/docs/"
 """Where the pages are that commands name."""
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number and what is counted: ``1 file``, ``2 files``. ``many``: the plural, if it is not ``one`` and an s."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def print_json(value: Mapping[str, object]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, store_settings
-from spark_eos.cli.output import PAGES, print_json
+from spark_eos.cli.output import PAGES, counted, print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 from spark_eos.errors import CorruptRecordError
@@ -74,15 +74,16 @@ def _print_summary(summary: Summary, *, quick: bool) -> None:
     read = "present" if quick else "read"
     print(
         f"entries: {summary.entries} read, {summary.retired} retired, up to entry {summary.last_entry}; "
-        f"{summary.refused_requests} refused requests in them"
+        f"{counted(summary.refused_requests, 'refused request')} in them"
     )
     print(f"snapshots: {summary.snapshots}; index pages: {summary.pieces}")
     print(
-        f"data: {summary.batches} batches of {summary.partitions} partitions, {summary.records} records in "
-        f"{summary.files} files of {summary.bytes} bytes, {read}"
+        f"data: {counted(summary.batches, 'batch', 'batches')} of {counted(summary.partitions, 'partition')}, "
+        f"{counted(summary.records, 'record')} in {counted(summary.files, 'file')} of "
+        f"{counted(summary.bytes, 'byte')}, {read}"
     )
     print(
-        f"not referred to: {summary.unreferenced_files} data files of {summary.unreferenced_bytes} bytes, "
-        f"{summary.unreferenced_pieces} index pages"
+        f"not referred to: {counted(summary.unreferenced_files, 'data file')} of "
+        f"{counted(summary.unreferenced_bytes, 'byte')}, {counted(summary.unreferenced_pieces, 'index page')}"
     )
     print(", ".join(f"{verdict.value}: {count}" for verdict, count in summary.found.items()))

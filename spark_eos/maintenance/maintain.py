@@ -252,6 +252,8 @@ def _count(number: int, one: str, many: str) -> str:
 
 def size_text(size: float) -> str:
     """Bytes for people: ``3.4 MB``."""
+    if f"{size:.0f}" == "1":
+        return "1 byte"
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

@@ -74,7 +74,7 @@ def test_a_dry_run(log, capsys):
     listed = run(capsys, "vacuum", log.url, "--min-age", "0", "--dry-run").out.splitlines()
     assert listed[0].split() == ["KIND", "NAME", "BYTES"]
     assert listed[1].split() == ["data", file.name, str(file.size)]
-    assert listed[2].startswith("1 objects, ")
+    assert listed[2].startswith("1 object, ")
     one = json.loads(run(capsys, "vacuum", log.url, "--min-age", "0", "--dry-run", "--json").out)
     assert one == {"kind": "data", "name": file.name, "bytes": file.size}
     assert log.follow().seq == seq

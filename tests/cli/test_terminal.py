@@ -32,6 +32,12 @@ def url(log_url):
     return log_url
 
 
+def test_one_of_a_thing_is_not_many():
+    assert [output.counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+    assert output.counted(1, "entry", "entries") == "1 entry"
+    assert output.counted(3, "entry", "entries") == "3 entries"
+
+
 def on_terminal(*arguments, columns=120, code=0, out_is_terminal=True):
     """What the command writes to a terminal of that many columns; and to a pipe, if that is its standard output."""
     main, side = pty.openpty()

@@ -12,6 +12,7 @@ import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.errors import (
+    CommitOutcomeUnknownError,
     CorruptRecordError,
     DivergedLogError,
     EosLogError,
@@ -26,7 +27,7 @@ from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.testing import FaultyStore
+from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock, create
 
 T0 = TopicPartition("t", 0)
@@ -605,6 +606,29 @@ def test_the_name_of_the_last_look_was_deleted_and_the_log_was_put_back(far, oth
         log.commit(create("d"))
 
 
+def test_a_copy_without_its_newest_entry_is_no_other_history(far):
+    """Earlier versions have made such copies: a snapshot, and none of the entries before it."""
+    store, clock, log = far
+    for at in range(300):
+        log.commit(create(f"a{at}"))
+    log.maintenance.snapshot()
+    restored(store, 0)
+    one, two = Log.open(store, clock), Log.open(store, clock)
+    assert one.state.seq == two.state.seq == 200
+    for log in (one, two):
+        log.does_maintenance = False
+    for at in range(3):  # At first they wait, for longer than from one look to the next.
+        clock.now += EVERY_S + 1
+        assert one.follow().seq == two.follow().seq == 200 + at * (at - 1)
+        if at:
+            two.commit(create(f"b{at}"))
+            one.commit(create(f"c{at}"))
+    restored(store, 201)
+    clock.now += EVERY_S + 1
+    with pytest.raises(DivergedLogError):
+        one.follow()
+
+
 def test_maintenance_looks_before_it_overwrites(far):
     """Else it could retire, in the history that is gone, the very entry that tells."""
     store, clock, log = far
@@ -643,6 +667,61 @@ def test_maintenance_looks_again_while_it_overwrites(far, monkeypatch):
     with pytest.raises(DivergedLogError):
         log.maintenance.retire(log.state, 100)
     assert len(retired) == 3
+
+
+# -- Requests in doubt ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def doubtful(tmp_path):
+    """A log whose store may lose replies, and which asks once; the same log of another process."""
+    Log.create(tmp_path / "log", snapshot_interval=4).commit(create("a"))
+    store = FaultyStore(PosixStore(tmp_path / "log"))
+    log, other = Log.open(store, FakeClock(), Retry(deadline_s=0)), Log.open(tmp_path / "log")
+    log.does_maintenance = other.does_maintenance = False
+    return store, log, other
+
+
+def left_in_doubt(store: FaultyStore, log: Log, fault: Fault) -> bytes:
+    store.inject(fault, "create", "_log/*")
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        log.commit(create("mine"))
+    store.heal()
+    return unknown.value.request_id
+
+
+@pytest.mark.parametrize("reads_it", [True, False])
+def test_a_request_that_may_be_in_the_copy_stays_in_doubt(tmp_path, doubtful, reads_it):
+    """It was in entry 2, which the copy has: read by this process, or retired before that."""
+    store, log, other = doubtful
+    request_id = left_in_doubt(store, log, Fault.FAIL_AFTER)
+    copied(tmp_path / "log", tmp_path / "copy")
+    for at in range(20):
+        other.commit(create(f"b{at}"))
+    if not reads_it:
+        other.maintenance.snapshot()
+        other.maintenance.retire(other.state, 100)
+    assert log.follow().seq == other.state.seq
+    put_back(tmp_path / "log", tmp_path / "copy")
+    for _ in range(2):
+        with pytest.raises(CommitOutcomeUnknownError, match="Open the log again") as unknown:
+            log.commit(create("mine"), request_id=request_id)
+        assert isinstance(unknown.value.__cause__, DivergedLogError)
+    assert "mine" in Log.open(tmp_path / "log").state.topics
+    with pytest.raises(DivergedLogError):  # It was never in doubt.
+        log.commit(create("c"))
+
+
+def test_a_request_that_can_be_in_no_copy_is_not_in_doubt(tmp_path, doubtful):
+    """All entries up to the newest one that its process knows were read, and it is in none of them."""
+    store, log, other = doubtful
+    copied(tmp_path / "log", tmp_path / "copy")
+    other.commit(create("b"))
+    log.follow()
+    request_id = left_in_doubt(store, log, Fault.LOST)
+    put_back(tmp_path / "log", tmp_path / "copy")
+    with pytest.raises(DivergedLogError):
+        log.commit(create("mine"), request_id=request_id)
 
 
 # -- A gap ---------------------------------------------------------------------------------------------

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from spark_eos.errors import ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.commit.read_ahead import AHEAD, ReadAhead
+from spark_eos.log.environment import PROCESS
+from spark_eos.log.log import Log
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.faulty_store import FaultyStore
-from tests.log.fakes import FakeClock
+from tests.log.fakes import FakeClock, create
+from tests.log.test_fate import JumpingClock
 from verification.inline_executor import InlineExecutor
 
 PER_FOLDER = 100_000
@@ -113,3 +118,26 @@ def test_an_entry_that_is_asked_for_again_is_read_again(ahead, store):
     store.inner.overwrite(name(2), b"another")
     assert ahead.of(2, 2) == b"another"
     assert ahead.of(5, 5) == body(5)
+
+
+def test_what_was_read_ahead_before_a_sleep_is_read_again():
+    """A machine was suspended: only the clock on the wall tells. Meanwhile the log was put back from a copy."""
+    store, clock = FaultyStore(MemoryStore()), JumpingClock()
+    store.requests_are_free = False
+    writer = Log.create(store)
+    log = Log.open(store, clock, environment=replace(PROCESS, pool=InlineExecutor))
+    for at in range(1, 6):
+        writer.commit(create(f"gone{at}"))
+    group, announced = log._committer._group, [1]
+    group._channel = SimpleNamespace(
+        published=lambda seq: b"" if seq in announced else None, newest=lambda: 5, relay=lambda *_: None
+    )
+    assert group.catch_up() == 1
+    assert store.count("read", name(5)) == 1, "they are read ahead"
+    clock.ahead_s += 2 * 3600
+    for seq in range(3, 6):
+        store.inner.delete(name(seq))
+    Log.open(store.inner).commit(create("another"))
+    announced += [2, 3]
+    assert group.catch_up() == 3
+    assert sorted(log.state.topics) == ["another", "gone1", "gone2"]

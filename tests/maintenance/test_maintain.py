@@ -247,8 +247,8 @@ def test_unknown_steps():
 
 
 def test_sizes_for_people():
-    assert [size_text(size) for size in (0, 999, 1000, 3_449_000, 2e9, 5e13)] == [
-        *("0 bytes", "999 bytes", "1.0 kB", "3.4 MB", "2.0 GB", "50.0 TB")
+    assert [size_text(size) for size in (0, 1, 999, 1000, 3_449_000, 2e9, 5e13)] == [
+        *("0 bytes", "1 byte", "999 bytes", "1.0 kB", "3.4 MB", "2.0 GB", "50.0 TB")
     ]
 
 

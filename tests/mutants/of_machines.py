@@ -271,6 +271,14 @@ MUTANTS = (
         _OF_AHEAD,
     ),
     Mutant(
+        "read-ahead-before-a-sleep",
+        "spark_eos/log/commit/group.py",
+        "            self._ahead.forget()\n",
+        "",
+        "a process that slept takes over what it has read before, of a log that was put back meanwhile",
+        _OF_AHEAD,
+    ),
+    Mutant(
         "read-ahead-in-vain",
         "spark_eos/log/commit/read_ahead.py",
         "            except ObjectNotFoundError:\n                self.forget()  # It may have come since.\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,26 @@ def policy(role: str, path: str) -> dict[str, object]:
     """A role's policy for the log at this path of the tests' bucket."""
     text = (POLICIES / "s3" / f"{role}.json").read_text("utf-8")
     return json.loads(text.replace("BUCKET", "bucket").replace("PATH", path))
+
+
+def allowed_by_google(condition: str, name: str) -> bool:
+    """Whether the condition of a binding is met by an object of the log."""
+    python = condition.replace("resource.name", "name").replace("||", "or").replace("&&", "and")
+    python = python.replace(".startsWith(", ".startswith(")
+    return bool(eval(python, {"name": f"projects/_/buckets/BUCKET/objects/PATH/{name}"}))
+
+
+def allowed_by_azure(condition: str, action: str, name: str, *, lists: bool = False) -> bool:
+    """Whether the condition of a role assignment is met by a request for an object of the log; ``lists``: for names."""
+    python = re.sub(r"@Resource\[[^]]*:path\]", "name", condition)
+    python = re.sub(r"SubOperationMatches\{'Blob.List'\}", "lists", python)
+    python = re.sub(r"ActionMatches\{('[^']*')\}", r"(action == \1)", python)
+    python = re.sub(r"StringNotEquals ('[^']*')", r"!= \1", python)
+    python = re.sub(r"name StringStartsWith ('[^']*')", r"name.startswith(\1)", python)
+    for operator in ("AND", "OR", "NOT"):
+        python = python.replace(f" {operator} ", f" {operator.lower()} ")
+    values = {"name": f"PATH/{name}", "action": action, "lists": lists}
+    return bool(eval(python.replace("!(", "not ("), values))
 
 
 def values(url: str | Log, settings: Settings, topic: str = "t", partitions: int = 2) -> list[bytes]:

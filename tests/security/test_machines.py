@@ -1,4 +1,8 @@
-"""Writers on several machines share entries of a log in a real bucket, with the rights of their roles (MinIO)."""
+"""Writers on several machines share entries of a log in a real bucket, with the rights of their roles.
+
+MinIO enforces the policies of S3. Azurite enforces the letters of shared access signatures, and no conditions. No
+server here enforces the documents of Google.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
+from fnmatch import fnmatchcase
 from types import SimpleNamespace
 
 import pytest
@@ -18,9 +23,9 @@ from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import Settings, open_store
 from spark_eos.storage.machines.hint import HINT
 from spark_eos.storage.machines.objects import REQUESTS
-from spark_eos.testing.cloud_servers import temporary
+from spark_eos.testing.cloud_servers import shared_access, temporary
 from spark_eos.testing.processes import environment
-from tests.security.roles import policy, values
+from tests.security.roles import POLICIES, allowed_by_azure, allowed_by_google, policy, values
 
 WRITER = """
 import json, sys
@@ -101,22 +106,33 @@ def writers_of_entries(place):
     return found
 
 
-def test_machines_share_entries_and_a_reader_cannot_hand_over(place, minio_server, tmp_path):
-    settings = temporary(minio_server, joined("writer", "machines-writer", place.path))
-    store = open_store(place.url, minio_server.settings)
+def request_objects(place):
+    return {info.name for info in open_store(place.url, place.server.settings).list(REQUESTS)}
+
+
+def share_entries(place, settings, tmp_path):
+    """Write on machines until entries are shared, and the one that is cut off has written two objects.
+
+    Returns the records that were sent, which are in the log then, and the names of the objects.
+    """
     seen = set()
 
     def shared():
-        """Entries are, and the machine that is cut off has written two objects, and deleted one of them."""
-        seen.update(info.name for info in store.list(REQUESTS))
+        seen.update(request_objects(place))
         return max(writers_of_entries(place), default=0) > 1 and len(seen) > 1
 
     sent = write_on_machines(place, settings, tmp_path, shared)
-    assert len([*store.list(REQUESTS)]) < len(seen)
     wanted = sorted(
         f"{name} {at}".encode() for name, count in zip(NAMES, sent, strict=True) for at in range(count)
     )
     assert sorted(values(place.url, place.settings, partitions=1)) == wanted
+    return wanted, seen
+
+
+def test_machines_share_entries_and_a_reader_cannot_hand_over(place, minio_server, tmp_path):
+    settings = temporary(minio_server, joined("writer", "machines-writer", place.path))
+    wanted, seen = share_entries(place, settings, tmp_path)
+    assert len(seen & request_objects(place)) < len(seen)
     reader = temporary(minio_server, joined("reader", "machines-reader", place.path))
     assert sorted(values(place.url, reader, partitions=1)) == wanted
     with pytest.raises(StorePermissionError):
@@ -129,3 +145,96 @@ def test_without_the_right_to_lead_every_machine_writes_for_itself(place, tmp_pa
     assert {*writers_of_entries(place)} == {1}
     with pytest.raises(ObjectNotFoundError):
         open_store(place.url, place.server.settings).read(HINT)
+
+
+# -- Azure and Google ---------------------------------------------------------------------------------
+
+
+OF_A_LOG = HINT, f"{REQUESTS}a-1", "_group/other", "_groups/g", "_log/00000000000000000000.avro", "data/t/x"
+BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+
+
+def document(store, name):
+    return json.loads((POLICIES / store / f"{name}.json").read_text("utf-8"))
+
+
+def on_s3(role, more, right):
+    """On which objects two policies together give a right."""
+    statements = [one for one in joined(role, more, "PATH")["Statement"] if f"s3:{right}" in one["Action"]]
+
+    def effects(name):
+        place = f"arn:aws:s3:::bucket/PATH/{name}"
+        return {one["Effect"] for one in statements if any(fnmatchcase(place, to) for to in one["Resource"])}
+
+    return {name for name in OF_A_LOG if effects(name) == {"Allow"}}
+
+
+def on_google(right, *names):
+    """On which objects the bindings of these documents give a right."""
+    return {
+        name
+        for whole in (document("gcs", one) for one in names)
+        for binding in whole["bindings"]
+        for name in OF_A_LOG
+        if f"storage.objects.{right}"
+        in whole["roles"][binding["role"].rpartition("/")[2]]["includedPermissions"]
+        and allowed_by_google(binding["condition"]["expression"], name)
+    }
+
+
+def on_azure(action, *given, lists=False):
+    """On which objects roles give a right, each with the condition of its assignment, if it has one."""
+    return {
+        name
+        for role, assigned in given
+        for name in OF_A_LOG
+        if f"{BLOBS}/{action}" in document("azure", role)["DataActions"]
+        and (
+            assigned is None
+            or allowed_by_azure(
+                document("azure", assigned)["properties"]["condition"], f"{BLOBS}/{action}", name, lists=lists
+            )
+        )
+    }
+
+
+def test_googles_roles_of_machines_allow_what_those_of_s3_do():
+    writer = "writer", "machines-writer"
+    for right, of_s3 in (("get", "GetObject"), ("create", "PutObject")):
+        assert on_google(right, *writer) == on_s3(*writer, of_s3)
+    # To replace an object, Google wants this right as well.
+    assert on_google("delete", *writer) == {HINT, f"{REQUESTS}a-1", "_groups/g", OF_A_LOG[4]}
+    assert on_google("create", "writer") == on_s3(*writer, "PutObject") - {HINT, f"{REQUESTS}a-1"}
+    # In place of the reader's document: Google's conditions deny nothing.
+    assert on_google("get", "machines-reader") == on_s3("reader", "machines-reader", "GetObject")
+    assert on_google("get", "machines-reader") == {*OF_A_LOG} - {HINT}
+    listing = [document("gcs", role)["bindings"][1] for role in ("reader", "machines-reader")]
+    assert listing[0] == listing[1]
+
+
+def test_azures_roles_of_machines_allow_what_those_of_s3_do():
+    writer = ("writer", None), ("machines-writer", "machines-writer-assignment")
+    assert (
+        on_azure("delete", *writer)
+        == {f"{REQUESTS}a-1"}
+        == on_s3("writer", "machines-writer", "DeleteObject") - {"_groups/g"}
+    )
+    for action in ("read", "write", "add/action"):
+        assert on_azure(action, *writer) == {*OF_A_LOG}
+    reader = "reader", "machines-reader-assignment"
+    assert on_azure("read", reader) == on_s3("reader", "machines-reader", "GetObject") == {*OF_A_LOG} - {HINT}
+    assert on_azure("read", reader, lists=True) == {*OF_A_LOG}
+
+
+def test_machines_share_entries_in_azure_with_the_rights_of_writers(azurite_server, tmp_path):
+    """They lead without a role more. It lets them delete the objects that they have handed over."""
+    given = {name: value for name, value in azurite_server.settings.items() if name != "adls.account-key"}
+    settings = Settings({**given, "adls.sas-token": shared_access("container", "rcwl")})
+    url = f"{azurite_server.url}/{uuid.uuid4().hex[:8]}"
+    place = SimpleNamespace(url=url, settings=settings, server=azurite_server, stop=tmp_path / "stop")
+    Admin(url, settings).create_topic("t")
+    _, seen = share_entries(place, settings, tmp_path)
+    assert seen <= request_objects(place)
+    reader = Settings({**given, "adls.sas-token": shared_access("container", "rl")})
+    with pytest.raises(StorePermissionError):
+        open_store(url, reader).overwrite(f"{REQUESTS}a-1", b"")

@@ -35,8 +35,22 @@ def pair(folder):
     return one, other
 
 
-def test_one_leads_until_it_leaves(pair):
-    one, other = pair
+@pytest.fixture
+def one(pair):
+    return pair[0]
+
+
+@pytest.fixture
+def other(pair):
+    return pair[1]
+
+
+def make_old(file):
+    """Let the file be of a time at which nothing in it is believed any more."""
+    os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
+
+
+def test_one_leads_until_it_leaves(one, other):
     assert one.try_lead()
     assert one.try_lead(), "it has the lead already"
     assert not other.try_lead()
@@ -46,8 +60,7 @@ def test_one_leads_until_it_leaves(pair):
     assert other.try_lead()
 
 
-def test_who_takes_the_lead_is_heard_by_the_others(pair, folder):
-    one, other = pair
+def test_who_takes_the_lead_is_heard_by_the_others(one, other, folder):
     os.utime(folder / "lead", (1000, 1000))
     assert not other.leader_token(), "that was long ago"
     one.try_lead()
@@ -75,8 +88,7 @@ def test_the_lead_of_a_dead_process_is_free(folder):
     assert group_channel.try_lead()
 
 
-def test_a_child_has_a_place_of_its_own(pair):
-    one, other = pair
+def test_a_child_has_a_place_of_its_own(one, other):
     one.try_lead()
     one.submit(b"mine")
     child = os.fork()
@@ -87,8 +99,7 @@ def test_a_child_has_a_place_of_its_own(pair):
     assert not other.try_lead()
 
 
-def test_what_is_handed_over_is_found_by_the_others(pair):
-    one, other = pair
+def test_what_is_handed_over_is_found_by_the_others(one, other):
     assert one.submit(b"a request")
     assert list(other.submissions()) == [b"a request"]
     assert list(one.submissions()) == [], "one's own is no news"
@@ -99,17 +110,15 @@ def test_what_is_handed_over_is_found_by_the_others(pair):
     assert one.withdraw(), "there is nothing to be found"
 
 
-def test_what_the_dead_have_handed_over_grows_old(pair, folder):
-    one, other = pair
+def test_what_the_dead_have_handed_over_grows_old(one, other, folder):
     one.submit(b"old")
     (file,) = folder.glob("submission-*")
-    os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
+    make_old(file)
     assert list(other.submissions()) == []
     assert not file.exists()
 
 
-def test_the_newest_entries_are_announced(pair):
-    one, other = pair
+def test_the_newest_entries_are_announced(one, other):
     count = 2 * ANNOUNCED
     for seq in range(count):
         one.publish(seq, b"%d" % seq)
@@ -119,8 +128,7 @@ def test_the_newest_entries_are_announced(pair):
     assert other.published(count) is None
 
 
-def test_an_announcement_is_heard_by_who_asked_for_it_before(pair):
-    one, other = pair
+def test_an_announcement_is_heard_by_who_asked_for_it_before(one, other):
     for seq in range(2 * ANNOUNCED):
         assert other.published(seq) is None
         assert other.published(seq) is None
@@ -128,22 +136,20 @@ def test_an_announcement_is_heard_by_who_asked_for_it_before(pair):
         assert other.published(seq) == b"%d" % seq
 
 
-def test_an_old_announcement_is_not_believed(pair, folder):
+def test_an_old_announcement_is_not_believed(one, other, folder):
     """The folder may have been put back from a copy since."""
-    one, other = pair
     one.publish(1, b"entry")
     file = folder / "entry-1"
-    os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
+    make_old(file)
     assert other.published(1) == b"", "the log is read"
-    os.utime(folder / "newest-entry", (0, file.stat().st_mtime))
+    make_old(folder / "newest-entry")
     assert other.published(1) is None
     file.write_bytes(b"cut")
     assert other.published(1) is None
 
 
-def test_a_process_that_has_missed_an_announcement_reads_the_log(pair):
+def test_a_process_that_has_missed_an_announcement_reads_the_log(one, other):
     """A process that was slow finds other announcements in the places of those that it waits for."""
-    one, other = pair
     assert other.newest() == -1
     assert other.published(5) is None
     one.publish(5, b"five")
@@ -158,8 +164,7 @@ def test_a_process_that_has_missed_an_announcement_reads_the_log(pair):
     assert other.newest() == 9
 
 
-def test_an_entry_that_was_announced_in_vain_is_announced_once(pair):
-    one, other = pair
+def test_an_entry_that_was_announced_in_vain_is_announced_once(one, other):
     one.publish(9, b"")
     assert other.published(8) == b""
     other.distrust()
@@ -169,17 +174,14 @@ def test_an_entry_that_was_announced_in_vain_is_announced_once(pair):
     assert other.published(8) == b""
 
 
-def test_the_newest_entry_of_long_ago_is_not_believed(pair, folder):
-    one, other = pair
+def test_the_newest_entry_of_long_ago_is_not_believed(one, other, folder):
     one.publish(9, b"")
-    old = time.time() - SUBMISSION_TTL_S - 10
-    os.utime(folder / "newest-entry", (old, old))
+    make_old(folder / "newest-entry")
     assert other.newest() == -1
     assert other.published(8) is None
 
 
-def test_a_child_opens_the_file_of_the_newest_entry_for_itself(pair):
-    one, other = pair
+def test_a_child_opens_the_file_of_the_newest_entry_for_itself(one, other):
     one.forked()
     assert one.newest() == -1
     one.note_entry(4)
@@ -188,30 +190,26 @@ def test_a_child_opens_the_file_of_the_newest_entry_for_itself(pair):
     assert other.newest() == 5
 
 
-def test_what_was_read_from_the_log_is_told_to_the_others(pair):
-    one, other = pair
+def test_what_was_read_from_the_log_is_told_to_the_others(one, other):
     one.relay(4, b"four")
     assert other.published(4) == b"four"
 
 
-def test_what_leaders_tell_of_outcomes_is_heard(pair, folder):
-    one, other = pair
+def test_what_leaders_tell_of_outcomes_is_heard(one, other, folder):
     assert other.outcomes() is None
     one.report_outcomes(b"first")
     assert other.outcomes() == b"first"
     for text in (b"second", b"third", b"longer"):
         one.report_outcomes(text)
         assert other.outcomes() == text
-    file = folder / "reported-outcomes"
     assert other.outcomes() is other.outcomes(), "what is known is not read again"
-    os.utime(file, (0, file.stat().st_mtime - 2 * SUBMISSION_TTL_S))
+    make_old(folder / "reported-outcomes")
     assert other.outcomes() is None, "the folder may have been put back from a copy since"
 
 
 @pytest.mark.parametrize("size", [9, 5000])
-def test_what_is_read_while_it_is_written_does_not_count(pair, folder, size):
+def test_what_is_read_while_it_is_written_does_not_count(one, other, folder, size):
     """A file is written over what was there: a reader may find a part of either."""
-    one, other = pair
     one.report_outcomes(b"a" * size)
     assert other.outcomes() == b"a" * size
     one.submit(b"a" * size)
@@ -228,8 +226,7 @@ def test_what_is_read_while_it_is_written_does_not_count(pair, folder, size):
     assert other.outcomes() == b"a" * size, "nothing else is known yet"
 
 
-def test_a_shorter_message_has_nothing_of_a_longer_one(pair):
-    one, other = pair
+def test_a_shorter_message_has_nothing_of_a_longer_one(one, other):
     for text in (b"a" * 9000, b"b" * 20, b"", b"c" * 5000):
         one.submit(text)
         one.report_outcomes(text)

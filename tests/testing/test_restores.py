@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import random
 import sys
+from typing import NoReturn
 
 import pytest
 
 from spark_eos.log.commit.divergence import DivergenceDetector
+from spark_eos.protocol.state import State
 from verification.simulator.restores import restored
+from verification.specification.worlds import record
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +31,23 @@ def test_what_is_acknowledged_behind_a_restore_stays(first):
     assert sum(world.diverged for world in worlds) >= 5, "nothing was put back under a process that noticed"
     assert sum(world.lost > 0 for world in worlds) >= 5, "the copies were as new as the log"
     assert sum(len(world.acknowledged) for world in worlds) > 500
+
+
+@pytest.mark.parametrize("seed", [1529, 1658])
+def test_no_log_counts_as_put_back_in_worlds_where_none_is(seed, monkeypatch):
+    """Names of retired entries are deleted before a process has looked again at what it has read."""
+    refused: list[str] = []
+    real = DivergenceDetector._refuse
+
+    def refuse(
+        self: DivergenceDetector, state: State, what: str, cause: BaseException | None = None
+    ) -> NoReturn:
+        refused.append(what)
+        real(self, state, what, cause)
+
+    monkeypatch.setattr(DivergenceDetector, "_refuse", refuse)
+    record(seed)
+    assert refused == []
 
 
 def test_one_seed_is_one_world():

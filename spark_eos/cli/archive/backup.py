@@ -8,7 +8,7 @@ import typer
 
 from spark_eos.cli.archive.findings import shown
 from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, store_settings
-from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
 
@@ -72,8 +72,9 @@ def backup(
         print_json(_plain(done))
         return
     print(
-        f"backup {done.name} of log {done.log_id}: entries {done.first} to {done.last}, {done.files} files of "
-        f"{done.bytes} bytes; {done.new_files} of them, {done.new_bytes} bytes, are new"
+        f"backup {done.name} of log {done.log_id}: entries {done.first} to {done.last}, "
+        f"{counted(done.files, 'file')} of {counted(done.bytes, 'byte')}; new: {counted(done.new_files, 'file')} of "
+        f"{counted(done.new_bytes, 'byte')}"
     )
 
 
@@ -137,8 +138,9 @@ def restore(
         )
         return
     print(
-        f"log {done.log_id} up to entry {summary.last_entry}: {summary.records} records in {summary.files} files of "
-        f"{summary.bytes} bytes; it {'is there' if quick else 'is verified'}"
+        f"log {done.log_id} up to entry {summary.last_entry}: {counted(summary.records, 'record')} in "
+        f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; it "
+        f"{'is there' if quick else 'is verified'}"
     )
 
 
@@ -244,7 +246,8 @@ def verify(
         print_json({"whole": done.whole, "damaged": done.damaged, "files": done.files, "bytes": done.bytes})
     else:
         print(
-            f"whole: {len(done.whole)}, damaged: {len(done.damaged)}; {done.files} files of {done.bytes} bytes"
+            f"whole: {len(done.whole)}, damaged: {len(done.damaged)}; {counted(done.files, 'file')} of "
+            f"{counted(done.bytes, 'byte')}"
         )
     if done.damaged:
         raise typer.Exit(1)
@@ -271,7 +274,7 @@ def _say(freed: Freed, as_json: bool) -> None:
             f"nothing is freed, since backups are under way: {freed.running}. Run eoslog backups vacuum later"
         )
     else:
-        print(f"{freed.files} files of {freed.bytes} bytes are freed")
+        print(f"freed: {counted(freed.files, 'file')} of {counted(freed.bytes, 'byte')}")
 
 
 def _time_ms(text: str) -> int:

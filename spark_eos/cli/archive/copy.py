@@ -8,7 +8,7 @@ import typer
 
 from spark_eos.cli.archive.findings import shown
 from spark_eos.cli.options import ConfigFile, Json, Url, store_settings
-from spark_eos.cli.output import print_json
+from spark_eos.cli.output import counted, print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 
@@ -74,6 +74,7 @@ def copy(
         return
     verified = "is there" if quick else "is verified"
     print(
-        f"log {copied.log_id} up to entry {summary.last_entry}: {summary.records} records in {summary.files} files of "
-        f"{summary.bytes} bytes; the copy {verified}{'; the log at its old place is closed' if close else ''}"
+        f"log {copied.log_id} up to entry {summary.last_entry}: {counted(summary.records, 'record')} in "
+        f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; the copy {verified}"
+        f"{'; the log at its old place is closed' if close else ''}"
     )

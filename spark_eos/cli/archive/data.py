@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, exactly_one, open_log
-from spark_eos.cli.output import print_json
+from spark_eos.cli.output import counted, print_json
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
 
@@ -63,9 +63,9 @@ def move(
         print_json({**done._asdict(), "dry_run": dry_run})
         return
     if dry_run:
-        print(f"would copy {done.files} files of {size_text(done.bytes)} to {done.location}")
+        print(f"would copy {counted(done.files, 'file')} of {size_text(done.bytes)} to {done.location}")
         return
     print(
-        f"the data files are at {done.location}: {done.files} files of {size_text(done.bytes)} were copied, and "
-        f"{done.deleted} deleted at the old place"
+        f"the data files are at {done.location}. Copied: {counted(done.files, 'file')} of {size_text(done.bytes)}; "
+        f"deleted at the old place: {done.deleted}"
     )

@@ -15,7 +15,7 @@ import typer
 from spark_eos.cli.console.interrupts import Interrupted, interruptible
 from spark_eos.cli.console.properties import LineFormat, client_settings, line_format
 from spark_eos.cli.options import ConfigFile, Json, TopicName, Url
-from spark_eos.cli.output import print_json
+from spark_eos.cli.output import counted, print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 from spark_eos.errors import (
@@ -116,7 +116,7 @@ def produce(
         _stop(interrupted, "no line is in the log" if sending is None else sending.account())
     assert sending is not None
     created = "" if known is not None or not sending.count else "; the topic is new"
-    written = f"{sending.count} record{'' if sending.count == 1 else 's'} written to topic {topic}{created}"
+    written = f"{counted(sending.count, 'record')} written to topic {topic}{created}"
     with _told_elsewhere(written):
         if as_json:
             for number, (offset, count) in sorted(sending.placed.items()):

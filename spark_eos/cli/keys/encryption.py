@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, open_log
-from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 
 __all__ = ["app"]
@@ -72,6 +72,6 @@ def rotate(
         print_json({"steps": count, "bytes": size, "key_id": log.store.encryption_key_id})
         return
     print(
-        f"{size} bytes were written again in {count} steps, with key {log.store.encryption_key_id}; eoslog vacuum "
-        "removes the old files"
+        f"{counted(size, 'byte')} were written again in {counted(count, 'step')}, with key "
+        f"{log.store.encryption_key_id}; eoslog vacuum removes the old files"
     )

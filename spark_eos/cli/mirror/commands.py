@@ -10,7 +10,7 @@ import typer
 
 from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
-from spark_eos.cli.output import print_json, print_table, printable
+from spark_eos.cli.output import counted, print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.errors import ConfigError
 
@@ -131,7 +131,9 @@ def mirror_in(
         if as_json:
             print_json(done._asdict())
         else:
-            print(f"mirrored {done.records} records in {done.batches} entries")
+            print(
+                f"mirrored {counted(done.records, 'record')} in {counted(done.batches, 'entry', 'entries')}"
+            )
         if stop.signal is not None:
             until_stopped(stop)
 

@@ -11,7 +11,7 @@ from spark_eos.cli.maintain import seconds_of
 from spark_eos.cli.mirror.commands import Brokers, KafkaConfig, Name, tell
 from spark_eos.cli.mirror.to_kafka import app
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, open_log, properties_file, store_settings
-from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
 
@@ -72,7 +72,7 @@ def wait(
         print_json({"partitions": partitions})
     else:
         sides = "the log had is in Kafka" if back else "Kafka had is in the log"
-        print(f"all that {sides}: {partitions} partitions")
+        print(f"all that {sides}: {counted(partitions, 'partition')}")
 
 
 @app.command("group", cls=Command)

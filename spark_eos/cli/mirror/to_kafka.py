@@ -9,7 +9,7 @@ import typer
 from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
 from spark_eos.cli.mirror.commands import Brokers, KafkaConfig, Name, app, tell
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
-from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
 
@@ -133,7 +133,9 @@ def mirror_out(
             print_json(done._asdict())
         else:
             torn = f", {done.torn} of the log's torn" if done.torn else ""
-            print(f"sent {done.records} records in {done.transactions} transactions{torn}")
+            print(
+                f"sent {counted(done.records, 'record')} in {counted(done.transactions, 'transaction')}{torn}"
+            )
         if stop.signal is not None:
             until_stopped(stop)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from spark_eos.cli.operate.lag import badness, measures
 from spark_eos.cli.operate.text import age_text, rate_text, size_text
-from spark_eos.cli.output import NOTHING, printable
+from spark_eos.cli.output import NOTHING, counted, printable
 from spark_eos.monitoring import Activity, Lag, LagTotal, OpenTransaction, TopicActivity, totals
 
 __all__ = ["MOST_ROWS", "PANES", "Pane", "Table", "head_lines", "table"]
@@ -87,7 +87,7 @@ def _readers_told(look: Activity) -> str:
     if not readers:
         return "no readers"
     worst = max(one.time_ms or 0 for one in look.lags)
-    count = f"{readers} reader{'' if readers == 1 else 's'}"
+    count = counted(readers, "reader")
     return f"{count}, up to {age_text(worst)} behind" if worst else f"{count}, all caught up"
 
 
@@ -97,7 +97,7 @@ def _open_told(look: Activity) -> str:
         return "no open transaction"
     late = sum(one.is_overdue for one in opened)
     held = sum(topic.held_back for topic in look.topics)
-    count = f"{len(opened)} open transaction{'' if len(opened) == 1 else 's'}"
+    count = counted(len(opened), "open transaction")
     return f"{count}{f', {late} overdue' if late else ''}, {held} held back"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
+    DivergedLogError,
     EosLogError,
     NotALogError,
     StorageError,
@@ -146,6 +147,16 @@ class Answers:
         else:
             self.given_up(ticket, error)
 
+    def diverged(self, ticket: PendingCommit, error: DivergedLogError) -> None:
+        """The newest entry known here is not in the log that is there now, and so none that comes after it.
+
+        But earlier ones may be: a copy that was put back holds the entries up to some point.
+        """
+        if self._in_doubt.may_have_got_in(ticket.request_id):
+            self.unknown(ticket, error)
+        else:
+            ticket.error = error
+
     def unknown(self, ticket: PendingCommit, cause: BaseException) -> None:
         """The request stays in doubt."""
         self._in_doubt.record_giving_up(ticket.request_id)
@@ -153,6 +164,12 @@ class Answers:
             said = (
                 f"only a newer version of spark_eos can tell whether a commit to {self._url} was written ({cause}). "
                 "Upgrade this program, then repeat the call if it was not; staged files stay until it is known"
+            )
+        elif isinstance(cause, DivergedLogError):
+            said = (
+                f"the files of {self._url} were exchanged under this process, and an earlier attempt of this commit "
+                "may be in those that are there now. Open the log again (close this client and make a new one), and "
+                "look whether it was written; staged files stay"
             )
         else:
             said = (

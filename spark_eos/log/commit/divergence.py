@@ -168,6 +168,9 @@ class DivergenceDetector:
                 if self._is_in_newest_snapshot(then, state):
                     continue
                 self._missing(then, error, away=away)
+                # Nothing was compared: the state is not known to be of the history that is there.
+                self._sure_until = self._clock.monotonic() + EVERY_S
+                return
             break
         self._pin(state)
 

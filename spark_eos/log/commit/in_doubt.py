@@ -179,6 +179,14 @@ class InDoubtRequests:
         one = self._open.get(request_id)
         return one is not None and one.is_lost
 
+    def may_have_got_in(self, request_id: bytes) -> bool:
+        """Whether it was found in an entry, or may be in one that was retired before this process could read it.
+
+        Else it is in no entry up to the newest one that this process knows.
+        """
+        one = self._open.get(request_id)
+        return one is not None and (one.is_lost or one.found is not None)
+
     def may_be_taken_along(self, request_id: bytes, state: State) -> bool:
         """Whether a leader may still put it into a slot after ``state``."""
         one = self._open.get(request_id)

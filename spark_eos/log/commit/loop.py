@@ -149,9 +149,10 @@ class Committer(OfOneProcess):
 
     def _answer_broken(self, ticket: PendingCommit, error: BaseException) -> None:
         """The round broke off with ``error``."""
-        # In a child, or in another history, nothing is known of what is in doubt here.
-        if self._is_foreign or isinstance(error, DivergedLogError):
+        if self._is_foreign:  # A child knows nothing of what is in doubt here.
             ticket.error = error
+        elif isinstance(error, DivergedLogError):
+            self._answers.diverged(ticket, error)
         elif isinstance(error, NotALogError):
             self._answers.closed(ticket, error)
         elif isinstance(error, UnsupportedVersionError):
