@@ -1,8 +1,8 @@
 """Recorded runs, checked by TLC to be behaviours of a specification: many of them in one run of TLC.
 
 Runs of `verification.specification.worlds` and of `verification.specification.real_processes` are held against
-`specs/Commit.tla` (`COMMIT`), and those of `verification.specification.requests` against `specs/Transactions.tla` (`TRANSACTIONS`), and those of
-`verification.specification.query_runs` against `specs/Runs.tla` (`RUNS`).
+`specs/Commit.tla` (`COMMIT`), those of `verification.specification.requests` against `specs/Transactions.tla`
+(`TRANSACTIONS`), and those of `verification.specification.query_runs` against `specs/Runs.tla` (`RUNS`).
 """
 
 from __future__ import annotations
