@@ -174,6 +174,14 @@ Fill(p) ==   \* Committer._may_have_been_taken_along: an empty request in the on
      /\ proc' = [proc EXCEPT ![p].pc = "sending", ![p].draft = [slot |-> slot, own |-> {}, reqs |-> Empty]]
      /\ UNCHANGED <<chain, floor, gone, wire, box, doubt, answer, faults>>
 
+Recognise(p) ==   \* Answers.rejected: the slot could not be filled, but the state tells that what is lost was done
+  LET r == proc[p].cur
+  IN /\ proc[p].pc = "sending" /\ proc[p].draft.own = {}
+     /\ doubt[r].lost /\ ~doubt[r].found /\ r \in proc[p].view
+     /\ Ends(p, "yes")
+     /\ doubt' = [doubt EXCEPT ![r] = Certain]
+     /\ UNCHANGED <<chain, floor, gone, wire, box, faults>>
+
 GiveUp(p) ==   \* Answers.failed, given_up: a deadline has passed, or the state does not tell what became of it
   LET me == proc[p]
       d == doubt[me.cur]
@@ -267,7 +275,8 @@ Delete == /\ gone < floor /\ gone' = gone + 1
           /\ UNCHANGED <<chain, floor, wire, box, proc, doubt, answer, faults>>
 
 Step(p) == Read(p) \/ (Jump(p) /\ proc[p].read < floor) \/ Look(p) \/ Settle(p) \/ Alone(p) \/ Lead(p) \/ Submit(p)
-           \/ StopWaiting(p) \/ Withdraw(p) \/ Refuse(p) \/ Fill(p) \/ Create(p) \/ Heard(p) \/ Taken(p) \/ SlotTaken(p)
+           \/ StopWaiting(p) \/ Withdraw(p) \/ Refuse(p) \/ Fill(p) \/ Recognise(p)
+           \/ Create(p) \/ Heard(p) \/ Taken(p) \/ SlotTaken(p)
 Next == Retire \/ Delete \/ (\E m \in wire : Land(m))
         \/ \E p \in Procs : Begin(p) \/ Step(p) \/ Jump(p) \/ NoReply(p) \/ GiveUp(p) \/ Crash(p)
 Spec == Init /\ [][Next]_vars

@@ -41,7 +41,7 @@ Logged(e) ==
        [] e.k = "Covered" -> Heard(p) /\ proc'[p].pc = "ready" /\ proc'[p].base = e.s
        [] e.k = "Taken" -> Taken(p) /\ e.s = proc[p].draft.slot /\ UNCHANGED chain
        [] e.k = "SlotTaken" -> SlotTaken(p) /\ e.s = proc[p].draft.slot
-       [] e.k = "yes" -> Said(p, r, "yes") \/ (Refuse(p) /\ answer'[r] = "yes")
+       [] e.k = "yes" -> Said(p, r, "yes") \/ (Refuse(p) /\ answer'[r] = "yes") \/ Recognise(p)
        [] e.k = "refused" -> Refuse(p) /\ answer'[r] = "no"
        [] e.k = "failed" -> GiveUp(p) /\ answer'[r] = "no"
        [] e.k = "unknown" -> Said(p, r, "unknown")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import os
 import re
-import types
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 
 from tests.mutants.mutants import MUTANTS
 from verification.specification.planted import PLANTED, seen
+from verification.specification.planted_code import codes
 from verification.specification.tlc import SPECS, check
 from verification.specification.traces import COMMIT, behaviours, rejected
 from verification.specification.worlds import record
@@ -31,7 +29,7 @@ CODE = (
 )
 """Mutants of the commit path, each of which gives traces that are no behaviours."""
 
-OF_A_MUTANT = 12
+OF_A_MUTANT = 20
 """Worlds for each of them."""
 
 
@@ -74,31 +72,12 @@ def test_what_the_code_does_is_specified():
 
 
 def plant(name, monkeypatch):
-    """Let the classes of the product have the methods of the mutant."""
+    """Let the functions of the product have the code of the mutant."""
     mutant = next(one for one in MUTANTS if one.name == name)
     source = (Path(__file__).parents[1] / mutant.file).read_text(encoding="utf-8")
     assert source.count(mutant.old) == 1
-    real = importlib.import_module(mutant.file.removesuffix(".py").replace("/", "."))
-    twin = types.ModuleType(real.__name__)
-    exec(compile(source.replace(mutant.old, mutant.new), mutant.file, "exec"), vars(twin))
-    for owner in [
-        one for one in vars(twin).values() if inspect.isclass(one) and one.__module__ == real.__name__
-    ]:
-        for attribute, function in vars(owner).items():
-            if inspect.isfunction(function) and differs(
-                function, vars(getattr(real, owner.__name__))[attribute]
-            ):
-                monkeypatch.setattr(getattr(real, owner.__name__), attribute, function)
-
-
-def differs(one, other):
-    """Whether two functions are of other code: a method that calls ``super`` works in its own class alone."""
-    codes = [function.__code__ for function in (one, other)]
-    first, second = (
-        [code.co_code, code.co_names, [*(c for c in code.co_consts if not inspect.iscode(c))]]
-        for code in codes
-    )
-    return first != second
+    for function, code in codes(mutant.file, source.replace(mutant.old, mutant.new)):
+        monkeypatch.setattr(function, "__code__", code)
 
 
 def test_planted_bugs_give_traces_that_are_no_behaviours():

@@ -439,6 +439,26 @@ def test_a_process_that_slept_through_another_history(tmp_path, sleeper):
     assert values(url) == [b"a0", *(b"n%d" % at for at in range(30))]
 
 
+@pytest.mark.usefixtures("timeless_folders")
+def test_a_writer_that_slept_in_its_commit_leaves_nothing_in_another_history(tmp_path):
+    """It would fill a slot of a log that others use."""
+    url, copy, clock = tmp_path / "log", tmp_path / "copy", FakeClock()
+    Log.create(url).ensure_topic("t")
+    copied(url, copy)
+    sleeper = Log.open(url, clock)
+    sleeper.commit(create("lost"))
+
+    def slept(state):
+        clock.now += 2 * 24 * 3600
+        put_back(url, copy)
+        Log.open(url).ensure_topic("another")
+        return create("u")(state)
+
+    with pytest.raises(DivergedLogError, match="is another one now"):
+        sleeper.commit(slept)
+    assert not (url / paths.entry(sleeper.state.seq + 1)).exists()
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_process_that_slept_in_one_history_goes_on(tmp_path, times):
     url = tmp_path / "log"

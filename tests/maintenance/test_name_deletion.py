@@ -287,6 +287,32 @@ def test_a_reader_does_not_believe_what_such_a_writer_left(world):
     assert [(one.verdict, one.name) for one in found] == [(Verdict.NOTE, left)]
 
 
+def test_what_such_a_writer_left_in_place_of_the_newest_known_entry(world):
+    """It says nothing of the history: the snapshot does."""
+    slow, other = world.another(), world.another()
+    append(world.log, 100)
+    known = other.follow().seq
+    action, later = rows(slow, 99), rows(other, 101)
+
+    def sleep(operation, _):
+        if operation == "create":
+            slow.store.before = lambda *_: None
+            world.forget()
+
+    def sleep_as_well(_):
+        if not world.has(known + 1):
+            slow.store.before = sleep
+            with pytest.raises(CommitOutcomeUnknownError):
+                slow.commit(lambda _: (action,))
+            assert world.has(known)
+        return (later,)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        other.commit(sleep_as_well)
+    append(other, 102)
+    assert values(world.log) == values(other) == [100, *range(40), 102]
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["with a number", "without a producer"])
 def test_a_reply_that_came_a_day_late(world, known):
     """It was in the log; the slot does not tell."""

@@ -74,6 +74,22 @@ MUTANTS = (
         _OF_DIVERGENCE,
     ),
     Mutant(
+        "stray-is-another-history",
+        _DIVERGENCE,
+        "                if away() and self._is_covered(state.seq):\n                    return  # Its name may",
+        "                if False:\n                    return  # Its name may",
+        "who slept takes what another sleeper left in place of its newest entry for another history",
+        _OF_RETIRED,
+    ),
+    Mutant(
+        "sleeper-is-in-any-history",
+        _DIVERGENCE,
+        "                if away() and self._is_covered(state.seq):\n                    return  # Its name may",
+        "                if away():\n                    return  # Its name may",
+        "who slept does not look whether the log was put back meanwhile",
+        _OF_DIVERGENCE,
+    ),
+    Mutant(
         "writer-believes-its-create",
         "spark_eos/log/commit/loop.py",
         "        elif not self._tail.is_covered_by_snapshot(entry.seq, draft.seen):",

@@ -1,6 +1,6 @@
 """``python -m verification.specification``: more than the tests do. Mistakes, traces of many seeds, larger models.
 
-Mistakes and traces are those of all three specifications, the larger models those of `specs/Commit.tla`.
+Mistakes and traces are those of all three specifications, real processes and larger models those of `specs/Commit.tla`.
 """
 
 from __future__ import annotations
@@ -8,20 +8,25 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections import Counter
 
 from verification.specification import (
     planted,
     planted_runs,
     planted_transactions,
     query_runs,
+    real_processes,
     requests,
     worlds,
 )
 from verification.specification.tlc import SPECS, check
-from verification.specification.traces import COMMIT, RUNS, TRANSACTIONS, rejected
+from verification.specification.traces import COMMIT, COMMIT_EXACT, RUNS, TRANSACTIONS, rejected
 
 AT_ONCE = 500
 """Traces in one run of TLC."""
+
+REAL_AT_ONCE = 100
+"""The same of real processes."""
 
 
 def main() -> int:
@@ -31,6 +36,10 @@ def main() -> int:
     commands.add_parser("mistakes", help="plant every mistake in the specification")
     traces = commands.add_parser("traces", help="record worlds, and hold them against the specification")
     traces.add_argument("--seeds", metavar="A:B", default="0:1000")
+    real = commands.add_parser("real", help="record real processes, and hold them against the specification")
+    real.add_argument("--runs", type=int, default=200)
+    real.add_argument("--first", type=int, default=0, help="the seed of the first run")
+    real.add_argument("--at-once", type=int, default=8)
     model = commands.add_parser("model", help="check a larger model")
     model.add_argument("--kinds", default="alone,group", help="which models (specs/CommitModel.tla)")
     model.add_argument("--slots", type=int, default=2)
@@ -41,6 +50,8 @@ def main() -> int:
         return _mistakes()
     if chosen.command == "traces":
         return _traces(*map(int, chosen.seeds.split(":")))
+    if chosen.command == "real":
+        return _real(range(chosen.first, chosen.first + chosen.runs), chosen.at_once)
     return _model(chosen.kinds.split(","), chosen.slots, chosen.faults)
 
 
@@ -69,6 +80,24 @@ def _traces(first: int, last: int) -> int:
             print(f"seed {seeds[one.trace - 1]}, {one}")
             return 1
         print(f"seeds up to {seeds[-1]}: all of them are behaviours", flush=True)
+    return 0
+
+
+def _real(seeds: range, at_once: int) -> int:
+    steps: Counter[str] = Counter()
+    for begin in range(seeds.start, seeds.stop, REAL_AT_ONCE):
+        runs = real_processes.record(seeds[begin - seeds.start :][:REAL_AT_ONCE], at_once=at_once)
+        steps += Counter(event.kind for run in runs for event in run.events)
+        for form, exact in ((COMMIT, False), (COMMIT_EXACT, True)):
+            some = [run for run in runs if run.exact is exact]
+            for one in rejected([run.events for run in some], form) if some else ():
+                print(f"seed {some[one.trace - 1].seed}, {one}")
+                return 1
+        if stuck := [run.seed for run in runs if not run.has_ended]:
+            print(f"seeds {stuck}: the processes came to no end")
+            return 1
+        print(f"seeds up to {runs[-1].seed}: all of them are behaviours", flush=True)
+    print(f"{steps.total():,} steps: {', '.join(f'{count} {kind}' for kind, count in steps.most_common())}")
     return 0
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from spark_eos.errors import (
+    CorruptRecordError,
     ObjectExistsError,
     ObjectNotFoundError,
     OutcomeUnknownError,
@@ -21,7 +23,7 @@ from verification.simulator.store import SimulatedObjectStore, SimulatedStore
 from verification.simulator.world import Process
 from verification.specification.recording import Create, Recorder, Watch
 
-__all__ = ["RecordedObjectStore", "RecordedStore", "slot_of"]
+__all__ = ["RecordedObjectStore", "RecordedStore", "ids_of", "slot_of"]
 
 T = TypeVar("T")
 
@@ -32,6 +34,14 @@ def slot_of(name: str) -> int:
     """The slot that an entry's name says; 0 for any other name."""
     found = _ENTRY.fullmatch(name)
     return int(found.group(1)) if found else 0
+
+
+def ids_of(data: Data, slot: int, name: str) -> list[bytes]:
+    """The ids of the requests in an entry that is sent to a slot; by a planted bug, to a later one than its own."""
+    for seq in range(slot, 0, -1):
+        with suppress(CorruptRecordError):
+            return [one.request_id for one in decode_entry(data, seq, name).requests]
+    raise CorruptRecordError(f"{name}: no entry of this slot, or of an earlier one")
 
 
 class RecordedStore(SimulatedStore):
@@ -48,7 +58,7 @@ class RecordedStore(SimulatedStore):
         if not slot or watch is None:
             super().create(name, data)
             return
-        create = watch.creates(slot, (one.request_id for one in decode_entry(data, slot, name).requests))
+        create = watch.creates(slot, ids_of(data, slot, name))
         try:
             super().create(name, data)
         except ObjectExistsError:

@@ -1,8 +1,8 @@
 """Recorded runs, checked by TLC to be behaviours of a specification: many of them in one run of TLC.
 
-Runs of `verification.specification.worlds` are held against `specs/Commit.tla` (`COMMIT`), and those of
-`verification.specification.requests` against `specs/Transactions.tla` (`TRANSACTIONS`), and those of
-`verification.specification.query_runs` against `specs/Runs.tla` (`RUNS`).
+Runs of `verification.specification.worlds` and of `verification.specification.real_processes` are held against
+`specs/Commit.tla` (`COMMIT`), those of `verification.specification.requests` against `specs/Transactions.tla`
+(`TRANSACTIONS`), and those of `verification.specification.query_runs` against `specs/Runs.tla` (`RUNS`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from verification.specification.recording import Event
 from verification.specification.requests import GROUPS, NAMES, PARTITIONS, Step
 from verification.specification.tlc import SPECS, run
 
-__all__ = ["COMMIT", "RUNS", "TRANSACTIONS", "Form", "Rejected", "behaviours", "rejected"]
+__all__ = ["COMMIT", "COMMIT_EXACT", "RUNS", "TRANSACTIONS", "Form", "Rejected", "behaviours", "rejected"]
 
 _ENDED = re.compile(r'<<"ended", (\d+)>>')
 _AT = re.compile(r'<<"at", (\d+), (\d+)>>')
@@ -172,6 +172,9 @@ def _request(step: Step) -> str:
 
 
 COMMIT = Form("Commit", _OF_COMMIT, _step, _processes)
+
+COMMIT_EXACT = COMMIT._replace(settings=_OF_COMMIT.replace("Exact = FALSE", "Exact = TRUE"))
+"""For traces of stores that never say of what a request made that its name was taken before."""
 
 TRANSACTIONS = Form(
     "Transactions", _OF_TRANSACTIONS, _request, lambda _: [f"Partitions == 1 .. {PARTITIONS}"]

@@ -21,7 +21,7 @@ from verification.simulator.world import FaultProfile, Process, World
 from verification.specification.recording import Event, Recorder
 from verification.specification.stores import RecordedObjectStore, RecordedStore
 
-__all__ = ["REQUESTS", "WRITERS", "Run", "record"]
+__all__ = ["REQUESTS", "WRITERS", "Run", "proposal", "record"]
 
 WRITERS = 3
 """At most, in one world."""
@@ -99,7 +99,7 @@ class _Stage:
         log = self._opened(process)
         pause = [2.0] if self.is_sleepy else [0.0, 0.001] if self.is_crowded else [0.0, 5.0]
         for number in range(REQUESTS if self.is_crowded else chance.randint(1, 2)):
-            _commit(log, _proposal(chance, f"{process.name}-{number}"), process)
+            _commit(log, proposal(chance, f"{process.name}-{number}"), process)
             process.wait(chance.choice(pause))
 
     def maintainer(self, process: Process) -> None:
@@ -148,7 +148,8 @@ def _faults(chance: random.Random) -> FaultProfile:
     )
 
 
-def _proposal(chance: random.Random, name: str) -> Callable[[State], Sequence[Action]]:
+def proposal(chance: random.Random, name: str) -> Callable[[State], Sequence[Action]]:
+    """What a request asks for: a topic of this name, or of one that others ask for, or what may be done twice."""
     topic = chance.choice([name, name, "same", "any"])
     if topic == "any":  # Whether it was done, no state tells; but to do it twice does no harm.
         return lambda state: (

@@ -147,6 +147,8 @@ class DivergenceDetector:
                 self._check_far(state, away, at_once=at_once)
                 return
             if (state.seq, identity) != self._known:
+                if away() and self._is_covered(state.seq):
+                    return  # Its name may have been deleted, and filled again by a process that slept as well.
                 self._compare(state, name)
         except ObjectNotFoundError as error:
             self._missing(state, error, away=away)
