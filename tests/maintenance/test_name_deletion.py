@@ -287,6 +287,24 @@ def test_a_reader_does_not_believe_what_such_a_writer_left(world):
     assert [(one.verdict, one.name) for one in found] == [(Verdict.NOTE, left)]
 
 
+def test_who_sleeps_after_its_create_was_found_to_be_in_time(world, monkeypatch):
+    """The names of its entry and of the one before are gone when it wakes. Its entry is in the log all the same."""
+    other = world.another()
+    append(world.log, 100)
+    real = other._tail.check_created
+
+    def slow(*seen):
+        world.forget()
+        real(*seen)
+
+    monkeypatch.setattr(other._tail, "check_created", slow)
+    committed = other.commit(lambda _: (rows(other, 99),))
+    assert not world.has(committed.seq)
+    monkeypatch.undo()
+    append(other, 102)
+    assert values(world.log) == values(other) == [100, 99, *range(40), 102]
+
+
 def test_what_such_a_writer_left_in_place_of_the_newest_known_entry(world):
     """It says nothing of the history: the snapshot does."""
     slow, other = world.another(), world.another()

@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "created-entry-not-looked-at",
         "spark_eos/log/commit/loop.py",
-        "            self._tail.check_created(draft.state, entry.seq)\n",
+        "            self._tail.check_created(draft.state, entry.seq, draft.seen)\n",
         "",
         "what was created after the files were exchanged is acknowledged",
         ("tests/log/test_divergence.py",),

@@ -82,6 +82,14 @@ MUTANTS = (
         _OF_RETIRED,
     ),
     Mutant(
+        "sleeper-lost-what-it-created",
+        _DIVERGENCE,
+        "            if away() and self._is_covered(seq):\n",
+        "            if False:\n",
+        "a process that slept after its create says that nothing of it is in the log, though it is",
+        _OF_RETIRED,
+    ),
+    Mutant(
         "sleeper-is-in-any-history",
         _DIVERGENCE,
         "                if away() and self._is_covered(state.seq):\n                    return  # Its name may",

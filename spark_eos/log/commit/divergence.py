@@ -189,7 +189,7 @@ class DivergenceDetector:
             return
         self._refuse(state, f"entry {state.seq} is not there any more", error)
 
-    def created(self, state: State, seq: int) -> None:
+    def created(self, state: State, seq: int, away: Callable[[], bool]) -> None:
         """Entry ``seq`` was created after ``state``: look once more whether it has that predecessor.
 
         Files may have been exchanged since `check`. What was created then is in another history.
@@ -198,9 +198,11 @@ class DivergenceDetector:
         try:
             identity = self._store.identity(name)
         except ObjectNotFoundError as error:
+            if away() and self._is_covered(seq):
+                return  # This process slept after the create, and the name was deleted.
             self._refuse(state, f"entry {seq}, which was just created, is not there any more", error)
         if identity is not None:
-            self.check(state)
+            self.check(state, away=away)
             self._known = seq, identity
         elif self._sure_until == -math.inf:  # It has just opened the log, or made it.
             self._sure_until = self._clock.monotonic() + EVERY_S

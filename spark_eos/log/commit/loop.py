@@ -243,7 +243,7 @@ class Committer(OfOneProcess):
             self._answers.failed(draft.tickets, sent)
         # If others may have gone past the slot long ago, the state tells whether it was done.
         elif not self._tail.is_covered_by_snapshot(entry.seq, draft.seen):
-            self._tail.check_created(draft.state, entry.seq)
+            self._tail.check_created(draft.state, entry.seq, draft.seen)
             self._answers.created(draft, entry.seq, state)
             self._slots.filled(entry.seq, len(draft.requests), len(draft.tickets))
             self._alone = not self._store.requests_are_free and self._tail.applied == self._alone_since

@@ -154,10 +154,10 @@ class Tail:
         with self._lock:
             self._divergence.check(self._state, away=self._was_away, at_once=at_once)
 
-    def check_created(self, before: State, seq: int) -> None:
-        """The same for the one after which this process has just created entry ``seq``."""
+    def check_created(self, before: State, seq: int, seen: ClockReading) -> None:
+        """The same for the one after which this process has just created entry ``seq``, drafted at ``seen``."""
         with self._lock:
-            self._divergence.created(before, seq)
+            self._divergence.created(before, seq, away=lambda: self._is_long_ago(seen))
 
     def take(self, entry: Entry) -> None:
         """Take over an entry that this process was told of, as if it had read it from the store."""
