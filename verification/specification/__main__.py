@@ -35,13 +35,14 @@ def main() -> int:
     model.add_argument("--kinds", default="alone,group", help="which models (specs/CommitModel.tla)")
     model.add_argument("--slots", type=int, default=2)
     model.add_argument("--faults", type=int, default=1)
+    model.add_argument("--requests", type=int, default=1, help="of a leader")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if chosen.command == "mistakes":
         return _mistakes()
     if chosen.command == "traces":
         return _traces(*map(int, chosen.seeds.split(":")))
-    return _model(chosen.kinds.split(","), chosen.slots, chosen.faults)
+    return _model(chosen.kinds.split(","), chosen.slots, chosen.faults, chosen.requests)
 
 
 def _mistakes() -> int:
@@ -72,11 +73,12 @@ def _traces(first: int, last: int) -> int:
     return 0
 
 
-def _model(kinds: list[str], slots: int, faults: int) -> int:
+def _model(kinds: list[str], slots: int, faults: int, requests: int) -> int:
     settings = (SPECS / "CommitModel.cfg").read_text(encoding="utf-8")
     settings = settings.replace('Calls = {"none"}', 'Calls = {"none", "unknown"}')
     settings = settings.replace('{"alone", "group"}', "{" + ", ".join(f'"{kind}"' for kind in kinds) + "}")
-    found = check("CommitModel", settings=settings, constants={"MaxEnd": slots, "MaxFaults": faults})
+    bounds = {"MaxEnd": slots, "MaxFaults": faults, "OfLeaders": requests}
+    found = check("CommitModel", settings=settings, constants=bounds)
     print(found.output[-2000:] if found.violated else f"{found.states:,} states, all invariants hold")
     return 1 if found.violated else 0
 
