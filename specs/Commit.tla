@@ -2,7 +2,8 @@
 (* The log and its commit protocol: docs/design/0001-protocol.md, 0006-group-commit.md.
    Read it beside spark_eos/log/commit: each action names the method that it stands for.
    Slots are 1, 2, ...; an entry holds the requests that are new in it, and those that the rules recognise as done
-   before. Apart from that the rules are any: they may refuse any request on any state. A process may stop at any step for as long as it likes, and go on; so there is no clock. *)
+   before. Apart from that the rules are any: they may refuse any request on any state. A process may stop at any step
+   for as long as it likes, and go on; so there is no clock. *)
 EXTENDS Integers, Sequences, FiniteSets, TLC
 
 CONSTANTS Procs, Each,  \* process p commits the requests <<p, 1>> .. <<p, Each[p]>>, in any order
@@ -15,13 +16,14 @@ VARIABLES
   chain,      \* the entries in the store, by slot
   floor,      \* entries 1 .. floor are retired: they are empty, and a snapshot stands for them
   gone,       \* the names of entries 1 .. gone are deleted: the store takes another object there
+  told,       \* what leaders reported of entries that they created; a process reads any of it, or nothing
   wire,       \* creates that their process does not wait for any more: each lands at some time, or never
   box,        \* what each process has submitted to whichever process leads
   proc,       \* what each process has in its memory
   doubt,      \* its InDoubtRequests, by request
   answer,     \* what the caller of each request was told
   faults      \* so far
-vars == <<chain, floor, gone, wire, box, proc, doubt, answer, faults>>
+vars == <<chain, floor, gone, told, wire, box, proc, doubt, answer, faults>>
 
 Reqs == UNION {{<<p, n>> : n \in 1 .. Each[p]} : p \in Procs}
 End == Len(chain)
@@ -36,7 +38,7 @@ Next_ == 0    \* in place of a slot: the one that is free when the process reads
 Max(a, b) == IF a > b THEN a ELSE b
 
 Init ==
-  /\ chain = <<>> /\ floor = 0 /\ gone = 0 /\ wire = {} /\ faults = 0
+  /\ chain = <<>> /\ floor = 0 /\ gone = 0 /\ told = {} /\ wire = {} /\ faults = 0
   /\ box = [p \in Procs |-> Nothing]
   /\ proc = [p \in Procs |-> [pc |-> "idle", cur |-> <<>>, read |-> 0, base |-> 0, view |-> {},
                               draft |-> NoDraft]]
@@ -59,7 +61,7 @@ Read(p) ==   \* Tail.follow: one entry; if it is retired by now, its bytes were 
      /\ proc' = [proc EXCEPT ![p].read = n, ![p].base = Max(@, n - Remembered), ![p].view = @ \union chain[n].new]
      /\ doubt' = [r \in Reqs |-> IF r[1] = p /\ r \in Ids(chain[n]) /\ doubt[r].open
                                  THEN [doubt[r] EXCEPT !.found = TRUE] ELSE doubt[r]]
-     /\ UNCHANGED <<chain, floor, gone, wire, box, answer, faults>>
+     /\ UNCHANGED <<chain, floor, gone, told, wire, box, answer, faults>>
 
 Lost(d) == [d EXCEPT !.lost = d.lost \/ ~d.found]
 JumpsTo(p, s) == [proc EXCEPT ![p].read = s, ![p].base = s, ![p].view = In(SubSeq(chain, 1, s))]
@@ -69,14 +71,14 @@ Jump(p) ==   \* Tail._install_snapshot: entries on the way are retired, or the p
     /\ proc[p].pc \in {"idle", "ready", "waiting", "sending", "taken"}
     /\ proc' = JumpsTo(p, s)
     /\ doubt' = Doubt(p, Lost)
-    /\ UNCHANGED <<chain, floor, gone, wire, box, answer, faults>>
+    /\ UNCHANGED <<chain, floor, gone, told, wire, box, answer, faults>>
 
 Looked(d, n) == IF d.slot = Next_ THEN [d EXCEPT !.slot = n] ELSE d
 Look(p) ==   \* InDoubtRequests.record_read: it has read to the end, where the next slot was free
   LET At(d) == Looked(d, proc[p].read + 1)
   IN /\ proc[p].pc = "ready" /\ proc[p].read = End
      /\ doubt' = Doubt(p, At) /\ doubt' # doubt
-     /\ UNCHANGED <<chain, floor, gone, wire, box, proc, answer, faults>>
+     /\ UNCHANGED <<chain, floor, gone, told, wire, box, proc, answer, faults>>
 
 ----------------------------------------------------------------------------
 (* The commit loop: Committer, Answers. *)
@@ -86,13 +88,13 @@ Begin(p) ==   \* Committer.commit; the call of a request that is in doubt may be
     /\ proc[p].pc = "idle" /\ answer[r] \in {"none", "unknown"}
     /\ proc' = [proc EXCEPT ![p].pc = "ready", ![p].cur = r]
     /\ answer' = [answer EXCEPT ![r] = "none"]
-    /\ UNCHANGED <<chain, floor, gone, wire, box, doubt, faults>>
+    /\ UNCHANGED <<chain, floor, gone, told, wire, box, doubt, faults>>
 
 Settle(p) ==   \* Answers.settle: it was found in an entry
   /\ proc[p].pc \in {"ready", "waiting"} /\ doubt[proc[p].cur].found
   /\ Ends(p, "yes")
   /\ doubt' = [doubt EXCEPT ![proc[p].cur] = Certain]
-  /\ UNCHANGED <<chain, floor, gone, wire, box, faults>>
+  /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
 
 Attempt(d, slot) ==   \* InDoubtRequests.record_attempt
   IF ~d.open THEN [Certain EXCEPT !.open = TRUE, !.slot = slot]
@@ -108,18 +110,25 @@ Entry(p, some) ==
       done == {one.req : one \in {o \in all : o.again /\ o.req \in proc[p].view}}
   IN [new |-> {one.req : one \in all} \ done, old |-> done]
 
+(* CommitGroup.publish: the requests of others in an entry that is certainly there. That a leader dies before it reports,
+   or that a report is late, lost or overwritten, is that others do not read it. *)
+Reports(draft, is_there) ==
+  told' = told \union IF is_there THEN {[slot |-> draft.slot, reqs |-> Ids(draft.reqs) \ draft.own]} ELSE {}
+
 Sends(p, reqs) ==
   LET r == proc[p].cur
-      slot == proc[p].read + 1
-  IN /\ proc' = [proc EXCEPT ![p].pc = "sending", ![p].draft = [slot |-> slot, own |-> {r}, reqs |-> reqs]]
-     /\ doubt' = [doubt EXCEPT ![r] = Attempt(@, slot)]
+      draft == [slot |-> proc[p].read + 1, own |-> {r}, reqs |-> reqs]
+  IN /\ proc' = [proc EXCEPT ![p].pc = "sending", ![p].draft = draft]
+     /\ doubt' = [doubt EXCEPT ![r] = Attempt(@, draft.slot)]
+     /\ Reports(draft, FALSE)
 
 Alone(p) ==   \* Committer._create
   /\ MayDraft(p) /\ Sends(p, Entry(p, {}))
   /\ UNCHANGED <<chain, floor, gone, wire, box, answer, faults>>
 
 (* CommitGroup.collect: a leader that remembers all entries from the submission's slot on, in none of which it is. *)
-Collectable(p, q) == /\ q # p /\ box[q] # Nothing /\ box[q].slot > proc[p].base
+Collectable(p, q) == /\ q # p /\ box[q] # Nothing
+                     /\ box[q].slot > proc[p].base /\ box[q].slot <= proc[p].read + 1
                      /\ \A n \in Max(box[q].slot, proc[p].base + 1) .. proc[p].read : box[q].req \notin Ids(chain[n])
 LeadWith(p, some) ==   \* Committer._lead; whoever holds the lock of the lead, the create alone decides
   /\ MayDraft(p) /\ (\A q \in some : Collectable(p, q)) /\ Sends(p, Entry(p, some))
@@ -139,15 +148,38 @@ SubmitInto(p, works, there) ==   \* Committer._submit; the box may hold what it 
      /\ doubt' = [one \in Reqs |->
           IF one = r THEN IF works THEN Handed(doubt[r], slot) ELSE Attempt(Handed(doubt[r], slot), slot)
           ELSE IF works /\ one[1] = p /\ doubt[one].submitted THEN TakenBack(doubt[one]) ELSE doubt[one]]
-     /\ UNCHANGED <<chain, floor, gone, wire, answer>>
+     /\ UNCHANGED <<chain, floor, gone, told, wire, answer>>
 Submit(p) == \/ SubmitInto(p, TRUE, Offer(p)) /\ UNCHANGED faults
              \/ /\ MayDraft(p) /\ faults < MaxFaults /\ faults' = faults + 1
                 /\ \E works \in BOOLEAN, there \in {Offer(p), box[p]} : SubmitInto(p, works, there)
 
 StopWaiting(p) ==   \* the lead is free, or its holder sleeps; or an entry came, and the request is not in it
-  /\ proc[p].pc = "waiting" /\ ~doubt[proc[p].cur].found
+  /\ proc[p].pc \in {"waiting", "lagging"} /\ ~doubt[proc[p].cur].found
   /\ proc' = [proc EXCEPT ![p].pc = "ready", ![p].draft = NoDraft]
-  /\ UNCHANGED <<chain, floor, gone, wire, box, doubt, answer, faults>>
+  /\ UNCHANGED <<chain, floor, gone, told, wire, box, doubt, answer, faults>>
+
+(* LaggingWriter.attempt: entry n is reported, and the process need not have read so far. Its request is new: it was made
+   when entry n was there, and is in no entry up to it. *)
+Named(p, n) == [slot |-> Max(n, proc[p].read) + 1, req |-> proc[p].cur, again |-> FALSE]
+LagInto(p, n, works, there) ==
+  LET r == proc[p].cur
+  IN /\ proc[p].pc = "ready" /\ doubt[r] = Certain /\ \E one \in told : one.slot = n
+     /\ box' = [box EXCEPT ![p] = there]
+     /\ proc' = IF works THEN [proc EXCEPT ![p].pc = "lagging"] ELSE proc
+     /\ doubt' = [one \in Reqs |->
+          IF one = r THEN Handed(doubt[r], Named(p, n).slot)
+          ELSE IF works /\ one[1] = p THEN TakenBack(doubt[one]) ELSE doubt[one]]
+     /\ UNCHANGED <<chain, floor, gone, told, wire, answer>>
+Lag(p) == \E n \in {one.slot : one \in told} :
+            \/ LagInto(p, n, TRUE, Named(p, n)) /\ UNCHANGED faults
+            \/ /\ faults < MaxFaults /\ faults' = faults + 1
+               /\ \E there \in {Named(p, n), box[p]} : LagInto(p, n, FALSE, there)
+
+TakesOver(p, report, said) == (proc[p].cur \in report.reqs <=> said = "yes") /\ Ends(p, said)
+Told(p) ==   \* LaggingWriter._answer: that a request is in an entry is taken over, and nothing else
+  /\ proc[p].pc = "lagging" /\ \E report \in told : TakesOver(p, report, "yes")
+  /\ doubt' = [doubt EXCEPT ![proc[p].cur] = Certain]
+  /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
 
 Back(p) == Doubt(p, TakenBack)
 Withdraw(p) ==   \* CommitGroup.withdraw; it may fail, with effect or without
@@ -155,7 +187,7 @@ Withdraw(p) ==   \* CommitGroup.withdraw; it may fail, with effect or without
   /\ \/ box' = [box EXCEPT ![p] = Nothing] /\ doubt' = Back(p) /\ UNCHANGED faults
      \/ /\ faults < MaxFaults /\ faults' = faults + 1 /\ UNCHANGED doubt
         /\ box' = [box EXCEPT ![p] = Nothing] \/ UNCHANGED box
-  /\ UNCHANGED <<chain, floor, gone, wire, proc, answer>>
+  /\ UNCHANGED <<chain, floor, gone, told, wire, proc, answer>>
 
 (* The rules refuse the request on the state at hand, which a look has just found to be the newest. *)
 Refuse(p) ==   \* Answers.rejected
@@ -165,14 +197,14 @@ Refuse(p) ==   \* Answers.rejected
      /\ d.open => d.slot # Next_ /\ d.slot <= proc[p].read
      /\ Ends(p, IF d.lost /\ proc[p].cur \in proc[p].view THEN "yes" ELSE "no")
      /\ doubt' = [doubt EXCEPT ![proc[p].cur] = Certain]
-     /\ UNCHANGED <<chain, floor, gone, wire, box, faults>>
+     /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
 
 Fill(p) ==   \* Committer._may_have_been_taken_along: an empty request in the only slot where it may be
   LET d == doubt[proc[p].cur]
       slot == proc[p].read + 1
   IN /\ proc[p].pc = "ready" /\ ~d.found /\ d.open /\ ~d.submitted /\ d.was /\ d.slot = slot
      /\ proc' = [proc EXCEPT ![p].pc = "sending", ![p].draft = [slot |-> slot, own |-> {}, reqs |-> Empty]]
-     /\ UNCHANGED <<chain, floor, gone, wire, box, doubt, answer, faults>>
+     /\ UNCHANGED <<chain, floor, gone, told, wire, box, doubt, answer, faults>>
 
 Recognise(p) ==   \* Answers.rejected: the slot could not be filled, but the state tells that what is lost was done
   LET r == proc[p].cur
@@ -180,7 +212,7 @@ Recognise(p) ==   \* Answers.rejected: the slot could not be filled, but the sta
      /\ doubt[r].lost /\ ~doubt[r].found /\ r \in proc[p].view
      /\ Ends(p, "yes")
      /\ doubt' = [doubt EXCEPT ![r] = Certain]
-     /\ UNCHANGED <<chain, floor, gone, wire, box, faults>>
+     /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
 
 GiveUp(p) ==   \* Answers.failed, given_up: a deadline has passed, or the state does not tell what became of it
   LET me == proc[p]
@@ -189,7 +221,7 @@ GiveUp(p) ==   \* Answers.failed, given_up: a deadline has passed, or the state 
      /\ \/ d.open /\ Ends(p, "unknown") /\ UNCHANGED doubt
         \/ /\ ~d.open \/ (me.pc = "sending" /\ me.draft.own # {} /\ ~d.unanswered /\ ~d.lost)
            /\ Ends(p, "no") /\ doubt' = [doubt EXCEPT ![me.cur] = Certain]
-     /\ UNCHANGED <<chain, floor, gone, wire, box, faults>>
+     /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
 
 ----------------------------------------------------------------------------
 (* The create: Slots.fill. The store takes a name once. *)
@@ -203,7 +235,7 @@ Create(p) ==   \* it lands, and the reply is under way
   /\ proc[p].pc = "sending" /\ Free(proc[p].draft.slot)
   /\ chain' = Put(proc[p].draft.slot, proc[p].draft.reqs)
   /\ Goes(p, "created")
-  /\ UNCHANGED <<floor, gone, wire, box, doubt, answer, faults>>
+  /\ UNCHANGED <<floor, gone, told, wire, box, doubt, answer, faults>>
 
 NoReply(p) ==   \* it lands now, later, or never; the same bytes are sent to the same slot again
   LET m == Message(p)
@@ -212,15 +244,15 @@ NoReply(p) ==   \* it lands now, later, or never; the same bytes are sent to the
         \/ Free(m.slot) /\ chain' = Put(m.slot, m.reqs) /\ UNCHANGED wire
         \/ wire' = wire \union {m} /\ UNCHANGED chain
      /\ doubt' = Unanswered(p)
-     /\ UNCHANGED <<floor, gone, box, proc, answer>>
+     /\ UNCHANGED <<floor, gone, told, box, proc, answer>>
 
 Land(m) ==   \* late, or refused
   /\ wire' = wire \ {m} /\ chain' = IF Free(m.slot) THEN Put(m.slot, m.reqs) ELSE chain
-  /\ UNCHANGED <<floor, gone, box, proc, doubt, answer, faults>>
+  /\ UNCHANGED <<floor, gone, told, box, proc, doubt, answer, faults>>
 
-Heard(p) ==   \* Committer._create: "created"
+HeardOf(p, reports) ==   \* Committer._create: "created"
   LET me == proc[p]
-  IN /\ me.pc = "created"
+  IN /\ me.pc = "created" /\ Reports(me.draft, reports)
      /\ \/ \E s \in me.draft.slot .. End :   \* Tail.is_covered_by_snapshot: others may have gone past
              /\ proc' = [JumpsTo(p, s) EXCEPT ![p].pc = "ready", ![p].draft = NoDraft]
              /\ doubt' = Doubt(p, Lost) /\ UNCHANGED answer
@@ -235,6 +267,7 @@ Heard(p) ==   \* Committer._create: "created"
                       /\ answer' = [answer EXCEPT ![me.cur] = "yes"]
                       /\ doubt' = [doubt EXCEPT ![me.cur] = Certain]
      /\ UNCHANGED <<chain, floor, gone, wire, box, faults>>
+Heard(p) == \E reports \in BOOLEAN : HeardOf(p, reports)
 
 Taken(p) ==   \* "the name is taken"; where that is not exact, perhaps by this very create
   LET slot == proc[p].draft.slot
@@ -243,7 +276,7 @@ Taken(p) ==   \* "the name is taken"; where that is not exact, perhaps by this v
         \/ ~Exact /\ Free(slot) /\ faults < MaxFaults /\ faults' = faults + 1
            /\ chain' = Put(slot, proc[p].draft.reqs)
      /\ Goes(p, "taken")
-     /\ UNCHANGED <<floor, gone, wire, box, doubt, answer>>
+     /\ UNCHANGED <<floor, gone, told, wire, box, doubt, answer>>
 
 SlotTaken(p) ==   \* Answers.slot_taken: the slot is read. Its body tells, never the reply
   LET me == proc[p]
@@ -256,7 +289,7 @@ SlotTaken(p) ==   \* Answers.slot_taken: the slot is read. Its body tells, never
                          ELSE IF d.submitted \/ (d.unanswered /\ d.lost) THEN [doubt EXCEPT ![me.cur] = d]
                          ELSE [doubt EXCEPT ![me.cur] = Certain]
              /\ UNCHANGED answer
-     /\ UNCHANGED <<chain, floor, gone, wire, box, faults>>
+     /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
 
 ----------------------------------------------------------------------------
 (* What happens to processes, and to old entries. *)
@@ -266,16 +299,15 @@ Crash(p) ==   \* SIGKILL: its memory is gone, the kernel frees its lock; what it
   /\ wire' = wire \union (IF proc[p].pc = "sending" THEN {Message(p)} ELSE {})
   /\ proc' = [proc EXCEPT ![p].pc = "dead", ![p].draft = NoDraft]
   /\ doubt' = [r \in Reqs |-> IF r[1] = p THEN Certain ELSE doubt[r]]
-    
-  /\ UNCHANGED <<chain, floor, gone, box, answer>>
+  /\ UNCHANGED <<chain, floor, gone, told, box, answer>>
 
 Retire == /\ floor < End - 1 /\ floor' = floor + 1
-          /\ UNCHANGED <<chain, gone, wire, box, proc, doubt, answer, faults>>
+          /\ UNCHANGED <<chain, gone, told, wire, box, proc, doubt, answer, faults>>
 Delete == /\ gone < floor /\ gone' = gone + 1
-          /\ UNCHANGED <<chain, floor, wire, box, proc, doubt, answer, faults>>
+          /\ UNCHANGED <<chain, floor, told, wire, box, proc, doubt, answer, faults>>
 
 Step(p) == Read(p) \/ (Jump(p) /\ proc[p].read < floor) \/ Look(p) \/ Settle(p) \/ Alone(p) \/ Lead(p) \/ Submit(p)
-           \/ StopWaiting(p) \/ Withdraw(p) \/ Refuse(p) \/ Fill(p) \/ Recognise(p)
+           \/ Lag(p) \/ Told(p) \/ StopWaiting(p) \/ Withdraw(p) \/ Refuse(p) \/ Fill(p) \/ Recognise(p)
            \/ Create(p) \/ Heard(p) \/ Taken(p) \/ SlotTaken(p)
 Next == Retire \/ Delete \/ (\E m \in wire : Land(m))
         \/ \E p \in Procs : Begin(p) \/ Step(p) \/ Jump(p) \/ NoReply(p) \/ GiveUp(p) \/ Crash(p)

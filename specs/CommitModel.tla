@@ -5,27 +5,32 @@ EXTENDS Commit
 CONSTANTS Followers, Leaders,  \* who may submit, and who may take along what was submitted
           OfLeaders,           \* how many requests a leader has; the others have one
           Calls,               \* answers after which a call is made (again)
-          Kinds                \* of models: "alone" without group commit, "group" without faults, "old" entries that
-                               \* are retired, or "all" of it
+          Kinds                \* of models: "alone" without group commit, "group" without faults, "lag" the same with
+                               \* processes that lag, "old" entries that are retired, or "all" of it
 VARIABLE kind
 ModelSpec == Init /\ kind \in Kinds /\ [][Next /\ kind' = kind]_<<vars, kind>>
 
 EachOf == [p \in Procs |-> IF p \in Leaders THEN OfLeaders ELSE 1]
 Bounded == End <= MaxEnd
-Small == (kind \in {"alone", "group"} => floor' = 0) /\ (kind = "group" => faults' = 0) /\ \A p \in Procs :
+Quiet == kind \in {"group", "lag"}
+Small == (kind \in {"alone", "group", "lag"} => floor' = 0) /\ (Quiet => faults' = 0)
+         /\ (kind \notin {"lag", "all"} => told' = {}) /\ \A p \in Procs :
   LET now == proc[p]
       then == proc'[p]
       open == now.cur # <<>> /\ doubt[now.cur].open
   IN /\ (then.base > now.read /\ now.pc # "created") => (now.read < floor /\ then.base >= floor)
      /\ (then.base > now.read /\ now.pc = "created") => (then.base >= floor \/ then.pc = "idle")
      /\ then.read # now.read => now.pc \in {"ready", "waiting", "taken", "created"}
-     /\ then.pc = "waiting" => p \in Followers /\ kind \in {"group", "all"}
+     /\ then.pc = "waiting" => p \in Followers /\ kind \in {"group", "lag", "all"}
+     /\ then.pc = "lagging" => p \in Followers
+     /\ (kind = "lag" /\ p \in Followers /\ now.pc = "ready" /\ then.pc = "sending") => open
+     /\ (kind = "lag" /\ now.pc = "idle" /\ then.pc = "ready") => \A n \in 1 .. then.cur[2] - 1 : answer[<<p, n>>] = "yes"
      /\ (then.draft.reqs # now.draft.reqs) => (then.draft.reqs.new \subseteq then.draft.own \/ p \in Leaders)
      /\ (then.pc # "idle" /\ now.pc = "idle") => (then.pc = "ready" /\ answer[then.cur] \in Calls
-                                                       /\ (kind = "group" => answer[then.cur] = "none")
+                                                       /\ (Quiet => answer[then.cur] = "none")
                                                        /\ (kind \in {"alone", "old"} => then.cur[2] = 1))
      /\ (then.pc = "idle" /\ now.pc # "idle") =>
-          \/ answer'[now.cur] = "yes" \/ (now.pc = "sending" /\ kind # "group")
+          \/ answer'[now.cur] = "yes" \/ (now.pc = "sending" /\ ~Quiet)
           \/ (answer'[now.cur] = "no" /\ open)
           \/ (now.pc = "ready" /\ (~open \/ doubt[now.cur].lost))
 

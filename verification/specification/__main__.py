@@ -44,6 +44,7 @@ def main() -> int:
     model.add_argument("--kinds", default="alone,group", help="which models (specs/CommitModel.tla)")
     model.add_argument("--slots", type=int, default=2)
     model.add_argument("--faults", type=int, default=1)
+    model.add_argument("--requests", type=int, default=1, help="of a leader")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if chosen.command == "mistakes":
@@ -52,7 +53,7 @@ def main() -> int:
         return _traces(*map(int, chosen.seeds.split(":")))
     if chosen.command == "real":
         return _real(range(chosen.first, chosen.first + chosen.runs), chosen.at_once)
-    return _model(chosen.kinds.split(","), chosen.slots, chosen.faults)
+    return _model(chosen.kinds.split(","), chosen.slots, chosen.faults, chosen.requests)
 
 
 def _mistakes() -> int:
@@ -101,11 +102,12 @@ def _real(seeds: range, at_once: int) -> int:
     return 0
 
 
-def _model(kinds: list[str], slots: int, faults: int) -> int:
+def _model(kinds: list[str], slots: int, faults: int, requests: int) -> int:
     settings = (SPECS / "CommitModel.cfg").read_text(encoding="utf-8")
     settings = settings.replace('Calls = {"none"}', 'Calls = {"none", "unknown"}')
     settings = settings.replace('{"alone", "group"}', "{" + ", ".join(f'"{kind}"' for kind in kinds) + "}")
-    found = check("CommitModel", settings=settings, constants={"MaxEnd": slots, "MaxFaults": faults})
+    bounds = {"MaxEnd": slots, "MaxFaults": faults, "OfLeaders": requests}
+    found = check("CommitModel", settings=settings, constants=bounds)
     print(found.output[-2000:] if found.violated else f"{found.states:,} states, all invariants hold")
     return 1 if found.violated else 0
 

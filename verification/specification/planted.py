@@ -22,6 +22,8 @@ class Mistake(NamedTuple):
     planted: str
     kind: str
     violated: str
+    also: tuple[tuple[str, str], ...] = ()
+    """Other rules, without which the mistake does no harm."""
 
 
 PLANTED = {
@@ -42,6 +44,30 @@ PLANTED = {
     "a taken slot settles what is submitted": Mistake(
         r"d.submitted \/ (d.unanswered /\ d.lost)", r"d.unanswered /\ d.lost", "group", "Refused"
     ),
+    "reported before it is created": Mistake("Reports(draft, FALSE)", "Reports(draft, TRUE)", "lag", "Acked"),
+    "a report of other requests is a yes": Mistake(
+        r'proc[p].cur \in report.reqs <=> said = "yes"', 'said = "yes"', "lag", "Acked"
+    ),
+    "a report without the request is a no": Mistake(
+        """TakesOver(p, report, "yes")""",
+        r"""\E said \in {"yes", "no"} : TakesOver(p, report, said)""",
+        "lag",
+        "Refused",
+    ),
+    "a later slot is taken along": Mistake(
+        "box[q].slot <= proc[p].read + 1",
+        "TRUE",
+        "group",
+        "Once",
+        # As after a restore from a copy: what is submitted names a slot beyond the next one.
+        (
+            (
+                "[slot |-> proc[p].read + 1, req |-> proc[p].cur, again |-> doubt[proc[p].cur].lost]",
+                "[slot |-> proc[p].read + 2, req |-> proc[p].cur, again |-> FALSE]",
+            ),
+        ),
+    ),
+    "lagging with what is in doubt": Mistake("doubt[r] = Certain", "TRUE", "lag", "Once"),
     "an entry that was not read is a no": Mistake(r"d.lost \/ ~d.found", "d.lost", "old", "Refused"),
     "a busy store is a no": Mistake(r"~d.unanswered /\ ~d.lost", "~d.unanswered", "old", "Refused"),
     "a name that was deleted is a slot": Mistake("me.draft.slot > gone", "TRUE", "old", "Acked"),
@@ -77,7 +103,9 @@ def seen(names: Sequence[str] = tuple(PLANTED)) -> dict[str, str | None]:
     benchmarks.jars.Missing
         There is no Maven, or it cannot fetch TLC.
     """
-    text = with_mistakes("Commit", [[(PLANTED[name].rule, PLANTED[name].planted)] for name in names])
+    text = with_mistakes(
+        "Commit", [[(PLANTED[name].rule, PLANTED[name].planted), *PLANTED[name].also] for name in names]
+    )
     begins = ", ".join(f'<<{number}, "{PLANTED[name].kind}">>' for number, name in enumerate(names, 1))
     model = (SPECS / "CommitModel.tla").read_text(encoding="utf-8")
     model = model.replace(

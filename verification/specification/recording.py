@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, StorageError, StoreUnavailableError
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    EosLogError,
+    OutcomeUnknownError,
+    StorageError,
+    StoreUnavailableError,
+)
+from spark_eos.log.commit.entry_builder import PendingCommit
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.commit.tail import Tail
@@ -19,25 +26,11 @@ from spark_eos.log.environment import Commit, Environment
 from spark_eos.protocol.actions import Entry, Request
 from spark_eos.protocol.rules.apply import Outcome
 from spark_eos.protocol.state import State
+from verification.specification.events import Event, Name
 
-__all__ = ["Create", "Event", "Recorder", "Watch"]
-
-Name = tuple[int, int]
-"""A request, as the specification names it: the number of its process, and its number there."""
+__all__ = ["Create", "Recorder", "Watch"]
 
 _NEXT_FREE = -1
-
-
-@dataclass(slots=True)
-class Event:
-    """One step. ``kind`` may change when it is known what came of it; ``free`` is none."""
-
-    kind: str
-    process: int
-    slot: int = 0
-    requests: tuple[Name, ...] = ()
-    flags: tuple[bool, bool] = (False, False)
-    others: tuple[int, ...] = ()
 
 
 class Create(NamedTuple):
@@ -67,6 +60,16 @@ class Recorder:
         watch: Watch = committer._in_doubt  # noqa: SLF001
         watch.__class__ = Watch
         watch.begin_watch(self, committer._tail)  # noqa: SLF001
+        lagging = committer._lagging  # noqa: SLF001
+        attempt = lagging.attempt
+
+        def lag(tickets: Sequence[PendingCommit]) -> bool:
+            watch.lags(is_lagging=True)
+            is_answered: bool = attempt(tickets)
+            watch.lags(is_lagging=False)
+            return is_answered
+
+        lagging.attempt = lag
 
         def commit(
             propose: Propose, *, writer: str = "", request_id: bytes | None = None, alone: bool = False
@@ -75,7 +78,8 @@ class Recorder:
             watch.begins(own)
             try:
                 done = original(propose, writer=writer, request_id=own, alone=alone)
-            except CommitOutcomeUnknownError:
+            except CommitOutcomeUnknownError as error:
+                watch.gave_up(error.__cause__)
                 watch.answered("unknown", own)
                 raise
             except (StorageError, StoreUnavailableError):
@@ -154,6 +158,10 @@ class Watch(InDoubtRequests):
         self._is_submitting = False
         self._waits = False
         self._was_sent_by_submit = False
+        self._is_lagging = False
+        self._gave_up: Event | None = None
+        self.reported = -1
+        """The newest entry of the report that it has read last."""
 
     def add(
         self,
@@ -199,6 +207,15 @@ class Watch(InDoubtRequests):
         own, events[before:] = events[before:], []
         at = next(at for at, event in enumerate(events) if event is last)
         events[at:at] = own
+
+    def gave_up(self, cause: BaseException | None) -> None:
+        """Why its caller is told that the outcome is unknown: the rules refuse the request, or another failure."""
+        if self._gave_up is not None:
+            is_refused = isinstance(cause, EosLogError) and not isinstance(
+                cause, (OutcomeUnknownError, StorageError, StoreUnavailableError)
+            )
+            self._gave_up.flags = (self._gave_up.flags[0], is_refused)
+            self._gave_up = None
 
     def crashed(self) -> None:
         """It does nothing any more."""
@@ -251,14 +268,17 @@ class Watch(InDoubtRequests):
         self._is_submitting = True
         super().record_submission(requests, slot)
         self._is_submitting = False
-        self._submitting = self.add("Submit", slot, (), (False, True))
+        self._submitting = self.add("Lag" if self._is_lagging else "Submit", slot, (), (False, True))
+        if self._is_lagging:
+            self._submitting.others = (self.reported,)
         self._waits = True
 
     def record_giving_up(self, request_id: bytes) -> None:
         super().record_giving_up(request_id)
         self._sync(gives_up=True)
         self._waits, self._heard, self._was_sent_by_submit = False, 0, False
-        self.add("GiveUp")
+        has_withdrawn = self._withdrawn is not None
+        self._gave_up = self.add("GiveUp", 0, (), (has_withdrawn, False))
 
     def record_read(self, state: State) -> None:
         is_news = any(one.slot == _NEXT_FREE for one in self._open.values())
@@ -288,7 +308,10 @@ class Watch(InDoubtRequests):
     def resolve(self, request_id: bytes) -> None:
         found = self.found(request_id)
         super().resolve(request_id)
-        if self._heard:
+        if self._is_lagging:
+            self.add("Told", 0, self.recorder.named([request_id]))
+            self._waits = False
+        elif self._heard:
             self._sync(reads=True)
         elif found is not None and self._met:
             self._sync()
@@ -302,7 +325,17 @@ class Watch(InDoubtRequests):
         """The process writes into its box. The write may be done or not, and the process may hear of it or not."""
         assert self._submitting is not None
         self._submitting.flags = (is_there, works)
-        self._was_sent_by_submit, self._waits = not works, works
+        self._was_sent_by_submit, self._waits = not works and not self._is_lagging, works
+
+    def lags(self, *, is_lagging: bool) -> None:
+        """It leaves off reading, or goes on."""
+        self._sync()
+        self._is_lagging = is_lagging
+
+    def reports(self, slot: int, ids: Iterable[bytes]) -> None:
+        """It reports what it has taken along into the entry that it has created."""
+        self._sync()
+        self.add("Reported", slot, self.recorder.named(ids))
 
     def withdraws(self, *, is_gone: bool, works: bool) -> None:
         """It has emptied its box; whether that is so, and whether it is told so."""

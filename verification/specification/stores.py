@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.log import paths
+from spark_eos.log.commit.outcomes import read_newest
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.store import Data
@@ -122,6 +124,17 @@ class _Channel(SimulatedGroupChannel):
         works = super().withdraw()
         self._watch.withdraws(is_gone=self not in self._place.requests, works=works)
         return works
+
+    def report_outcomes(self, data: bytes) -> None:
+        number, _, _, results = data.rpartition(b"\n")[2].split(b" ", 3)
+        self._watch.reports(int(number), map(bytes.fromhex, json.loads(results)))
+        super().report_outcomes(data)
+
+    def outcomes(self) -> bytes | None:
+        told = super().outcomes()
+        if told is not None:
+            self._watch.reported, _ = read_newest(told)
+        return told
 
     def submissions(self) -> Iterator[bytes]:
         self._watch.leads()

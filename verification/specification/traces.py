@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from verification.specification import query_runs
-from verification.specification.recording import Event
+from verification.specification.events import Event
 from verification.specification.requests import GROUPS, NAMES, PARTITIONS, Step
 from verification.specification.tlc import SPECS, run
 

@@ -11,20 +11,26 @@ from typing import NamedTuple
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log.clock import Retry
+from spark_eos.log.environment import LAG, Lag
 from spark_eos.log.log import Log
 from spark_eos.maintenance.name_deletion import RetiredNames
-from spark_eos.protocol.actions import Action, AlterTopic, CreateTopic
+from spark_eos.protocol.actions import Action, AlterTopic, AppendBatches, CreateTopic
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
 from verification.no_threads import NO_THREADS
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.world import FaultProfile, Process, World
-from verification.specification.recording import Event, Recorder
+from verification.specification.events import Event
+from verification.specification.recording import Recorder
 from verification.specification.stores import RecordedObjectStore, RecordedStore
 
 __all__ = ["REQUESTS", "WRITERS", "Run", "proposal", "record"]
 
 WRITERS = 3
 """At most, in one world."""
+
+CROWD = 5
+"""Writers in a world where processes lag."""
 
 REQUESTS = 3
 """Of one writer, at most."""
@@ -71,11 +77,17 @@ class _Stage:
         chance = world.random
         self.store = (RecordedObjectStore if chance.random() < 0.5 else RecordedStore)(world)
         self.store.recorder, self.store.watched = self.recorder, {}
+        lag = random.Random(f"lag {world.seed}")
+        self.lags = world.reports_outcomes and lag.random() < 0.5
+        """Whether its processes lag: their requests are appends, whose results leaders report."""
         self.is_sleepy = world.fault_profile == _SLEEPY
         self.forgets = self.is_sleepy or chance.random() < 0.5
-        self.is_crowded = chance.random() < 0.6
+        self.is_crowded = chance.random() < 0.6 or self.lags
         self.plain = replace(
             NO_THREADS,
+            lag=Lag(lag.choice([0, 1]), 0.0, lag.choice([2, 1000]), *lag.choice([(0.0, 0.0), (1.0, 1.0)]))
+            if self.lags
+            else LAG,
             away_s=_FORGET_S / 4 if self.forgets else NO_THREADS.away_s,
             names_kept_s=_FORGET_S if self.forgets else NO_THREADS.names_kept_s,
         )
@@ -87,7 +99,8 @@ class _Stage:
         interval = 2 if self.is_sleepy else chance.choice([2, 3, 1000])
         Log.create(self.store, SimulatedClock(process), snapshot_interval=interval, environment=self.plain)
         world.calm = False
-        for number in range(WRITERS if self.is_crowded else chance.randint(2, WRITERS)):
+        crowd = CROWD if self.lags else WRITERS
+        for number in range(crowd if self.is_crowded else chance.randint(2, crowd)):
             delay = 0.0 if self.is_crowded else chance.choice([0.0, 0.01, 20.0])
             world.start(f"writer-{number}", self.writer, delay)
         if chance.random() < 0.6:
@@ -99,7 +112,8 @@ class _Stage:
         log = self._opened(process)
         pause = [2.0] if self.is_sleepy else [0.0, 0.001] if self.is_crowded else [0.0, 5.0]
         for number in range(REQUESTS if self.is_crowded else chance.randint(1, 2)):
-            _commit(log, proposal(chance, f"{process.name}-{number}"), process)
+            name = f"{process.name}-{number}"
+            _commit(log, _append(name) if self.lags else proposal(chance, name), process)
             process.wait(chance.choice(pause))
 
     def maintainer(self, process: Process) -> None:
@@ -158,6 +172,18 @@ def proposal(chance: random.Random, name: str) -> Callable[[State], Sequence[Act
             else (CreateTopic(name, f"id-of-{name}", 1),)
         )
     return lambda _: (CreateTopic(topic, f"id-of-{topic}-by-{name}", 1),)
+
+
+def _append(name: str) -> Callable[[State], Sequence[Action]]:
+    """Rows for a topic that all writers share; the first request creates it."""
+    file = StagedFile("same", FileRef(f"data/same/0-{name}.arrow", 14, 0), (BatchRef(0, 1, 0, 14, 7, 1, 2),))
+
+    def propose(state: State) -> Sequence[Action]:
+        if (topic := state.topics.get("same")) is None:
+            return (CreateTopic("same", f"id-of-same-by-{name}", 1),)
+        return (AppendBatches(NO_PRODUCER, (("same", topic.topic_id),), (file,)),)
+
+    return propose
 
 
 def _commit(log: Log, propose: Callable[[State], Sequence[Action]], process: Process) -> None:
