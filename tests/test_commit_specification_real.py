@@ -50,6 +50,7 @@ MUST = {
         "Crash",
         "Retire",
     ),
+    *("Lag", "Reported", "Told"),
     *("yes", "refused", "GiveUp", "unknown", "failed"),
 }
 """Kinds of steps that occur by chance, some of them once in a few runs."""

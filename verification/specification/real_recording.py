@@ -16,12 +16,12 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.environment import Commit
+from spark_eos.storage.group_channel import FileGroupChannel
 from verification.specification.recording import Create, Event, Name, Recorder
 
 __all__ = ["Order", "RealRecorder", "merged", "request_id"]
@@ -181,9 +181,11 @@ class RealRecorder(Recorder):
             self.add_now(Event("Land", create.watch.number, create.slot, create.requests))
 
     def intends_submission(self, path: str, data: bytes) -> None:
-        """The file at ``path`` is about to have these bytes. The step is the newest one of this process."""
+        """The file at ``path`` is about to hold this submission. The step is the newest one of this process."""
         self.flush()
-        number = next(self._known[id(one)][0] for one in reversed(self.events) if one.kind == "Submit")
+        number = next(
+            self._known[id(one)][0] for one in reversed(self.events) if one.kind in {"Submit", "Lag"}
+        )
         self._write({"submission": number, "path": path, "data": data.hex()})
 
 
@@ -232,10 +234,9 @@ def _steps(journal: list[Any]) -> Iterator[_Step]:
             event = Event(kind, process, slot, names, (flags[0], flags[1]), tuple(others))
             newest[number] = _Step((at, among), event, *(inode or [0]))
     if journal and isinstance(journal[-1], dict) and "submission" in journal[-1]:
-        there = b""
-        with suppress(OSError):
-            there = Path(journal[-1]["path"]).read_bytes()
-        newest[journal[-1]["submission"]].event.flags = (there.hex() == journal[-1]["data"], True)
+        channel = FileGroupChannel(Path(journal[-1]["path"]).parent)
+        is_there = bytes.fromhex(journal[-1]["data"]) in channel.submissions()
+        newest[journal[-1]["submission"]].event.flags = (is_there, True)
     yield from newest.values()
 
 

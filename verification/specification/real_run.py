@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError
 from spark_eos.log.clock import Retry
-from spark_eos.log.environment import PROCESS, Environment
+from spark_eos.log.environment import PROCESS, Environment, Lag
 from spark_eos.log.log import Log
 from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.storage.posix.store import PosixStore
@@ -27,12 +27,14 @@ from verification.specification.real_recording import RealRecorder, merged, requ
 from verification.specification.real_stores import RecordedFolder, Trouble
 from verification.specification.recording import Event
 from verification.specification.stores import slot_of
-from verification.specification.worlds import proposal
+from verification.specification.worlds import append, proposal
 
 __all__ = ["Plan", "run"]
 
 _AWAY_S, _KEPT_S = 0.3, 1.2
 """Where names of retired entries are deleted: processes that sleep longer notice that they were away."""
+
+_LAG = Lag(after=1, requests=0.0, skips=2, most_s=0.05, each_s=0.0)
 
 _MOST_STEPS, _LONGEST_S = 3000, 60.0
 """Code with a planted mistake may come to no end; then its processes are killed."""
@@ -60,6 +62,8 @@ class Plan(NamedTuple):
     maintains: bool
     forgets: bool
     """Names of retired entries are deleted."""
+    lags: bool
+    """Processes lag after a few entries: their requests are appends, whose results leaders report."""
     dies: tuple[int, str, int]
     """The process that kills itself after an effect and before its record, which effect, and at which of them."""
     strikes: list[Strike]
@@ -69,7 +73,8 @@ class Plan(NamedTuple):
         """That of a seed."""
         chance = random.Random(f"real {seed}")
         lossy, dying, killed, stopped, maintains = (chance.random() < 0.4 for _ in range(5))
-        writers = chance.choice([3, 3, 4])
+        lags = random.Random(f"lags {seed}").random() < 0.5
+        writers = chance.choice([3, 3, 4]) + lags
         forgets = maintains and chance.random() < 0.4
         strikes = []
         if killed:
@@ -79,12 +84,13 @@ class Plan(NamedTuple):
             strikes.append(Strike(chance.randint(20, 200), chance.randint(1, writers), length_s))
         return cls(
             writers=writers,
-            requests=chance.randint(3, 5),
+            requests=chance.randint(3, 5) + 3 * lags,
             interval=chance.choice([2, 3] if maintains else [2, 3, 1000]),
             exact=chance.random() < 0.5,
             is_lossy=lossy,
             maintains=maintains,
             forgets=forgets,
+            lags=lags,
             dies=(
                 chance.randint(1, writers) if dying else 0,
                 chance.choice(["link", "submit", "lead"]),
@@ -95,8 +101,9 @@ class Plan(NamedTuple):
 
     @property
     def environment(self) -> Environment:
-        """That of production; if names are deleted, with durations that a short run reaches."""
-        return replace(PROCESS, away_s=_AWAY_S, names_kept_s=_KEPT_S) if self.forgets else PROCESS
+        """That of production; where names are deleted or processes lag, with limits that a short run reaches."""
+        forgets = replace(PROCESS, away_s=_AWAY_S, names_kept_s=_KEPT_S) if self.forgets else PROCESS
+        return replace(forgets, lag=_LAG) if self.lags else forgets
 
 
 def run(seed: int, folder: Path) -> tuple[Plan, list[Event], bool]:
@@ -241,7 +248,8 @@ class _Crew:
         barrier()
         pauses = [0.0, 0.3, 0.9] if plan.forgets else [0.0, 0.0, 0.0, 0.01]
         for count in range(1, plan.requests + 1):
-            propose = proposal(chance, f"writer-{number}-{count}")
+            name = f"writer-{number}-{count}"
+            propose = append(name) if plan.lags else proposal(chance, name)
             for _ in range(chance.choice([1, 2, 5])):
                 try:
                     log.commit(propose, request_id=request_id(number, count))

@@ -25,13 +25,14 @@ from spark_eos.errors import (
     OutcomeUnknownError,
     StoreUnavailableError,
 )
+from spark_eos.log.commit.outcomes import read_newest
 from spark_eos.storage.group_channel import FileGroupChannel, GroupChannel
 from spark_eos.storage.posix.files import TemporaryFile
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.store import Data
 from verification.specification.real_recording import RealRecorder
 from verification.specification.recording import Create, Event, Watch
-from verification.specification.stores import ids_of, slot_of
+from verification.specification.stores import ids_of, reported_in, slot_of
 
 __all__ = ["RecordedFolder", "Trouble"]
 
@@ -69,8 +70,6 @@ class Trouble:
 
 class RecordedFolder(PosixStore):
     """A folder that records what takes effect in it, by this process."""
-
-    reports_outcomes = False  # Lagging is not in the specification yet.
 
     def __init__(self, root: str, recorder: RealRecorder, trouble: Trouble, *, exact: bool) -> None:
         super().__init__(root)
@@ -195,7 +194,7 @@ class RecordedFolder(PosixStore):
 
 class _RecordedChannel(FileGroupChannel):
     def __init__(self, folder: str, watch: Watch, recorder: RealRecorder, trouble: Trouble) -> None:
-        super().__init__(folder)
+        super().__init__(folder, reports_outcomes=RecordedFolder.reports_outcomes)
         self._watch = watch
         self._recorder = recorder
         self._trouble = trouble
@@ -223,3 +222,15 @@ class _RecordedChannel(FileGroupChannel):
             self._recorder.flush()
         self._trouble.reached("lead")
         return iter(found)
+
+    def report_outcomes(self, data: bytes) -> None:
+        with self._recorder.order:
+            self._watch.reports(*reported_in(data))
+            self._recorder.flush()
+        super().report_outcomes(data)
+
+    def outcomes(self) -> bytes | None:
+        told = super().outcomes()
+        if told is not None:
+            self._watch.reported, _ = read_newest(told)
+        return told

@@ -25,7 +25,7 @@ from verification.simulator.store import SimulatedObjectStore, SimulatedStore
 from verification.simulator.world import Process
 from verification.specification.recording import Create, Recorder, Watch
 
-__all__ = ["RecordedObjectStore", "RecordedStore", "ids_of", "slot_of"]
+__all__ = ["RecordedObjectStore", "RecordedStore", "ids_of", "reported_in", "slot_of"]
 
 T = TypeVar("T")
 
@@ -44,6 +44,12 @@ def ids_of(data: Data, slot: int, name: str) -> list[bytes]:
         with suppress(CorruptRecordError):
             return [one.request_id for one in decode_entry(data, seq, name).requests]
     raise CorruptRecordError(f"{name}: no entry of this slot, or of an earlier one")
+
+
+def reported_in(data: bytes) -> tuple[int, list[bytes]]:
+    """The newest entry of a report (`spark_eos.log.commit.outcomes`), and the ids of the requests in it."""
+    number, _, _, results = data.rpartition(b"\n")[2].split(b" ", 3)
+    return int(number), [*map(bytes.fromhex, json.loads(results))]
 
 
 class RecordedStore(SimulatedStore):
@@ -126,8 +132,7 @@ class _Channel(SimulatedGroupChannel):
         return works
 
     def report_outcomes(self, data: bytes) -> None:
-        number, _, _, results = data.rpartition(b"\n")[2].split(b" ", 3)
-        self._watch.reports(int(number), map(bytes.fromhex, json.loads(results)))
+        self._watch.reports(*reported_in(data))
         super().report_outcomes(data)
 
     def outcomes(self) -> bytes | None:

@@ -24,7 +24,7 @@ from verification.specification.events import Event
 from verification.specification.recording import Recorder
 from verification.specification.stores import RecordedObjectStore, RecordedStore
 
-__all__ = ["REQUESTS", "WRITERS", "Run", "proposal", "record"]
+__all__ = ["REQUESTS", "WRITERS", "Run", "append", "proposal", "record"]
 
 WRITERS = 3
 """At most, in one world."""
@@ -113,7 +113,7 @@ class _Stage:
         pause = [2.0] if self.is_sleepy else [0.0, 0.001] if self.is_crowded else [0.0, 5.0]
         for number in range(REQUESTS if self.is_crowded else chance.randint(1, 2)):
             name = f"{process.name}-{number}"
-            _commit(log, _append(name) if self.lags else proposal(chance, name), process)
+            _commit(log, append(name) if self.lags else proposal(chance, name), process)
             process.wait(chance.choice(pause))
 
     def maintainer(self, process: Process) -> None:
@@ -174,7 +174,7 @@ def proposal(chance: random.Random, name: str) -> Callable[[State], Sequence[Act
     return lambda _: (CreateTopic(topic, f"id-of-{topic}-by-{name}", 1),)
 
 
-def _append(name: str) -> Callable[[State], Sequence[Action]]:
+def append(name: str) -> Callable[[State], Sequence[Action]]:
     """Rows for a topic that all writers share; the first request creates it."""
     file = StagedFile("same", FileRef(f"data/same/0-{name}.arrow", 14, 0), (BatchRef(0, 1, 0, 14, 7, 1, 2),))
 
