@@ -149,7 +149,9 @@ SubmitInto(p, works, there) ==   \* Committer._submit; the box may hold what it 
           IF one = r THEN IF works THEN Handed(doubt[r], slot) ELSE Attempt(Handed(doubt[r], slot), slot)
           ELSE IF works /\ one[1] = p /\ doubt[one].submitted THEN TakenBack(doubt[one]) ELSE doubt[one]]
      /\ UNCHANGED <<chain, floor, gone, told, wire, answer>>
-Submit(p) == \/ SubmitInto(p, TRUE, Offer(p)) /\ UNCHANGED faults
+(* A process that stops waiting before an entry came has the lead, or goes without: it writes for itself. *)
+HasNews(p) == doubt[proc[p].cur].submitted => box[p].slot <= proc[p].read
+Submit(p) == \/ SubmitInto(p, TRUE, Offer(p)) /\ HasNews(p) /\ UNCHANGED faults
              \/ /\ MayDraft(p) /\ faults < MaxFaults /\ faults' = faults + 1
                 /\ \E works \in BOOLEAN, there \in {Offer(p), box[p]} : SubmitInto(p, works, there)
 

@@ -12,6 +12,7 @@ from collections import Counter
 
 from verification.specification import (
     planted,
+    planted_liveness,
     planted_runs,
     planted_transactions,
     query_runs,
@@ -66,6 +67,10 @@ def _mistakes() -> int:
     for name, violated in {**planted.seen(), **planted_transactions.seen(), **planted_runs.seen()}.items():
         print(f"{violated or 'NOT SEEN':10} {name}")
         wrong += violated != expected[name]
+    for name in planted_liveness.PLANTED:
+        is_seen = planted_liveness.waits_for_ever(name)
+        print(f"{'Answered' if is_seen else 'NOT SEEN':10} {name}")
+        wrong += not is_seen
     return min(wrong, 1)
 
 
