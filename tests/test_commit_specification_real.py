@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.mutants import MUTANTS
+from verification.specification.events import Event
 from verification.specification.planted_code import codes
 from verification.specification.real_processes import record
 from verification.specification.real_recording import RealRecorder, merged, request_id
 from verification.specification.real_run import Plan
-from verification.specification.recording import Event
 from verification.specification.traces import COMMIT, COMMIT_EXACT, behaviours, rejected
 
 pytestmark = pytest.mark.usefixtures("tlc")

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from verification.specification.events import Event
 from verification.specification.planted_code import plant
 from verification.specification.real_run import run
-from verification.specification.recording import Event
 
 __all__ = ["Run", "record"]
 

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.environment import Commit
 from spark_eos.storage.group_channel import FileGroupChannel
-from verification.specification.recording import Create, Event, Name, Recorder
+from verification.specification.events import Event, Name
+from verification.specification.recording import Create, Recorder
 
 __all__ = ["Order", "RealRecorder", "merged", "request_id"]
 

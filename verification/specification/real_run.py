@@ -23,9 +23,9 @@ from spark_eos.log.environment import PROCESS, Environment, Lag
 from spark_eos.log.log import Log
 from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.storage.posix.store import PosixStore
+from verification.specification.events import Event
 from verification.specification.real_recording import RealRecorder, merged, request_id
 from verification.specification.real_stores import RecordedFolder, Trouble
-from verification.specification.recording import Event
 from verification.specification.stores import slot_of
 from verification.specification.worlds import append, proposal
 

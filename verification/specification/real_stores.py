@@ -30,8 +30,9 @@ from spark_eos.storage.group_channel import FileGroupChannel, GroupChannel
 from spark_eos.storage.posix.files import TemporaryFile
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.store import Data
+from verification.specification.events import Event
 from verification.specification.real_recording import RealRecorder
-from verification.specification.recording import Create, Event, Watch
+from verification.specification.recording import Create, Watch
 from verification.specification.stores import ids_of, reported_in, slot_of
 
 __all__ = ["RecordedFolder", "Trouble"]
