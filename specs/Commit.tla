@@ -18,28 +18,28 @@ VARIABLES
   gone,       \* the names of entries 1 .. gone are deleted: the store takes another object there
   told,       \* what leaders reported of entries that they created; a process reads any of it, or nothing
   wire,       \* creates that their process does not wait for any more: each lands at some time, or never
-  box,        \* what each process has submitted to whichever process leads
+  box,        \* what each process has submitted, as far as a leader may find it: one submission, or copies of all
   proc,       \* what each process has in its memory
   doubt,      \* its InDoubtRequests, by request
   answer,     \* what the caller of each request was told
-  faults      \* so far
-vars == <<chain, floor, gone, told, wire, box, proc, doubt, answer, faults>>
+  faults,     \* so far
+  reach       \* over a network: a submission may be in so many slots, and leaders keep copies; 0: the channel of a folder
+vars == <<chain, floor, gone, told, wire, box, proc, doubt, answer, faults, reach>>
 
 Reqs == UNION {{<<p, n>> : n \in 1 .. Each[p]} : p \in Procs}
 End == Len(chain)
 Empty == [new |-> {}, old |-> {}]
 Ids(entry) == entry.new \union entry.old
 In(entries) == UNION {entries[n].new : n \in 1 .. Len(entries)}
-Nothing == [slot |-> 0, req |-> <<>>, again |-> FALSE]
 NoDraft == [slot |-> 0, own |-> {}, reqs |-> Empty]
-Certain == [open |-> FALSE, slot |-> 0, unanswered |-> FALSE, submitted |-> FALSE, was |-> FALSE,
+Certain == [open |-> FALSE, slot |-> 0, until |-> 0, unanswered |-> FALSE, submitted |-> FALSE, was |-> FALSE,
             lost |-> FALSE, found |-> FALSE]
 Next_ == 0    \* in place of a slot: the one that is free when the process reads to the end next
 Max(a, b) == IF a > b THEN a ELSE b
 
 Init ==
   /\ chain = <<>> /\ floor = 0 /\ gone = 0 /\ told = {} /\ wire = {} /\ faults = 0
-  /\ box = [p \in Procs |-> Nothing]
+  /\ box = [p \in Procs |-> {}]
   /\ proc = [p \in Procs |-> [pc |-> "idle", cur |-> <<>>, read |-> 0, base |-> 0, view |-> {},
                               draft |-> NoDraft]]
   /\ doubt = [r \in Reqs |-> Certain]
@@ -98,15 +98,15 @@ Settle(p) ==   \* Answers.settle: it was found in an entry
 
 Attempt(d, slot) ==   \* InDoubtRequests.record_attempt
   IF ~d.open THEN [Certain EXCEPT !.open = TRUE, !.slot = slot]
-  ELSE [d EXCEPT !.slot = slot, !.unanswered = d.submitted \/ d.slot = slot,
-                 !.was = d.was /\ (d.submitted \/ d.slot >= slot)]
+  ELSE [d EXCEPT !.slot = slot, !.unanswered = d.submitted \/ d.slot = slot \/ d.until >= slot,
+                 !.was = d.was /\ (d.submitted \/ Max(d.slot, d.until) >= slot)]
 
 MayDraft(p) == LET d == doubt[proc[p].cur]
                IN proc[p].pc = "ready" /\ ~d.found /\ (d.open => d.submitted \/ d.slot # Next_)
 
 (* What was lost in an unread entry is asked again; the rules recognise what is in the state already. *)
 Entry(p, some) ==
-  LET all == {[slot |-> 0, req |-> proc[p].cur, again |-> doubt[proc[p].cur].lost]} \union {box[q] : q \in some}
+  LET all == {[slot |-> 0, req |-> proc[p].cur, again |-> doubt[proc[p].cur].lost]} \union some
       done == {one.req : one \in {o \in all : o.again /\ o.req \in proc[p].view}}
   IN [new |-> {one.req : one \in all} \ done, old |-> done]
 
@@ -126,18 +126,21 @@ Alone(p) ==   \* Committer._create
   /\ MayDraft(p) /\ Sends(p, Entry(p, {}))
   /\ UNCHANGED <<chain, floor, gone, wire, box, answer, faults>>
 
-(* CommitGroup.collect: a leader that remembers all entries from the submission's slot on, in none of which it is. *)
-Collectable(p, q) == /\ q # p /\ box[q] # Nothing
-                     /\ box[q].slot > proc[p].base /\ box[q].slot <= proc[p].read + 1
-                     /\ \A n \in Max(box[q].slot, proc[p].base + 1) .. proc[p].read : box[q].req \notin Ids(chain[n])
+(* CommitGroup.collect: a leader that remembers all entries from the submission's slot on, in none of which it is. Over a
+   network no withdrawal is certain, so that a submission ends by itself. *)
+Collectable(p, one) == /\ one.slot > proc[p].base /\ one.slot <= proc[p].read + 1
+                       /\ reach > 0 => proc[p].read + 1 < one.slot + reach
+                       /\ \A n \in Max(one.slot, proc[p].base + 1) .. proc[p].read : one.req \notin Ids(chain[n])
 LeadWith(p, some) ==   \* Committer._lead; whoever holds the lock of the lead, the create alone decides
-  /\ MayDraft(p) /\ (\A q \in some : Collectable(p, q)) /\ Sends(p, Entry(p, some))
+  /\ MayDraft(p) /\ (\A one \in some : Collectable(p, one)) /\ Sends(p, Entry(p, some))
   /\ UNCHANGED <<chain, floor, gone, wire, box, answer, faults>>
-Lead(p) == \E some \in SUBSET {q \in Procs : Collectable(p, q)} : LeadWith(p, some)
+Lead(p) == \E some \in SUBSET {one \in UNION {box[q] : q \in Procs \ {p}} : Collectable(p, one)} : LeadWith(p, some)
 
 TakenBack(d) == IF d.submitted THEN [d EXCEPT !.submitted = FALSE, !.slot = Next_] ELSE d
 Offer(p) == [slot |-> proc[p].read + 1, req |-> proc[p].cur, again |-> doubt[proc[p].cur].lost]
-Handed(d, slot) == [Attempt(d, slot) EXCEPT !.submitted = TRUE, !.was = TRUE]
+Handed(d, slot) == [Attempt(d, slot) EXCEPT !.submitted = TRUE, !.was = TRUE,
+                                            !.until = IF reach = 0 THEN 0 ELSE Max(d.until, slot + reach - 1)]
+Posted(p, one) == IF reach = 0 THEN {one} ELSE box[p] \union {one}
 SubmitInto(p, works, there) ==   \* Committer._submit; the box may hold what it held, and the process not know
   LET r == proc[p].cur
       slot == proc[p].read + 1
@@ -146,14 +149,15 @@ SubmitInto(p, works, there) ==   \* Committer._submit; the box may hold what it 
      /\ proc' = [proc EXCEPT ![p].pc = IF works THEN "waiting" ELSE "sending",
                              ![p].draft = [slot |-> slot, own |-> {r}, reqs |-> Entry(p, {})]]
      /\ doubt' = [one \in Reqs |->
-          IF one = r THEN IF works THEN Handed(doubt[r], slot) ELSE Attempt(Handed(doubt[r], slot), slot)
+          IF one = r THEN IF works /\ there = box[p] THEN [Handed(doubt[r], slot) EXCEPT !.until = doubt[r].until]
+                          ELSE IF works THEN Handed(doubt[r], slot) ELSE Attempt(Handed(doubt[r], slot), slot)
           ELSE IF works /\ one[1] = p /\ doubt[one].submitted THEN TakenBack(doubt[one]) ELSE doubt[one]]
      /\ UNCHANGED <<chain, floor, gone, told, wire, answer>>
 (* A process that stops waiting before an entry came has the lead, or goes without: it writes for itself. *)
-HasNews(p) == doubt[proc[p].cur].submitted => box[p].slot <= proc[p].read
-Submit(p) == \/ SubmitInto(p, TRUE, Offer(p)) /\ HasNews(p) /\ UNCHANGED faults
+HasNews(p) == doubt[proc[p].cur].submitted => \A one \in box[p] : one.slot <= proc[p].read
+Submit(p) == \/ SubmitInto(p, TRUE, Posted(p, Offer(p))) /\ HasNews(p) /\ UNCHANGED faults
              \/ /\ MayDraft(p) /\ faults < MaxFaults /\ faults' = faults + 1
-                /\ \E works \in BOOLEAN, there \in {Offer(p), box[p]} : SubmitInto(p, works, there)
+                /\ \E works \in BOOLEAN, there \in {Posted(p, Offer(p)), box[p]} : SubmitInto(p, works, there)
 
 StopWaiting(p) ==   \* the lead is free, or its holder sleeps; or an entry came, and the request is not in it
   /\ proc[p].pc \in {"waiting", "lagging"} /\ ~doubt[proc[p].cur].found
@@ -165,7 +169,7 @@ StopWaiting(p) ==   \* the lead is free, or its holder sleeps; or an entry came,
 Named(p, n) == [slot |-> Max(n, proc[p].read) + 1, req |-> proc[p].cur, again |-> FALSE]
 LagInto(p, n, works, there) ==
   LET r == proc[p].cur
-  IN /\ proc[p].pc = "ready" /\ doubt[r] = Certain /\ \E one \in told : one.slot = n
+  IN /\ proc[p].pc = "ready" /\ reach = 0 /\ doubt[r] = Certain /\ \E one \in told : one.slot = n
      /\ box' = [box EXCEPT ![p] = there]
      /\ proc' = IF works THEN [proc EXCEPT ![p].pc = "lagging"] ELSE proc
      /\ doubt' = [one \in Reqs |->
@@ -173,9 +177,9 @@ LagInto(p, n, works, there) ==
           ELSE IF works /\ one[1] = p THEN TakenBack(doubt[one]) ELSE doubt[one]]
      /\ UNCHANGED <<chain, floor, gone, told, wire, answer>>
 Lag(p) == \E n \in {one.slot : one \in told} :
-            \/ LagInto(p, n, TRUE, Named(p, n)) /\ UNCHANGED faults
+            \/ LagInto(p, n, TRUE, {Named(p, n)}) /\ UNCHANGED faults
             \/ /\ faults < MaxFaults /\ faults' = faults + 1
-               /\ \E there \in {Named(p, n), box[p]} : LagInto(p, n, FALSE, there)
+               /\ \E there \in {{Named(p, n)}, box[p]} : LagInto(p, n, FALSE, there)
 
 TakesOver(p, report, said) == (proc[p].cur \in report.reqs <=> said = "yes") /\ Ends(p, said)
 Told(p) ==   \* LaggingWriter._answer: that a request is in an entry is taken over, and nothing else
@@ -184,11 +188,12 @@ Told(p) ==   \* LaggingWriter._answer: that a request is in an entry is taken ov
   /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
 
 Back(p) == Doubt(p, TakenBack)
+Emptied(p) == [box EXCEPT ![p] = IF reach = 0 THEN {} ELSE @]
 Withdraw(p) ==   \* CommitGroup.withdraw; it may fail, with effect or without
   /\ proc[p].pc \in {"idle", "ready"}
-  /\ \/ box' = [box EXCEPT ![p] = Nothing] /\ doubt' = Back(p) /\ UNCHANGED faults
+  /\ \/ box' = Emptied(p) /\ doubt' = Back(p) /\ UNCHANGED faults
      \/ /\ faults < MaxFaults /\ faults' = faults + 1 /\ UNCHANGED doubt
-        /\ box' = [box EXCEPT ![p] = Nothing] \/ UNCHANGED box
+        /\ box' = Emptied(p) \/ UNCHANGED box
   /\ UNCHANGED <<chain, floor, gone, told, wire, proc, answer>>
 
 (* The rules refuse the request on the state at hand, which a look has just found to be the newest. *)
@@ -196,15 +201,15 @@ Refuse(p) ==   \* Answers.rejected
   LET d == doubt[proc[p].cur]
   IN /\ proc[p].pc = "ready" /\ ~d.found /\ proc[p].read = End
      /\ d.open => ~d.submitted
-     /\ d.open => d.slot # Next_ /\ d.slot <= proc[p].read
+     /\ d.open => d.slot # Next_ /\ d.slot <= proc[p].read /\ d.until <= proc[p].read
      /\ Ends(p, IF d.lost /\ proc[p].cur \in proc[p].view THEN "yes" ELSE "no")
      /\ doubt' = [doubt EXCEPT ![proc[p].cur] = Certain]
      /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
 
-Fill(p) ==   \* Committer._may_have_been_taken_along: an empty request in the only slot where it may be
+Fill(p) ==   \* Committer._may_have_been_taken_along: an empty request in a slot where it may be
   LET d == doubt[proc[p].cur]
       slot == proc[p].read + 1
-  IN /\ proc[p].pc = "ready" /\ ~d.found /\ d.open /\ ~d.submitted /\ d.was /\ d.slot = slot
+  IN /\ proc[p].pc = "ready" /\ ~d.found /\ d.open /\ ~d.submitted /\ d.was /\ (d.slot = slot \/ d.until >= slot)
      /\ proc' = [proc EXCEPT ![p].pc = "sending", ![p].draft = [slot |-> slot, own |-> {}, reqs |-> Empty]]
      /\ UNCHANGED <<chain, floor, gone, told, wire, box, doubt, answer, faults>>
 
@@ -288,7 +293,7 @@ SlotTaken(p) ==   \* Answers.slot_taken: the slot is read. Its body tells, never
         THEN Ends(p, "yes") /\ doubt' = [doubt EXCEPT ![me.cur] = Certain]
         ELSE /\ proc' = [proc EXCEPT ![p].pc = "ready", ![p].draft = NoDraft]
              /\ doubt' = IF me.draft.own = {} THEN doubt
-                         ELSE IF d.submitted \/ (d.unanswered /\ d.lost) THEN [doubt EXCEPT ![me.cur] = d]
+                         ELSE IF d.submitted \/ (d.unanswered /\ d.lost) \/ d.until > me.read THEN [doubt EXCEPT ![me.cur] = d]
                          ELSE [doubt EXCEPT ![me.cur] = Certain]
              /\ UNCHANGED answer
      /\ UNCHANGED <<chain, floor, gone, told, wire, box, faults>>
@@ -313,7 +318,7 @@ Step(p) == Read(p) \/ (Jump(p) /\ proc[p].read < floor) \/ Look(p) \/ Settle(p) 
            \/ Create(p) \/ Heard(p) \/ Taken(p) \/ SlotTaken(p)
 Next == Retire \/ Delete \/ (\E m \in wire : Land(m))
         \/ \E p \in Procs : Begin(p) \/ Step(p) \/ Jump(p) \/ NoReply(p) \/ GiveUp(p) \/ Crash(p)
-Spec == Init /\ [][Next]_vars
+Spec == Init /\ reach \in Nat /\ [][Next /\ reach' = reach]_vars
 
 ----------------------------------------------------------------------------
 (* What must hold. *)

@@ -6,14 +6,15 @@ CONSTANTS Followers, Leaders,  \* who may submit, and who may take along what wa
           OfLeaders,           \* how many requests a leader has; the others have one
           Calls,               \* answers after which a call is made (again)
           Kinds                \* of models: "alone" without group commit, "group" without faults, "lag" the same with
-                               \* processes that lag, "old" entries that are retired, "live"
+                               \* processes that lag, "net" over a network, "old" entries that are retired, "live"
                                \* group commit where a process stops for ever, or "all" but "live"
 VARIABLE kind
-ModelSpec == Init /\ kind \in Kinds /\ [][Next /\ kind' = kind]_<<vars, kind>>
+ModelSpec == Init /\ kind \in Kinds /\ reach = (IF kind = "net" THEN 2 ELSE 0)
+             /\ [][Next /\ reach' = reach /\ kind' = kind]_<<vars, kind>>
 
 EachOf == [p \in Procs |-> IF p \in Leaders THEN OfLeaders ELSE 1]
 Bounded == End <= MaxEnd
-Quiet == kind \in {"group", "lag", "live"}
+Quiet == kind \in {"group", "lag", "net", "live"}
 (* A process stops for ever at any step. The rules accept what a follower asks for until it has read an entry. *)
 Stops(p) == proc'[p].pc = "dead" /\ proc[p].pc # "dead"
 Accepts(p) == p \notin Followers \/ proc[p].read = 0
@@ -22,8 +23,8 @@ SmallLive == /\ faults' # faults => \E p \in Procs : Stops(p)
                                      then == proc'[p]
                                  IN now.pc = "ready" =>
                                       /\ (then.pc = "waiting" \/ then.draft.own # {}) => Accepts(p)
-                                      /\ (box[p] # Nothing /\ box'[p] = Nothing) => ~Accepts(p)
-Small == (kind \in {"alone", "group", "lag", "live"} => floor' = 0)
+                                      /\ (box[p] # {} /\ box'[p] = {}) => ~Accepts(p)
+Small == (kind \in {"alone", "group", "lag", "net", "live"} => floor' = 0)
          /\ (IF kind = "live" THEN SmallLive ELSE Quiet => faults' = 0)
          /\ (kind \notin {"lag", "all"} => told' = {}) /\ \A p \in Procs :
   LET now == proc[p]
@@ -32,7 +33,7 @@ Small == (kind \in {"alone", "group", "lag", "live"} => floor' = 0)
   IN /\ (then.base > now.read /\ now.pc # "created") => (now.read < floor /\ then.base >= floor)
      /\ (then.base > now.read /\ now.pc = "created") => (then.base >= floor \/ then.pc = "idle")
      /\ then.read # now.read => now.pc \in {"ready", "waiting", "taken", "created"}
-     /\ then.pc = "waiting" => p \in Followers /\ kind \in {"group", "lag", "live", "all"}
+     /\ then.pc = "waiting" => p \in Followers /\ kind \in {"group", "lag", "net", "live", "all"}
      /\ then.pc = "lagging" => p \in Followers
      /\ (kind = "lag" /\ p \in Followers /\ now.pc = "ready" /\ then.pc = "sending") => open
      /\ (kind = "lag" /\ now.pc = "idle" /\ then.pc = "ready") => \A n \in 1 .. then.cur[2] - 1 : answer[<<p, n>>] = "yes"
@@ -48,6 +49,6 @@ Small == (kind \in {"alone", "group", "lag", "live"} => floor' = 0)
 (* Liveness: each call is answered, unless its process is killed, or stops for ever, as long as the store answers: at most
    MaxFaults replies are lost. A process may give up, but need not. Each process goes on; that a follower stops waiting is
    one of its steps: the lead gets free, or its holder counts as asleep. *)
-Live == ModelSpec /\ \A p \in Procs : WF_<<vars, kind>>(kind' = kind /\ Step(p) /\ IF kind = "live" THEN Small ELSE TRUE)
+Live == ModelSpec /\ \A p \in Procs : WF_<<vars, kind>>(kind' = kind /\ reach' = reach /\ Step(p) /\ IF kind = "live" THEN Small ELSE TRUE)
 Answered == \A p \in Procs : proc[p].pc \notin {"idle", "dead"} ~> proc[p].pc \in {"idle", "dead"}
 =============================================================================

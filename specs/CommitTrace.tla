@@ -28,16 +28,17 @@ Logged(e) ==
        [] e.k = "Look" -> e.s = proc[p].read + 1 /\ (Look(p) \/ (proc[p].read = End /\ Same))
        [] e.k = "Alone" -> e.s = proc[p].read + 1 /\ Alone(p)
        [] e.k = "Fill" -> e.s = proc[p].read + 1 /\ Fill(p)
-       [] e.k = "Lead" -> e.s = proc[p].read + 1 /\ LeadWith(p, e.o)
-       [] e.k = "Submit" -> e.s = proc[p].read + 1 /\ SubmitInto(p, e.b, IF e.a THEN Offer(p) ELSE box[p]) /\ UNCHANGED faults
-       [] e.k = "Lag" -> /\ \A n \in e.o : e.s = Named(p, n).slot /\ LagInto(p, n, e.b, IF e.a THEN Named(p, n) ELSE box[p])
+       [] e.k = "Lead" -> e.s = proc[p].read + 1 /\ \E some \in SUBSET UNION {box[q] : q \in e.o} :
+                          Cardinality(some) = Cardinality(e.o) /\ {one.req[1] : one \in some} = e.o /\ LeadWith(p, some)
+       [] e.k = "Submit" -> e.s = proc[p].read + 1 /\ SubmitInto(p, e.b, IF e.a THEN Posted(p, Offer(p)) ELSE box[p]) /\ UNCHANGED faults
+       [] e.k = "Lag" -> /\ \A n \in e.o : e.s = Named(p, n).slot /\ LagInto(p, n, e.b, IF e.a THEN {Named(p, n)} ELSE box[p])
                          /\ e.o # {} /\ UNCHANGED faults
        [] e.k = "Told" -> Told(p) /\ proc[p].cur = r
        [] e.k = "Reported" -> (\E one \in told : one.slot = e.s /\ e.r \subseteq one.reqs) /\ Same
        [] e.k = "StopWaiting" -> StopWaiting(p)
        [] e.k = "Settle" -> Settle(p)
        [] e.k = "Withdraw" -> Withdraw(p) /\ doubt' = (IF e.b THEN Back(p) ELSE doubt)
-                              /\ box'[p] = (IF e.a THEN Nothing ELSE box[p])
+                              /\ box' = (IF e.a THEN Emptied(p) ELSE box)
        [] e.k = "Create" -> Create(p) /\ Bytes(p, e)
        [] e.k = "Twice" -> Taken(p) /\ Free(e.s) /\ Bytes(p, e) /\ chain' = Put(e.s, proc[p].draft.reqs)
        [] e.k = "Unheard" -> NoReply(p) /\ Bytes(p, e) /\ chain' = Put(e.s, proc[p].draft.reqs) /\ UNCHANGED wire
@@ -59,8 +60,9 @@ Logged(e) ==
        [] e.k = "Retire" -> IF e.s <= floor THEN Same ELSE Retire /\ floor' = e.s
        [] e.k = "Delete" -> IF e.s <= gone THEN Same ELSE Delete /\ gone' = e.s
 
-TraceInit == Init /\ i = 1 /\ t \in 1 .. Len(Traces)
-TraceNext == i <= Len(Traces[t]) /\ i' = i + 1 /\ t' = t /\ Logged(Event)
+(* The first thing in a trace is the reach of the channel. *)
+TraceInit == Init /\ i = 2 /\ t \in 1 .. Len(Traces) /\ reach = Traces[t][1].s
+TraceNext == i <= Len(Traces[t]) /\ i' = i + 1 /\ t' = t /\ reach' = reach /\ Logged(Event)
 TraceSpec == TraceInit /\ [][TraceNext]_all
 
 (* Told once of each trace that came to its end. *)

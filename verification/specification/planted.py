@@ -39,8 +39,8 @@ PLANTED = {
     "refused while a leader has it": Mistake(
         "[d EXCEPT !.submitted = FALSE, !.slot = Next_]", "[d EXCEPT !.submitted = FALSE]", "group", "Refused"
     ),
-    "taken along again": Mistake(r"box[q].req \notin Ids(chain[n])", "TRUE", "group", "Once"),
-    "taken along by a leader that forgot": Mistake("box[q].slot > proc[p].base", "TRUE", "all", "Once"),
+    "taken along again": Mistake(r"one.req \notin Ids(chain[n])", "TRUE", "group", "Once"),
+    "taken along by a leader that forgot": Mistake("one.slot > proc[p].base", "TRUE", "all", "Once"),
     "a taken slot settles what is submitted": Mistake(
         r"d.submitted \/ (d.unanswered /\ d.lost)", r"d.unanswered /\ d.lost", "group", "Refused"
     ),
@@ -55,7 +55,7 @@ PLANTED = {
         "Refused",
     ),
     "a later slot is taken along": Mistake(
-        "box[q].slot <= proc[p].read + 1",
+        "one.slot <= proc[p].read + 1",
         "TRUE",
         "group",
         "Once",
@@ -68,6 +68,8 @@ PLANTED = {
         ),
     ),
     "lagging with what is in doubt": Mistake("doubt[r] = Certain", "TRUE", "lag", "Once"),
+    "taken along beyond its reach": Mistake("proc[p].read + 1 < one.slot + reach", "TRUE", "net", "Refused"),
+    "a withdrawal over a network is certain": Mistake("d.until <= proc[p].read", "TRUE", "net", "Refused"),
     "an entry that was not read is a no": Mistake(r"d.lost \/ ~d.found", "d.lost", "old", "Refused"),
     "a busy store is a no": Mistake(r"~d.unanswered /\ ~d.lost", "~d.unanswered", "old", "Refused"),
     "a name that was deleted is a slot": Mistake("me.draft.slot > gone", "TRUE", "old", "Acked"),

@@ -15,8 +15,8 @@ PLANTED = {
         "IF d.slot = Next_ THEN [d EXCEPT !.slot = n] ELSE d",
         "d",
     ),
-    "a process that stops waiting submits again": ("box[p].slot <= proc[p].read\n", "TRUE\n"),
-    "the slot of what was withdrawn is not filled": (r"d.was /\ d.slot = slot", "FALSE"),
+    "a process that stops waiting submits again": (r"\A one \in box[p] : one.slot <= proc[p].read", "TRUE"),
+    "the slot of what was withdrawn is not filled": (r"d.was /\ (d.slot = slot \/ d.until >= slot)", "FALSE"),
     "a taken slot is left with the next entry": ("me.read >= me.draft.slot", "me.read > me.draft.slot"),
 }
 """A rule, as text of the specification, and what stands in its place."""

@@ -124,7 +124,8 @@ def run(seed: int, folder: Path) -> tuple[Plan, list[Event], bool]:
     if (errors := folder / "errors").exists():
         raise RuntimeError(f"seed {seed}: {errors.read_text(encoding='utf-8')}")
     files = {slot_of(path.relative_to(crew.log).as_posix()): path for path in crew.log.rglob("*.avro")}
-    return crew.plan, merged(folder, files), crew.has_ended
+    reach = Event("Reach", 0)  # That of the channel of a folder.
+    return crew.plan, [reach, *merged(folder, files)], crew.has_ended
 
 
 class _Crew:

@@ -29,6 +29,9 @@ __all__ = ["RecordedObjectStore", "RecordedStore", "ids_of", "reported_in", "slo
 
 T = TypeVar("T")
 
+_OLD = 0.5
+"""How often a leader over a network finds what is old."""
+
 _ENTRY = re.compile(rf"{paths.LOG}(?:\d{{12}}/)?(\d{{20}})\.avro")
 
 
@@ -57,6 +60,10 @@ class RecordedStore(SimulatedStore):
 
     recorder: Recorder
     watched: dict[Process, Watch]
+    reach: int = 0
+    """Over a network: in so many slots a submission may be. 0: the channel of a folder."""
+    copies: list[tuple[int, bytes]]
+    """All that was submitted there, with the number of its process."""
 
     def _watch(self) -> Watch | None:
         return self.watched.get(self._world.current())
@@ -109,7 +116,8 @@ class RecordedStore(SimulatedStore):
     def group_channel(self, name: str) -> GroupChannel:
         watch = self._watch()
         assert watch is not None
-        return _Channel(self, self._places.setdefault(name, Place()), watch)
+        kind = _NetworkChannel if self.reach else _Channel
+        return kind(self, self._places.setdefault(name, Place()), watch)
 
 
 class RecordedObjectStore(RecordedStore, SimulatedObjectStore):
@@ -144,3 +152,26 @@ class _Channel(SimulatedGroupChannel):
     def submissions(self) -> Iterator[bytes]:
         self._watch.leads()
         return super().submissions()
+
+
+class _NetworkChannel(_Channel):
+    """Leaders are on other machines: each of them may find what was ever submitted, also what was withdrawn."""
+
+    def __init__(self, store: RecordedStore, place: Place, watch: Watch) -> None:
+        super().__init__(store, place, watch)
+        self.reach = store.reach
+        self._copies = store.copies
+
+    def submit(self, data: bytes) -> bool:
+        works = super().submit(data)
+        if self._place.requests.get(self) is data:
+            self._copies.append((self._watch.number, data))
+        return works
+
+    def submissions(self) -> Iterator[bytes]:
+        now = [*super().submissions()]
+        old = [data for number, data in self._copies if number != self._watch.number and data not in now]
+        if not self._world.random.random() < _OLD:
+            return iter(now)
+        self._world.random.shuffle(old)
+        return iter([*old, *now])

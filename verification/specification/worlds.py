@@ -32,6 +32,9 @@ WRITERS = 3
 CROWD = 5
 """Writers in a world where processes lag."""
 
+REACH = 3
+"""Of submissions over a network."""
+
 REQUESTS = 3
 """Of one writer, at most."""
 
@@ -65,7 +68,8 @@ def record(seed: int) -> Run:
     for watch in stage.recorder.watches:
         if watch.dead():
             watch.crashed()
-    return Run(seed, stage.recorder.trace(), world.faults)
+    reach = Event("Reach", 0, stage.store.reach)
+    return Run(seed, [reach, *stage.recorder.trace()], world.faults)
 
 
 class _Stage:
@@ -76,13 +80,15 @@ class _Stage:
         self.recorder = Recorder()
         chance = world.random
         self.store = (RecordedObjectStore if chance.random() < 0.5 else RecordedStore)(world)
-        self.store.recorder, self.store.watched = self.recorder, {}
+        self.store.recorder, self.store.watched, self.store.copies = self.recorder, {}, []
         lag = random.Random(f"lag {world.seed}")
         self.lags = world.reports_outcomes and lag.random() < 0.5
         """Whether its processes lag: their requests are appends, whose results leaders report."""
+        if not self.lags and lag.random() < 0.4:
+            self.store.reach, world.reports_outcomes = REACH, False
         self.is_sleepy = world.fault_profile == _SLEEPY
         self.forgets = self.is_sleepy or chance.random() < 0.5
-        self.is_crowded = chance.random() < 0.6 or self.lags
+        self.is_crowded = chance.random() < 0.6 or self.lags or self.store.reach > 0
         self.plain = replace(
             NO_THREADS,
             lag=Lag(lag.choice([0, 1]), 0.0, lag.choice([2, 1000]), *lag.choice([(0.0, 0.0), (1.0, 1.0)]))
@@ -99,7 +105,7 @@ class _Stage:
         interval = 2 if self.is_sleepy else chance.choice([2, 3, 1000])
         Log.create(self.store, SimulatedClock(process), snapshot_interval=interval, environment=self.plain)
         world.calm = False
-        crowd = CROWD if self.lags else WRITERS
+        crowd = CROWD if self.lags or self.store.reach else WRITERS
         for number in range(crowd if self.is_crowded else chance.randint(2, crowd)):
             delay = 0.0 if self.is_crowded else chance.choice([0.0, 0.01, 20.0])
             world.start(f"writer-{number}", self.writer, delay)
