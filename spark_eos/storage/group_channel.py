@@ -199,7 +199,15 @@ class FileGroupChannel(GroupChannel):
 
     def withdraw(self) -> bool:
         # The file stays: the next submission is written over it.
-        return self._write(self._own, b"")
+        if self._write(self._own, b""):
+            return True
+        try:
+            os.unlink(self._path(self._own))
+        except FileNotFoundError:  # It is gone, perhaps with its folder.
+            return True
+        except OSError:
+            return False
+        return True
 
     def submissions(self) -> Iterator[bytes]:
         with suppress(OSError), os.scandir(self._folder) as entries:
@@ -282,18 +290,19 @@ class FileGroupChannel(GroupChannel):
         """
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            if not self._is_fresh(os.fstat(descriptor)):
+            status = os.fstat(descriptor)
+            if not self._is_fresh(status):
                 return None
             page = os.read(descriptor, _PAGE)
             head, data = page[:_HEAD], page[_HEAD:]
             if known is not None and head == known.head:
                 return known
-            size = int.from_bytes(head[:8], "big") - len(data)
-            if size > 0:
-                data += os.read(descriptor, size)
+            size = min(int.from_bytes(head[:8], "big"), status.st_size)
+            if size > len(data):
+                data += os.read(descriptor, size - len(data))
         finally:
             os.close(descriptor)
-        data = data[: int.from_bytes(head[:8], "big")]
+        data = data[:size]
         return _Message(head, data if head == _head(data) else b"")
 
     def _write(self, name: str, data: bytes) -> bool:

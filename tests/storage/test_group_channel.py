@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -224,6 +225,22 @@ def test_what_is_read_while_it_is_written_does_not_count(one, other, folder, siz
     one.report_outcomes(b"c" * size)
     (folder / "reported-outcomes").write_bytes(b"\0" * 8)
     assert other.outcomes() == b"a" * size, "nothing else is known yet"
+
+
+def test_what_is_no_message_does_not_count(one, other, folder):
+    one.report_outcomes(b"first")
+    one.submit(b"first")
+    for file in (folder / "reported-outcomes", *folder.glob("submission-*")):
+        file.write_bytes(b"\xff" * 40)
+    assert other.outcomes() is None
+    assert list(other.submissions()) == []
+
+
+def test_what_is_gone_with_its_folder_is_withdrawn(one, folder):
+    one.submit(b"a request")
+    shutil.rmtree(folder)
+    assert one.withdraw()
+    assert not one.submit(b"another")
 
 
 def test_a_shorter_message_has_nothing_of_a_longer_one(one, other):
