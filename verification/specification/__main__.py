@@ -110,7 +110,9 @@ def _real(seeds: range, at_once: int) -> int:
 def _model(kinds: list[str], slots: int, faults: int, requests: int) -> int:
     settings = (SPECS / "CommitModel.cfg").read_text(encoding="utf-8")
     settings = settings.replace('Calls = {"none"}', 'Calls = {"none", "unknown"}')
-    settings = settings.replace('{"alone", "group"}', "{" + ", ".join(f'"{kind}"' for kind in kinds) + "}")
+    begin = settings.index("{", settings.index("Kinds = "))
+    named = ", ".join(f'"{kind}"' for kind in kinds)
+    settings = f"{settings[:begin]}{{{named}}}{settings[settings.index('}', begin) + 1 :]}"
     bounds = {"MaxEnd": slots, "MaxFaults": faults, "OfLeaders": requests}
     found = check("CommitModel", settings=settings, constants=bounds)
     print(found.output[-2000:] if found.violated else f"{found.states:,} states, all invariants hold")
