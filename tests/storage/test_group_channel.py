@@ -165,6 +165,14 @@ def test_a_process_that_has_missed_an_announcement_reads_the_log(one, other):
     assert other.newest() == 9
 
 
+def test_what_a_leader_created_is_announced_though_a_later_entry_was(one, other):
+    """The log was put back from a copy, and goes on from an earlier entry."""
+    one.publish(9, b"")
+    one.publish(5, b"")
+    assert other.newest() == 5
+    assert other.published(6) is None
+
+
 def test_an_entry_that_was_announced_in_vain_is_announced_once(one, other):
     one.publish(9, b"")
     assert other.published(8) == b""

@@ -209,7 +209,7 @@ class Watch(InDoubtRequests):
         events[at:at] = own
 
     def gave_up(self, cause: BaseException | None) -> None:
-        """Why its caller is told that the outcome is unknown: the rules refuse the request, or another failure."""
+        """The outcome is unknown. ``cause`` says why: the rules refused the request, or something failed."""
         if self._gave_up is not None:
             is_refused = isinstance(cause, EosLogError) and not isinstance(
                 cause, (OutcomeUnknownError, StorageError, StoreUnavailableError)
