@@ -265,9 +265,12 @@ class _Crew:
     def _trouble(self, number: int, chance: random.Random) -> Trouble:
         who, what, at = self.plan.dies
         trouble = Trouble(chance, dies=what if who == number else "", dies_at=at)
-        for name in ("reply_lost", "lost", "late", "busy", "taken_by_itself") if self.plan.is_lossy else ():
-            setattr(trouble, name, chance.choice([0.0, 0.1, 0.3]))
-        return trouble
+        if not self.plan.is_lossy:
+            return trouble
+        reply_lost, lost, late, busy, by_itself = (chance.choice([0.0, 0.1, 0.3]) for _ in range(5))
+        return replace(
+            trouble, reply_lost=reply_lost, lost=lost, late=late, busy=busy, taken_by_itself=by_itself
+        )
 
     def _maintain(self, number: int, barrier: Callable[[], None]) -> None:
         """Snapshots, retired entries, deleted names, as long as the others write."""
