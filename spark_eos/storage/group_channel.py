@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import math
 import os
 import stat
 import tempfile
@@ -34,6 +35,9 @@ ANNOUNCED = 64
 _SUBMISSION = "submission-"
 
 _HEAD, _PAGE = 12, 4096
+
+REOPENED_S = 0.03
+"""A file that is looked at again and again is opened again after so long: a server of files is asked only then."""
 
 SUBMISSION_TTL_S = 60.0
 """What is older was left behind by a process that died, or is of before the folder was put back from a copy."""
@@ -130,15 +134,19 @@ class FileGroupChannel(GroupChannel):
         """How far the file system's clock is ahead of this process's monotonic one, as far as is known."""
         self._told = _Message(b"", b"")
         """The outcomes that were read last."""
+        self._told_until = -math.inf
+        """Until then, the head of their file is read through the descriptor that is open."""
         self._in_vain = -1
         """The newest entry that was announced when an entry was not there."""
         tell_in_child(self)
 
     def _begin(self) -> None:
         self._own = f"{_SUBMISSION}{uuid4().hex}"
-        self._lock = -1
+        self._lock = self._outcomes = -1
         self._is_open = self._leads = False
-        self._removal = weakref.finalize(self, _remove, self._path(self._own))
+        self._told_until = -math.inf
+        self._descriptors: set[int] = set()
+        self._removal = weakref.finalize(self, _remove, self._path(self._own), self._descriptors)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`: a name and a lock of its own.
@@ -146,11 +154,8 @@ class FileGroupChannel(GroupChannel):
         The lock is closed and not released: it is the same one as the parent's, who may lead.
         """
         self._removal.detach()
-        lock = self._lock
+        _close(self._descriptors)
         self._begin()
-        if lock >= 0:
-            with suppress(OSError):
-                os.close(lock)
 
     def try_lead(self) -> bool:
         if not self._is_open:
@@ -158,6 +163,7 @@ class FileGroupChannel(GroupChannel):
             try:
                 os.makedirs(self._folder, exist_ok=True)
                 self._lock = os.open(self._lead_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._descriptors.add(self._lock)
             except OSError:
                 self._lock = -1
         if self._lock < 0:
@@ -249,15 +255,31 @@ class FileGroupChannel(GroupChannel):
         self._write("reported-outcomes", data)
 
     def outcomes(self) -> bytes | None:
+        # A process that waits looks again and again, mostly in vain: one system call.
+        now = time.monotonic()
         try:
-            message = self._read(self._path("reported-outcomes"), self._told)
+            if now >= self._told_until:
+                self._open_outcomes()
+                self._told_until = now + REOPENED_S
+            elif os.pread(self._outcomes, _HEAD, 0) == self._told.head:
+                return self._told.data or None
+            message = self._message(self._outcomes, self._told)
         except OSError:
+            self._told_until = -math.inf
             return None
         if message is None:
             return None
         if message.data:  # Else it is being written.
             self._told = message
         return self._told.data or None
+
+    def _open_outcomes(self) -> None:
+        earlier = self._outcomes
+        self._outcomes = os.open(self._path("reported-outcomes"), os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptors.add(self._outcomes)
+        if earlier >= 0:
+            self._descriptors.discard(earlier)
+            os.close(earlier)
 
     def newest(self) -> int:
         newest = self._newest()
@@ -283,25 +305,29 @@ class FileGroupChannel(GroupChannel):
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
-    def _read(self, path: str, known: _Message | None = None) -> _Message | None:
-        """The message in a file: without data if there is none, or not yet the whole of it; None if it is old.
-
-        ``known`` is given back if it is still there. Opened each time, as a server of files is asked only then.
-        """
+    def _read(self, path: str) -> _Message | None:
+        """The message in a file, see `_message`. Opened each time, as a server of files is asked only then."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            status = os.fstat(descriptor)
-            if not self._is_fresh(status):
-                return None
-            page = os.read(descriptor, _PAGE)
-            head, data = page[:_HEAD], page[_HEAD:]
-            if known is not None and head == known.head:
-                return known
-            size = min(int.from_bytes(head[:8], "big"), status.st_size)
-            if size > len(data):
-                data += os.read(descriptor, size - len(data))
+            return self._message(descriptor)
         finally:
             os.close(descriptor)
+
+    def _message(self, descriptor: int, known: _Message | None = None) -> _Message | None:
+        """The message in an open file: without data if there is none, or not yet the whole of it; None if it is old.
+
+        ``known`` is given back if it is still there.
+        """
+        status = os.fstat(descriptor)
+        if not self._is_fresh(status):
+            return None
+        page = os.pread(descriptor, _PAGE, 0)
+        head, data = page[:_HEAD], page[_HEAD:]
+        if known is not None and head == known.head:
+            return known
+        size = min(int.from_bytes(head[:8], "big"), status.st_size)
+        if size > len(data):
+            data += os.pread(descriptor, size - len(data), len(page))
         data = data[:size]
         return _Message(head, data if head == _head(data) else b"")
 
@@ -345,9 +371,17 @@ def _head(data: bytes) -> bytes:
     return len(data).to_bytes(8, "big") + zlib.crc32(data).to_bytes(4, "big")
 
 
-def _remove(path: str) -> None:
+def _remove(path: str, descriptors: set[int]) -> None:
+    """What a process leaves."""
+    _close(descriptors)
     with suppress(OSError):
         os.unlink(path)
+
+
+def _close(descriptors: set[int]) -> None:
+    while descriptors:
+        with suppress(OSError):
+            os.close(descriptors.pop())
 
 
 def local_group_channel(url: str, name: str) -> FileGroupChannel | None:

@@ -250,4 +250,20 @@ MUTANTS = (
         "a child that ends takes away what its parent has submitted",
         _OF_GROUP_CHANNEL,
     ),
+    Mutant(
+        "exchanged-outcomes-are-not-noticed",
+        _GROUP_CHANNEL,
+        "            if now >= self._told_until:\n",
+        "            if self._outcomes < 0:\n",
+        "a process waits for reports in a file that was exchanged, or put back from a copy, since it opened it",
+        _OF_GROUP_CHANNEL,
+    ),
+    Mutant(
+        "a-channel-stays-open",
+        _GROUP_CHANNEL,
+        "    while descriptors:\n",
+        "    while False:\n",
+        "each log that was opened and let go leaves open files",
+        _OF_GROUP_CHANNEL,
+    ),
 )

@@ -161,8 +161,8 @@ MUTANTS = (
     Mutant(
         "restored-while-it-waits",
         _LAGGING,
-        "        if not self._tail.is_undisturbed() or not self._answer(draft):\n",
-        "        if not self._answer(draft):\n",
+        "        if not reported or not self._tail.is_undisturbed() or not self._answer(draft, reported):\n",
+        "        if not reported or not self._answer(draft, reported):\n",
         "a process that has lost records with a restore gets one more answer",
         _TESTS,
     ),

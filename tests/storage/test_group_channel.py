@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from spark_eos.storage import MemoryStore, PosixStore
-from spark_eos.storage.group_channel import ANNOUNCED, SUBMISSION_TTL_S, FileGroupChannel, local_group_channel
+from spark_eos.storage.group_channel import (
+    ANNOUNCED,
+    REOPENED_S,
+    SUBMISSION_TTL_S,
+    FileGroupChannel,
+    local_group_channel,
+)
+from tests.forking import in_child
 
 HOLD = """
 import sys
@@ -213,7 +222,37 @@ def test_what_leaders_tell_of_outcomes_is_heard(one, other, folder):
         assert other.outcomes() == text
     assert other.outcomes() is other.outcomes(), "what is known is not read again"
     make_old(folder / "reported-outcomes")
+    time.sleep(2 * REOPENED_S)
     assert other.outcomes() is None, "the folder may have been put back from a copy since"
+
+
+def test_outcomes_in_a_file_that_was_exchanged_are_heard(one, other, folder):
+    one.report_outcomes(b"first")
+    assert other.outcomes() == b"first"
+    (folder / "reported-outcomes").unlink()
+    time.sleep(2 * REOPENED_S)
+    assert other.outcomes() is None
+    one.report_outcomes(b"second")
+    assert other.outcomes() == b"second"
+
+
+def test_what_is_open_is_closed_with_the_last_reference(folder):
+    def opened():
+        paths = map(os.path.realpath, Path("/proc/self/fd").iterdir())
+        return [path for path in paths if path.startswith(str(folder))]
+
+    channels = [FileGroupChannel(folder)]
+    assert channels[0].try_lead()
+    for text in (b"first", b"second"):
+        channels[0].report_outcomes(text)
+        assert channels[0].outcomes() == text
+        time.sleep(2 * REOPENED_S)
+    assert len(opened()) == 2
+    assert in_child(opened) == [], "a child has none of them"
+    channels.clear()
+    gc.collect()
+    assert opened() == []
+    assert FileGroupChannel(folder).try_lead(), "the lead of a log that was closed is free"
 
 
 @pytest.mark.parametrize("size", [9, 5000])

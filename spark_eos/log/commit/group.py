@@ -346,7 +346,7 @@ def _encoded(requests: Sequence[Request], slot: int, lineage: bytes) -> bytes | 
     ``lineage`` is the one before that slot.
     """
     try:
-        data = encode_entry(Entry(slot, tuple(requests), lineage))
+        data = encode_entry(Entry(slot, tuple(requests), lineage), is_checked=True)
     except EosLogError:
         return None  # The attempt to write them into the log says why.
     return slot.to_bytes(8, "big") + data if len(data) <= MAX_SUBMISSION_BYTES else None

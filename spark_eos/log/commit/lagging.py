@@ -23,7 +23,8 @@ more it has to apply: a process that has led of late comes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from spark_eos.errors import StorageError, StoreUnavailableError
 from spark_eos.log.clock import Clock
@@ -45,6 +46,14 @@ _TOO_FAR = 4
 
 _LEFT_OUT = 3
 """A leader may have begun an entry before a request was submitted. What so many leave out does not fit as it is."""
+
+
+class _Reported(NamedTuple):
+    """A request that leaders reported to be in the log."""
+
+    ticket: PendingCommit
+    request: Request
+    found: Found
 
 
 class LaggingWriter:
@@ -100,9 +109,10 @@ class LaggingWriter:
                 return False
         if not are_reportable(action for request in draft.requests for action in request.actions):
             return False
-        if not self._group.submit(draft.requests, self._newest, self._lineage) or not self._wait_for(draft):
+        if not self._group.submit(draft.requests, self._newest, self._lineage):
             return False
-        if not self._tail.is_undisturbed() or not self._answer(draft):
+        reported = self._wait_for(draft)
+        if not reported or not self._tail.is_undisturbed() or not self._answer(draft, reported):
             return False
         # If the answer of one is still out, the next draft is made from those that have theirs.
         self._read = base.seq if all(ticket.done for ticket in tickets) else -1
@@ -140,24 +150,24 @@ class LaggingWriter:
                 return False
         return self._newest - self._tail.state.seq < self._lag.skips * _TOO_FAR
 
-    def _wait_for(self, draft: EntryBuilder) -> bool:
-        """Wait until a request of the draft is reported; whether one is. This process may lead by then, if none is."""
+    def _wait_for(self, draft: EntryBuilder) -> list[_Reported]:
+        """Wait until a request of the draft is reported: those that are. This process may lead by then, if none is."""
         self._look()
         submitted_at = newest = self._newest
         heard_s = self._clock.monotonic()
-        while not (self._is_news and any(True for _ in self._reported(draft))):
+        while not (self._is_news and (reported := self._reported(draft))):
             if newest < self._newest:
                 newest, heard_s = self._newest, self._clock.monotonic()
                 self._group.note_news()
             if newest >= submitted_at + _LEFT_OUT:
-                return False
+                return []
             lacks = newest - self._tail.state.seq
             hesitates_s = min(self._group.pace_s, self._lag.most_s) + self._lag.each_s * lacks
             if self._clock.monotonic() - heard_s > hesitates_s and self._group.try_lead():
-                return False
+                return []
             self._group.backoff()
             self._look()
-        return True
+        return reported
 
     def _look(self) -> bool:
         """Read what leaders reported last; whether they did of late."""
@@ -169,15 +179,17 @@ class LaggingWriter:
         self._newest, self._lineage = read_newest(told)
         return True
 
-    def _reported(self, draft: EntryBuilder) -> Iterator[tuple[PendingCommit, Request, Found]]:
+    def _reported(self, draft: EntryBuilder) -> list[_Reported]:
         """The requests of the draft that leaders reported to be in the log."""
-        for ticket, request in zip(draft.tickets, draft.requests, strict=True):
-            if (found := read_results(self._told, request.request_id, request.actions)) is not None:
-                yield ticket, request, found
+        return [
+            _Reported(ticket, request, found)
+            for ticket, request in zip(draft.tickets, draft.requests, strict=True)
+            if (found := read_results(self._told, request.request_id, request.actions)) is not None
+        ]
 
-    def _answer(self, draft: EntryBuilder) -> bool:
+    def _answer(self, draft: EntryBuilder, reported: Iterable[_Reported]) -> bool:
         """Answer the tickets that leaders reported to be in the log; whether there are any."""
-        for ticket, request, found in self._reported(draft):
+        for ticket, request, found in reported:
             if not self._tail.note_told(found.seq, found.lineage):
                 break
             self._own.append((found.seq, request))

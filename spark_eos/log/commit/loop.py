@@ -230,7 +230,7 @@ class Committer(OfOneProcess):
         """Fill the next slot: with this draft, or find what another process put there."""
         entry = Entry(draft.state.seq + 1, tuple(draft.requests), draft.state.lineage)
         try:
-            data = encode_entry(entry)
+            data = encode_entry(entry, is_checked=True)
         except EosLogError:
             self._answers.unencodable(draft)
             return
