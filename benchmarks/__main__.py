@@ -63,6 +63,7 @@ def main() -> None:
     parent = chosen.folder or _ROOT / ".run"
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
+    machine.spread(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # The broker is to be stopped then, too.
     peers, failed = Peers(folder), []
     try:
@@ -71,6 +72,7 @@ def main() -> None:
             bench = dataclasses.replace(every, folder=folder / name)
             try:
                 bench.folder.mkdir(exist_ok=True)  # A workload may be asked for twice.
+                machine.spread(bench.folder)
                 _keep(chosen.write, modules, _measure(bench, modules[name], name))
             except Exception:  # noqa: BLE001  (the others are measured all the same)
                 traceback.print_exc()

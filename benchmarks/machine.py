@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["commit", "describe", "load", "place", "processor_seconds"]
+__all__ = ["commit", "describe", "load", "place", "processor_seconds", "spread"]
 
 _ROOT = Path(__file__).parent.parent
+
+_GET_FLAGS, _SET_FLAGS, _TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000
+"""``FS_IOC_GETFLAGS``, ``FS_IOC_SETFLAGS`` and ``FS_TOPDIR_FL`` of Linux (``chattr +T``)."""
 
 
 def processor_seconds() -> float:
@@ -57,6 +63,23 @@ def place(folder: Path) -> str:
         return "unknown"
     kinds = {line.split()[1]: line.split()[2] for line in mounts.read_text().splitlines()}
     return next(kinds[str(at)] for at in (folder.resolve(), *folder.resolve().parents) if str(at) in kinds)
+
+
+def spread(folder: Path) -> None:
+    """Let ext4 put each folder in this one into another part of the disk. Elsewhere nothing is done.
+
+    ext4 does not use the inodes of deleted files for five minutes, and passes over them one by one: where many files
+    were deleted of late, as by earlier runs, each new file costs up to 50 times as much of the processor.
+    """
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            flags = array.array("L", [0])
+            fcntl.ioctl(descriptor, _GET_FLAGS, flags)
+            flags[0] |= _TOP_FOLDER
+            fcntl.ioctl(descriptor, _SET_FLAGS, flags)
+        finally:
+            os.close(descriptor)
 
 
 def describe(folder: Path) -> str:

@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import random
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gate, jars, limits, page, plots, results
+from benchmarks import gate, jars, limits, machine, page, plots, results
 from benchmarks.__main__ import WORKLOADS, main
 from benchmarks.bench import Bench
 from benchmarks.direct import Query
@@ -493,3 +494,13 @@ def test_every_page_of_work_does_something(tmp_path):
         entries = [path for path in (place / "log" / "_log").iterdir() if path.stat().st_size]
         assert len(entries) > 5, name
     assert json.loads(json.dumps(sorted(PIECES)))
+
+
+def test_folders_of_a_benchmark_may_lie_anywhere(tmp_path):
+    """`machine.spread` is a hint to ext4, and nothing to other file systems."""
+    machine.spread(tmp_path)
+    machine.spread(tmp_path / "is not there")
+    if machine.place(tmp_path) == "ext4" and shutil.which("lsattr"):
+        command = ["lsattr", "-d", str(tmp_path)]
+        flags = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[0]
+        assert "T" in flags
