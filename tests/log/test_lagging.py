@@ -348,6 +348,45 @@ def test_it_lags_no_further_without_snapshots(leader, other):
     assert other.log.state == leader.log.state
 
 
+def names_are_deleted(leader, other):
+    """Others write, and a day after its entries were retired a snapshot stands for them: ``other`` has slept."""
+    for number in range(4):
+        leader.log.commit(create(f"slept-{number}"))
+    newest = leader.log.maintenance.snapshot()
+    for seq in range(newest):
+        leader.store.delete(paths.entry(seq))
+    leader.log.commit(create("after-the-snapshot"))
+    other.clock.now += 86_400
+    other.join()
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["all read", "told of more"])
+def test_after_a_long_sleep_it_reads_on(leader, other, is_told):
+    """The name of the entry that it has read last, or that it was told of last, is deleted. Nothing has diverged."""
+    if is_told:
+        other.waits = [leader.sends_and_leads]
+        other.sends()
+    names_are_deleted(leader, other)
+    other.waits = [leader.group.release_lead]
+    other.sends()
+    assert leader.log.follow() == other.log.follow()
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["all read", "told of more"])
+def test_after_a_long_sleep_while_it_waited_it_reads_on(leader, other, is_told):
+    if is_told:
+        other.waits = [leader.sends_and_leads]
+        other.sends()
+
+    def sleeps():
+        leader.sends_and_leads()
+        names_are_deleted(leader, other)
+
+    other.waits = [sleeps, leader.group.release_lead]
+    other.sends()
+    assert leader.log.follow() == other.log.follow()
+
+
 # -- Another history ------------------------------------------------------------------------------------------------
 
 

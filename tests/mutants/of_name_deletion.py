@@ -138,4 +138,12 @@ MUTANTS = (
         "the newest batches are never rolled, however many",
         _OF_ROLLING,
     ),
+    Mutant(
+        "a-lagging-sleeper-has-diverged",
+        _TAIL,
+        "            return not self._was_away() and self._divergence.is_undisturbed(self._state)\n",
+        "            return self._divergence.is_undisturbed(self._state)\n",
+        "a process that lags and slept for days is told that the log was put back, with each commit",
+        ("tests/log/test_lagging.py",),
+    ),
 )

@@ -38,7 +38,7 @@ def main() -> int:
     traces = commands.add_parser("traces", help="record worlds, and hold them against the specification")
     traces.add_argument("--seeds", metavar="A:B", default="0:1000")
     real = commands.add_parser("real", help="record real processes, and hold them against the specification")
-    real.add_argument("--runs", type=int, default=200)
+    real.add_argument("--runs", type=int, default=200, help="of writers, and as many of clients")
     real.add_argument("--first", type=int, default=0, help="the seed of the first run")
     real.add_argument("--at-once", type=int, default=8)
     model = commands.add_parser("model", help="check a larger model")
@@ -102,9 +102,29 @@ def _real(seeds: range, at_once: int) -> int:
         if stuck := [run.seed for run in runs if not run.has_ended]:
             print(f"seeds {stuck}: the processes came to no end")
             return 1
-        print(f"seeds up to {runs[-1].seed}: all of them are behaviours", flush=True)
-    print(f"{steps.total():,} steps: {', '.join(f'{count} {kind}' for kind, count in steps.most_common())}")
+        print(f"writers, seeds up to {runs[-1].seed}: all of them are behaviours", flush=True)
+    _print("steps", steps)
+    return _clients(seeds, at_once)
+
+
+def _clients(seeds: range, at_once: int) -> int:
+    asked: Counter[str] = Counter()
+    for begin in range(seeds.start, seeds.stop, REAL_AT_ONCE):
+        some = seeds[begin - seeds.start :][:REAL_AT_ONCE]
+        traces = real_processes.record_clients(some, at_once=at_once)
+        asked.update(step.kind if step.accepted else f"{step.kind} refused" for one in traces for step in one)
+        for one in rejected(traces, TRANSACTIONS):
+            print(f"seed {some[one.trace - 1]}, {one}")
+            return 1
+        print(f"clients, seeds up to {some[-1]}: all of them are behaviours", flush=True)
+    _print("requests", asked)
     return 0
+
+
+def _print(what: str, counts: Counter[str]) -> None:
+    print(
+        f"{counts.total():,} {what}: {', '.join(f'{count} {kind}' for kind, count in counts.most_common())}"
+    )
 
 
 def _model(kinds: list[str], slots: int, faults: int, requests: int) -> int:

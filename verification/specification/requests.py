@@ -32,7 +32,7 @@ from spark_eos.protocol.types import (
     TopicPartition,
 )
 
-__all__ = ["GROUPS", "NAMES", "PARTITIONS", "Step", "record"]
+__all__ = ["GROUPS", "NAMES", "PARTITIONS", "REFUSALS", "Step", "record"]
 
 NAMES = ("x", "y")
 GROUPS = ("g", "h")
@@ -46,7 +46,8 @@ _LONG_MS = 10**6
 _IDLE_MS = 10**10
 """An id that was not used for so long is forgotten."""
 
-_OF_TRANSACTIONS = (InvalidPidMappingError, InvalidTxnStateError, ProducerFencedError, InvalidRequestError)
+REFUSALS = (InvalidPidMappingError, InvalidTxnStateError, ProducerFencedError, InvalidRequestError)
+"""Errors of what the specification knows of."""
 
 
 class Step(NamedTuple):
@@ -98,7 +99,7 @@ class _Run:
             wanted = self._draw()
             before = self._state
             outcome = self._ask(wanted.action)
-            if isinstance(outcome, EosLogError) and not isinstance(outcome, _OF_TRANSACTIONS):
+            if isinstance(outcome, EosLogError) and not isinstance(outcome, REFUSALS):
                 continue  # A sequence number that is out of order: of that the specification says nothing.
             self._sent.append(wanted)
             steps.append(self._step(wanted, before, outcome))

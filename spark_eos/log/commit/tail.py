@@ -230,10 +230,11 @@ class Tail:
     def is_undisturbed(self) -> bool:
         """Whether the newest entry that this process has read, or that holds a request of its own, is as it was.
 
-        For folders. Raises `DivergedLogError`.
+        For folders. Raises `DivergedLogError`. No if this process was away: names may have been deleted meanwhile, and
+        the newest snapshot tells.
         """
         with self._lock:
-            return self._divergence.is_undisturbed(self._state)
+            return not self._was_away() and self._divergence.is_undisturbed(self._state)
 
     def skip_to_snapshot(self) -> None:
         """Go on from the newest snapshot, if it is of a later entry. For a process with nothing in doubt.
