@@ -14,6 +14,7 @@ import pytest
 
 from spark_eos.protocol.actions import declaration
 from tests.mutants.mutants import MUTANTS
+from verification.specification import explored
 from verification.specification.planted_transactions import PLANTED, seen
 from verification.specification.requests import record
 from verification.specification.tlc import SPECS, check
@@ -35,6 +36,16 @@ CODE = (
     "open-rows-shown",
 )
 """Mutants of the rules and of readers, each of which gives traces that are no behaviours."""
+
+STATES = 400
+"""Of each of the explorer's scenarios of transactions."""
+
+IN_SCENARIOS = (
+    ("fence-forgotten", "zombies"),
+    ("abort-not-recorded", "expiry"),
+    ("open-rows-shown", "streamed-zombies"),
+)
+"""Mutants, and scenarios of the explorer that come to logs that are no behaviours."""
 
 OF_A_MUTANT = 8
 """Logs for each of them."""
@@ -85,6 +96,20 @@ def test_planted_bugs_give_traces_that_are_no_behaviours():
     good = behaviours(traces, TRANSACTIONS)
     unseen = [name for at, name in enumerate(CODE) if all(good[at * OF_A_MUTANT : (at + 1) * OF_A_MUTANT])]
     assert not unseen
+
+
+def test_what_the_explorer_comes_to_is_specified():
+    traces = [trace for name in explored.EXPLORED for trace in explored.record(name, states=STATES)]
+    wrong = rejected(traces, TRANSACTIONS)
+    assert not wrong, "\n".join(map(str, wrong))
+    kinds = {step.kind for trace in traces for step in trace}
+    assert kinds == {"Take", "Write", "Offset", "Prepare", "End", "Expire"}
+
+
+@pytest.mark.parametrize(("name", "scenario"), IN_SCENARIOS)
+def test_planted_bugs_give_logs_that_are_no_behaviours(name, scenario, monkeypatch):
+    plant(name, monkeypatch)
+    assert not all(behaviours(explored.record(scenario, states=STATES), TRANSACTIONS))
 
 
 def plant(name, monkeypatch):

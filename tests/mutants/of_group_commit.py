@@ -221,8 +221,8 @@ MUTANTS = (
     Mutant(
         "requests-of-the-dead",
         _GROUP_CHANNEL,
-        "            if not self._is_fresh(status):\n",
-        "            if False:\n",
+        "        if not self._is_fresh(status):\n",
+        "        if False:\n",
         "what a process has handed over that died an hour ago is committed",
         _OF_GROUP_CHANNEL,
     ),

@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "lagging-names-the-slot-it-has-read",
         _LAGGING,
-        "        if not self._group.submit(draft.requests, self._newest, self._lineage) or",
-        "        if not self._group.submit(draft.requests) or",
+        "        if not self._group.submit(draft.requests, self._newest, self._lineage):\n",
+        "        if not self._group.submit(draft.requests):\n",
         "what a lagging process submits is older than what leaders remember",
         _TESTS,
     ),
@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant(
         "lagging-waits-for-ever",
         _LAGGING,
-        "            if newest >= submitted_at + _LEFT_OUT:\n                return False\n",
+        "            if newest >= submitted_at + _LEFT_OUT:\n                return []\n",
         "",
         "what no leader takes along is never looked into",
         _TESTS[:1],

@@ -55,6 +55,8 @@ class Chain:
     """What is wrong with this log for an actor at that position, computed when it is asked for first."""
     before: Chain | None = None
     """The same without its last entry."""
+    entry: Object | None = None
+    """Its last entry."""
     kept: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """What is wrong with its snapshots, pages and retired entries, by the sum of all objects."""
 
@@ -70,6 +72,7 @@ class Chain:
             runs=dict(self.runs),
             batches=self.batches,
             before=self,
+            entry=data,
         )
         problems = list(self.problems)
         try:
@@ -121,6 +124,19 @@ class Chains:
 
     def __len__(self) -> int:
         return len(self._known) + 1
+
+    def logs(self) -> Iterator[list[bytes]]:
+        """The entries of every log that came up without problems, but those that are the beginning of another one."""
+        begun = {id(chain.before) for chain in self._known.values()}
+        for chain in self._known.values():
+            if id(chain) in begun or chain.problems or chain.is_closed:
+                continue
+            entries = []
+            at: Chain | None = chain
+            while at is not None and at.entry is not None:
+                entries.append(at.entry.body.to_pybytes())
+                at = at.before
+            yield entries[::-1]
 
     def of(self, objects: Mapping[str, Object]) -> Chain:
         """The chain of these objects."""

@@ -16,6 +16,7 @@ step makes somebody's list of answers longer, so there are no circles, and nobod
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from verification.explorer.scenarios import Scenario
 from verification.explorer.scheduler import ClockReading, Step, World
 from verification.explorer.snapshot_checks import badly_kept
 
-__all__ = ["Counterexample", "Report", "explore", "replay"]
+__all__ = ["Counterexample", "Report", "explore", "logs", "replay"]
 
 
 class Counterexample(NamedTuple):
@@ -93,6 +94,17 @@ def explore(
         search = _Search(scenario, scenario.faults if faults is None else faults, reduced=reduced)
         try:
             return search.run(states, seconds, stop)
+        finally:
+            search.world.cast.close()
+
+
+def logs(scenario: Scenario, *, states: int = 10_000_000) -> list[list[bytes]]:
+    """The entries of every log in which an exploration of so many states may end."""
+    with scenario.surroundings():
+        search = _Search(scenario, scenario.faults, reduced=True)
+        try:
+            search.run(states, math.inf, 1)
+            return [*search.world.chains.logs()]
         finally:
             search.world.cast.close()
 

@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 
 from verification.specification import (
+    explored,
     planted,
     planted_liveness,
     planted_runs,
@@ -37,6 +38,8 @@ def main() -> int:
     commands.add_parser("mistakes", help="plant every mistake in the specification")
     traces = commands.add_parser("traces", help="record worlds, and hold them against the specification")
     traces.add_argument("--seeds", metavar="A:B", default="0:1000")
+    logs = commands.add_parser("explored", help="hold the logs of the explorer against the specification")
+    logs.add_argument("--states", type=int, default=10_000, help="of each scenario")
     real = commands.add_parser("real", help="record real processes, and hold them against the specification")
     real.add_argument("--runs", type=int, default=200, help="of writers, and as many of clients")
     real.add_argument("--first", type=int, default=0, help="the seed of the first run")
@@ -52,6 +55,8 @@ def main() -> int:
         return _mistakes()
     if chosen.command == "traces":
         return _traces(*map(int, chosen.seeds.split(":")))
+    if chosen.command == "explored":
+        return _explored(chosen.states)
     if chosen.command == "real":
         return _real(range(chosen.first, chosen.first + chosen.runs), chosen.at_once)
     return _model(chosen.kinds.split(","), chosen.slots, chosen.faults, chosen.requests)
@@ -86,6 +91,16 @@ def _traces(first: int, last: int) -> int:
             print(f"seed {seeds[one.trace - 1]}, {one}")
             return 1
         print(f"seeds up to {seeds[-1]}: all of them are behaviours", flush=True)
+    return 0
+
+
+def _explored(states: int) -> int:
+    for name in explored.EXPLORED:
+        traces = explored.record(name, states=states)
+        for one in rejected(traces, TRANSACTIONS):
+            print(f"{name}: {one}")
+            return 1
+        print(f"{name}: {len(traces)} logs, all of them are behaviours", flush=True)
     return 0
 
 

@@ -77,7 +77,7 @@ def run(seed: int, folder: Path) -> list[Step]:
         if code not in (0, -signal.SIGKILL):
             raise RuntimeError(f"seed {seed}: a client has ended with {code}")
     refused = [one for path in sorted(folder.glob("refused-*")) for one in _read(path)]
-    return trace(url, refused)
+    return trace(lambda name: (url / name).read_bytes() if (url / name).exists() else None, refused)
 
 
 def _read(path: Path) -> list[Refused]:

@@ -1,4 +1,4 @@
-"""What a log says that client processes have written, as steps of `specs/Transactions.tla`.
+"""What a log says that clients have written, as steps of `specs/Transactions.tla`.
 
 A request may have several actions: rows, positions and the end of a transaction. Each is a step. No process sees the
 log between them, so the specification allows more there than the code does.
@@ -6,8 +6,7 @@ log between them, so the specification allows more there than the code does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from spark_eos.config.isolation import Isolation
@@ -42,26 +41,44 @@ class _Wanted(NamedTuple):
     flag: bool = False
 
 
-def trace(log: Path, refused: Iterable[Refused]) -> list[Step]:
+def trace(
+    read: Callable[[str], bytes | None], refused: Iterable[Refused] = (), *, topic: str = TOPIC
+) -> list[Step]:
     """The steps of all entries of a log, and what was refused between them.
 
-    Raises `ValueError` if an entry holds a request that the rules refuse: such a process had other rules.
+    Parameters
+    ----------
+    read
+        The entry of that name, if there is one.
+    refused
+        Requests that the rules have refused.
+    topic
+        To which the clients write, one record of a partition in one request.
+
+    Raises
+    ------
+    ValueError
+        An entry holds what the specification has no room for, or what the rules refuse.
     """
-    return _Trace(log, refused).steps
+    return _Trace(read, refused, topic).steps
 
 
 class _Trace:
-    def __init__(self, log: Path, refused: Iterable[Refused]) -> None:
+    def __init__(self, read: Callable[[str], bytes | None], refused: Iterable[Refused], topic: str) -> None:
         self.steps: list[Step] = []
+        self._topic = topic
         self._state = EMPTY
+        self._names: list[str] = []
+        """Transactional ids, in the order of the specification's."""
+        self._groups: list[str] = []
         self._tags: dict[str, tuple[int, int]] = {}
         """Of each position, by its metadata: producer id and number of the transaction that gave it."""
         said: dict[int, list[Refused]] = {}
         for one in refused:
             said.setdefault(one.seq, []).append(one)
         seq = 0
-        while (path := log / paths.entry(seq, self._state.entries_per_folder)).exists():
-            self._add(decode_entry(path.read_bytes(), seq, str(path)))
+        while (data := read(name := paths.entry(seq, self._state.entries_per_folder))) is not None:
+            self._add(decode_entry(data, seq, name))
             for one in said.get(seq, ()):
                 self._add_refused(one)
             seq += 1
@@ -93,9 +110,13 @@ class _Trace:
         match action:
             case a.InitProducer():
                 stamp = ProducerStamp(action.producer_id, action.epoch, 0)
-                return [_Wanted("Take", action.transactional_id or "", stamp, flag=action.keep_prepared)]
+                name = _known_as(action.transactional_id or "", self._names, NAMES)
+                return [_Wanted("Take", name, stamp, flag=action.keep_prepared)]
             case a.AppendBatches():
-                numbers = tuple(batch.partition for file in action.files for batch in file.batches)
+                batches = [batch for file in action.files for batch in file.batches]
+                if any(batch.count != 1 for batch in batches):
+                    raise ValueError(f"the specification has batches of one record: {action}")
+                numbers = tuple(batch.partition for batch in batches)
                 kind = "Alone" if action.producer == NO_PRODUCER else "Write"
                 return [_Wanted(kind, "", action.producer, numbers)]
             case a.CommitOffsets():
@@ -103,7 +124,8 @@ class _Trace:
                 alone = stamp == NO_PRODUCER
                 tag = (0, 0) if alone else (stamp.producer_id + 1, stamp.number)
                 self._tags.update({one.metadata: tag for one in action.offsets})
-                return [_Wanted("OffsetAlone" if alone else "Offset", action.group, stamp)]
+                group = _known_as(action.group, self._groups, GROUPS)
+                return [_Wanted("OffsetAlone" if alone else "Offset", group, stamp)]
             case PrepareTransaction():
                 return [_Wanted("Prepare", "", action.producer)]
             case a.EndTransaction():
@@ -114,14 +136,26 @@ class _Trace:
 
     def _step(self, state: State, wanted: _Wanted, *, accepted: bool) -> Step:
         seen = [self._seen(state, number) for number in range(PARTITIONS)]
-        known = [state.offset_of(group, TOPIC, 0) for group in GROUPS]
-        positions = tuple(() if one is None else self._tags[one.metadata] for one in known)
-        stable, visible = zip(*seen, strict=True) if seen[0] else ((0,) * PARTITIONS,) * 2
-        return Step(*wanted, accepted, stable, visible, positions)
+        known = [state.offset_of(group, self._topic, 0) for group in self._groups]
+        positions = [() if one is None else self._tags[one.metadata] for one in known]
+        positions += [()] * (len(GROUPS) - len(positions))
+        stable, visible = zip(*seen, strict=True)
+        return Step(*wanted, accepted, stable, visible, tuple(positions))
 
     def _seen(self, state: State, number: int) -> tuple[int, int]:
         """The LSO, and how many records a reader of committed ones sees."""
-        at = TopicPartition(TOPIC, number)
-        partition = state.partitions[state.topics[TOPIC].topic_id, number]
+        at = TopicPartition(self._topic, number)
+        partition = state.partitions.get((state.topics[self._topic].topic_id, number))
+        if partition is None:
+            return 0, 0
         end = end_offset(partition, Isolation.READ_COMMITTED)
         return end, sum(one.records for one in plan(state, at, 0, end, Isolation.READ_COMMITTED))
+
+
+def _known_as(name: str, known: list[str], names: tuple[str, ...]) -> str:
+    """What the specification calls it. Raises `ValueError` for one too many, or none."""
+    if not name or (name not in known and len(known) == len(names)):
+        raise ValueError(f"the specification knows {', '.join(names)}, so there is no place for {name!r}")
+    if name not in known:
+        known.append(name)
+    return names[known.index(name)]
