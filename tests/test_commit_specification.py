@@ -33,7 +33,7 @@ CODE = {
     "taken-slot-is-ours": range(12),
     "own-entry-not-recognised": range(12, 24),
     "next-slot-while-in-doubt": range(12),
-    "lagging-names-the-slot-it-has-read": range(12),
+    "lagging-names-the-slot-it-has-read": range(60, 75),
     "lagging-with-what-is-in-doubt": range(12),
     "lost-is-not-in": range(12),
     "later-slot-is-taken-along": range(15, 30),
