@@ -37,7 +37,7 @@ CODE = (
 )
 """Mutants of the rules and of readers, each of which gives traces that are no behaviours."""
 
-STATES = 400
+STATES = 150
 """Of each of the explorer's scenarios of transactions."""
 
 IN_SCENARIOS = (

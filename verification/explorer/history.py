@@ -126,10 +126,10 @@ class Chains:
         return len(self._known) + 1
 
     def logs(self) -> Iterator[list[bytes]]:
-        """The entries of every log that came up without problems, but those that are the beginning of another one."""
+        """The entries of every log that came up, right or wrong, but those that are the beginning of another one."""
         begun = {id(chain.before) for chain in self._known.values()}
         for chain in self._known.values():
-            if id(chain) in begun or chain.problems or chain.is_closed:
+            if id(chain) in begun or chain.entry is None:
                 continue
             entries = []
             at: Chain | None = chain

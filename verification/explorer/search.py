@@ -99,11 +99,11 @@ def explore(
 
 
 def logs(scenario: Scenario, *, states: int = 10_000_000) -> list[list[bytes]]:
-    """The entries of every log in which an exploration of so many states may end."""
+    """The entries of every log that an exploration of so many states comes to, right or wrong."""
     with scenario.surroundings():
         search = _Search(scenario, scenario.faults, reduced=True)
         try:
-            search.run(states, math.inf, 1)
+            search.run(states, math.inf, states)
             return [*search.world.chains.logs()]
         finally:
             search.world.cast.close()
