@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
 
 from benchmarks.jars import Missing
-from verification.specification.tlc import SPECS, check
+from verification.specification.tlc import SPECS, check, run
 
 PLANTED = {
     "the table is not compared": ("IF pub[p].read = Versions", "IF TRUE", "Once"),
@@ -59,3 +60,13 @@ def test_a_planted_mistake_is_seen(mistake):
     text = (SPECS / "Publication.tla").read_text(encoding="utf-8")
     assert text.count(rule) == 1
     assert check("Publication", text=text.replace(rule, planted)).violated == invariant
+
+
+@pytest.mark.usefixtures("publication")
+def test_two_at_once_share_no_files():
+    """TLC unpacks the modules that it brings along, and deletes them at its end."""
+    text = (SPECS / "Publication.tla").read_text(encoding="utf-8")
+    said = run("Publication", text, (SPECS / "Publication.cfg").read_text(encoding="utf-8"))
+    unpacked = re.findall(r"Parsing file (.*)/(\w+)\.tla", said)
+    assert {"Publication", "Sequences"} <= {name for _, name in unpacked}
+    assert len({folder for folder, _ in unpacked}) == 1

@@ -98,7 +98,9 @@ def run(name: str, text: str, settings: str, others: Mapping[str, str] = Mapping
         module = Path(folder) / f"{name}.tla"
         module.write_text(text, encoding="utf-8")
         module.with_suffix(".cfg").write_text(settings, encoding="utf-8")
-        command = ["java", *_JAVA, "-cp", str(jar), "tlc2.TLC", "-workers", "1", "-lncheck", "final"]
+        # TLC unpacks its standard modules there, and takes them away at its end, also from another TLC.
+        own = f"-Djava.io.tmpdir={folder}"
+        command = ["java", *_JAVA, own, "-cp", str(jar), "tlc2.TLC", "-workers", "1", "-lncheck", "final"]
         done = subprocess.run(  # noqa: S603
             [*command, "-metadir", f"{folder}/states", name],
             cwd=folder,
