@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import os
 import re
-import types
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from spark_eos.protocol.actions import declaration
 from tests.mutants.mutants import MUTANTS
 from verification.specification import explored
+from verification.specification.planted_code import codes
 from verification.specification.planted_transactions import PLANTED, seen
 from verification.specification.requests import record
 from verification.specification.tlc import SPECS, check
@@ -117,27 +114,5 @@ def plant(name, monkeypatch):
     mutant = next(one for one in MUTANTS if one.name == name)
     source = (Path(__file__).parents[1] / mutant.file).read_text(encoding="utf-8")
     assert source.count(mutant.old) == 1
-    real = importlib.import_module(mutant.file.removesuffix(".py").replace("/", "."))
-    twin = types.ModuleType(real.__name__)
-    with pytest.MonkeyPatch.context() as undeclared:
-        undeclared.setattr(declaration, "declare", lambda *_, **__: None)
-        exec(compile(source.replace(mutant.old, mutant.new), mutant.file, "exec"), vars(twin))
-    planted = functions(twin)
-    for at, function in functions(real).items():
-        monkeypatch.setattr(function, "__code__", planted[at].__code__)
-
-
-def functions(module):
-    """The functions of a module, and the methods and properties of its classes."""
-    own = [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
-    methods = [
-        one.fget if isinstance(one, property) else one
-        for owner in own
-        if inspect.isclass(owner)
-        for one in vars(owner).values()
-    ]
-    return {
-        one.__qualname__: one
-        for one in [*own, *methods]
-        if inspect.isfunction(one) and not one.__code__.co_freevars and one.__module__ == module.__name__
-    }
+    for function, code in codes(mutant.file, source.replace(mutant.old, mutant.new)):
+        monkeypatch.setattr(function, "__code__", code)

@@ -37,7 +37,7 @@ _SUBMISSION = "submission-"
 _HEAD, _PAGE = 12, 4096
 
 REOPENED_S = 0.03
-"""A file that is looked at again and again is opened again after so long: a server of files is asked only then."""
+"""The file of reports is opened again after so long: only then does NFS ask its server whether it has changed."""
 
 SUBMISSION_TTL_S = 60.0
 """What is older was left behind by a process that died, or is of before the folder was put back from a copy."""
@@ -119,8 +119,8 @@ class FileGroupChannel(GroupChannel):
 
     The kernel frees the lock of a process that dies. Safe for one thread at a time.
 
-    What is written again and again is written over what was there: a new file and its name cost a journaling file
-    system three times as much. A length and a checksum tell what was read while it was written.
+    What is written again and again is written over what was there: a new file and its name cost three times as
+    much on ext4 without a journal. A length and a checksum tell what was read while it was written.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, reports_outcomes: bool = False) -> None:
@@ -372,7 +372,7 @@ def _head(data: bytes) -> bytes:
 
 
 def _remove(path: str, descriptors: set[int]) -> None:
-    """What a process leaves."""
+    """Close and delete what a channel leaves."""
     _close(descriptors)
     with suppress(OSError):
         os.unlink(path)

@@ -143,7 +143,7 @@ MUTANTS = (
         _TAIL,
         "            return not self._was_away() and self._divergence.is_undisturbed(self._state)\n",
         "            return self._divergence.is_undisturbed(self._state)\n",
-        "a process that lags and slept for days is told that the log was put back, with each commit",
+        "a process lags and sleeps for days; then each of its commits fails with DivergedLogError",
         ("tests/log/test_lagging.py",),
     ),
 )

@@ -98,7 +98,7 @@ def run(name: str, text: str, settings: str, others: Mapping[str, str] = Mapping
         module = Path(folder) / f"{name}.tla"
         module.write_text(text, encoding="utf-8")
         module.with_suffix(".cfg").write_text(settings, encoding="utf-8")
-        # TLC unpacks its standard modules there, and takes them away at its end, also from another TLC.
+        # TLC unpacks its standard modules there and deletes them at its end: two that share a folder break each other.
         own = f"-Djava.io.tmpdir={folder}"
         command = ["java", *_JAVA, own, "-cp", str(jar), "tlc2.TLC", "-workers", "1", "-lncheck", "final"]
         done = subprocess.run(  # noqa: S603
