@@ -23,10 +23,10 @@ import pytest
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.errors import ProducerFencedError, StoreFullError
-from spark_eos.log.expiration import ExpirationTask
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.testing.cloud_servers import temporary
+from tests.expiration import no_expiration
 from tests.monitoring.metrics_world import micro_batch
 from tests.security.roles import POLICIES, policy
 
@@ -139,13 +139,12 @@ def test_help_says_where_to_begin(terminal):
 # -- A hanging transaction --------------------------------------------------------------------------
 
 
-def test_a_hanging_transaction(terminal, stack, log_url, monkeypatch):
+def test_a_hanging_transaction(terminal, stack, log_url):
     log = Log.create(log_url)
     Admin(log).create_topic("orders", 2)
     send(log, 5)
     Admin(log).alter_group_offsets("billing", {TopicPartition("orders", 0): 2})
-    with monkeypatch.context() as patch:  # A writer that has time for it would end the transaction.
-        patch.setattr(ExpirationTask, "expire_overdue", lambda *_, **__: ())
+    with no_expiration():
         opened(stack, log, "till 7", **{"transaction.timeout.ms": 1})
         send(log, 3)
 

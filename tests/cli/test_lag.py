@@ -17,6 +17,7 @@ from spark_eos.cli.command import main
 from spark_eos.cli.operate.text import age_text, rate_text, size_text
 from spark_eos.storage import PosixStore
 from spark_eos.tables import Tables
+from tests.expiration import no_expiration
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -196,8 +197,9 @@ def overdue_url(url):
     producer = Producer(url, {"transactional.id": "x", "transaction.timeout.ms": 1})
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("t", b"x", partition=0)
-    producer.flush()
+    with no_expiration():
+        producer.send("t", b"x", partition=0)
+        producer.flush()
     yield url
     producer.close()
 

@@ -33,6 +33,7 @@ from spark_eos.ui.app import _READS, create_app
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import Access
 from spark_eos.ui.server import Server
+from tests.expiration import no_expiration
 from tests.monitoring.metrics_world import micro_batch
 from tests.monitoring.test_across import World
 
@@ -95,9 +96,10 @@ def path(tmp_path_factory):
     producer = Producer(log, {"transactional.id": "billing", "transaction.timeout.ms": 1})
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("orders", b"x", partition=0)
-    producer.flush()
-    Admin(log).delete_records({TopicPartition("orders", 1): 3})
+    with no_expiration():
+        producer.send("orders", b"x", partition=0)
+        producer.flush()
+        Admin(log).delete_records({TopicPartition("orders", 1): 3})
     return path
 
 

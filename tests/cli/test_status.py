@@ -23,6 +23,7 @@ from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.storage import MemoryStore
 from spark_eos.tables import Tables
 from spark_eos.tables.delta import DeltaTarget
+from tests.expiration import no_expiration
 from tests.log.fakes import FakeClock
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -264,7 +265,8 @@ def test_commands_can_be_typed_whatever_the_names_are(tmp_path, capsys):
     Admin(log).create_topic("orders", 1)
     config = tmp_path / "my config"
     config.write_text("")
-    began(log, "till 7 'x'", **{"transaction.timeout.ms": 1})
+    with no_expiration():
+        began(log, "till 7 'x'", **{"transaction.timeout.ms": 1})
     while main(["status", url, "--command-config", str(config)]) == 0:
         capsys.readouterr()  # The millisecond is not over.
     (cure,) = re.findall(r"cure:  (.*)", capsys.readouterr().out)

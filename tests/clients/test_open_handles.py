@@ -19,6 +19,7 @@ from spark_eos.kafka import OffsetSpec
 from spark_eos.log.clock import SYSTEM
 from spark_eos.monitoring import Watch, lags
 from spark_eos.tables import Tables
+from tests.expiration import no_expiration
 
 T0 = TopicPartition("t", 0)
 
@@ -287,8 +288,9 @@ def test_a_publisher_waits_for_no_transaction_whose_time_is_over(url):
     producer = Producer(Log.open(url), {"transactional.id": "app", "transaction.timeout.ms": 1})
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("t", b"late", partition=0)
-    producer.flush()
+    with no_expiration():
+        producer.send("t", b"late", partition=0)
+        producer.flush()
     assert Log.open(url).state.open_transactions
     publisher.publish()  # It is watched from now on.
     time.sleep(0.01)

@@ -82,8 +82,8 @@ class Campaign:
         tables.create("shared", self._options.shared, retention_ms=ms)
         copies = str(self._folder / "copies")
         tables.create("copied", self._options.copied, mode="copied", location=copies, retention_ms=ms)
-        checks = Checks(self._log, self._publications)
         slow = SlowReader(self._log, self._options.seed, RETENTION_S, vacuum=self._options.vacuum)
+        checks = Checks(self._log, self._publications, RETENTION_S, slow.vacuumed)
         with ExitStack() as stack:
             stack.callback(self._end)
             for kind in _KINDS:
@@ -91,7 +91,6 @@ class Campaign:
             slow.start()
             for number in range(self._options.kills):
                 self._strike()
-                checks.vacuumed = slow.vacuumed.is_set()
                 if self._chance.random() < 0.5:
                     self._delete(admin)
                 checks.look()
@@ -101,7 +100,6 @@ class Campaign:
             slow.finish()
         outcome = Outcome(self._counts, [*slow.problems, *self._problems])
         outcome.problems += self._publish(tables)  # What the last one has left behind, the next one finishes.
-        checks.vacuumed = slow.vacuumed.is_set()
         checks.look()
         outcome.problems += [f"last pass: {one}" for one in last_pass(self._url)]
         outcome.problems += self._publish(tables)

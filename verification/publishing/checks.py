@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -21,18 +23,28 @@ Row = tuple[Any, ...]
 
 
 class Checks:
-    """Compares each version once; ``counts`` says how, ``problems`` what was wrong."""
+    """Compares each version once; ``counts`` says how, ``problems`` what was wrong.
 
-    def __init__(self, log: Log, publications: Mapping[str, tuple[str, ...]]) -> None:
+    ``retention_s`` is the one of the publications. ``vacuumed`` says that Delta's own VACUUM has begun: files that only
+    earlier versions have may be gone before that time.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        publications: Mapping[str, tuple[str, ...]],
+        retention_s: float,
+        vacuumed: threading.Event,
+    ) -> None:
         self._log = log
         self._tables = Tables(log)
         self._publications = publications
+        self._retention_s = retention_s
+        self._vacuumed = vacuumed
         self._seen: set[tuple[str, str, int]] = set()
         self._sets: dict[tuple[str, int, int], dict[str, set[int]]] = {}
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
-        self.vacuumed = False
-        """Whether Delta's own VACUUM has run: files that only earlier versions have may be gone."""
 
     def look(self) -> None:
         """Compare all versions that are new."""
@@ -40,25 +52,23 @@ class Checks:
             places = {
                 one.topic: one.location for one in self._tables.list_tables() if one.publication == name
             }
-            last: dict[str, int] = {}
             for version in self._tables.versions(name):
-                last.setdefault(version.topic, version.version)
                 key = (name, version.topic, version.version)
                 if key in self._seen or version.topic not in topics:
                     continue
                 self._seen.add(key)
-                is_newest = version.version == last[version.topic]
-                self._compare(name, places[version.topic], version, is_newest=is_newest)
+                self._compare(name, places[version.topic], version)
 
-    def _compare(self, name: str, place: str, version: TableVersion, *, is_newest: bool) -> None:
+    def _compare(self, name: str, place: str, version: TableVersion) -> None:
         where = f"{name}: version {version.version} of {version.topic}, entry {version.entry}"
         try:
             found = rows_of(place, version.version)
         except FileNotFoundError as error:
-            if self.vacuumed and not is_newest:
-                self.counts["versions that Delta's VACUUM was faster to"] += 1
-            else:
+            reason = self._why_gone(name, version)
+            if reason is None:
                 self.problems.append(f"{where}: {error}")
+            else:
+                self.counts[reason] += 1
             return
         starts, expected = self._expected(version, found.schema.names)
         if expected is None:
@@ -78,6 +88,20 @@ class Checks:
         self.counts["rows that only the table has still"] += len(below)
         if version.topic in (EVENTS, ORDERS):
             self._cut(name, version, found)
+
+    def _why_gone(self, name: str, version: TableVersion) -> str | None:
+        """What may have deleted files of a version by now; None: they should be there.
+
+        It is asked after a file was missing, and not before the read: publishers, vacuum and VACUUM go on meanwhile.
+        """
+        later = [one for one in self._tables.versions(name, version.topic) if one.version > version.version]
+        if not later:
+            return None
+        if self._vacuumed.is_set():
+            return "versions that Delta's VACUUM was faster to"
+        # The next version was committed after its entry, so the retention ends later than this.
+        is_past = time.time() - min(one.timestamp_ms for one in later) / 1000 >= self._retention_s
+        return "versions past the retention" if is_past else None
 
     def _expected(self, version: TableVersion, names: list[str]) -> tuple[dict[int, int], list[Row] | None]:
         """The first offsets that the log has still, and its rows from there on."""
