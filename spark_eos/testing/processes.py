@@ -40,6 +40,8 @@ RUN = "SPARK_EOS_RUN"
 """In the environment of all that was started for one purpose."""
 _SHOWN = 6000
 """Characters of output that an error shows, the last ones."""
+_HANGS_S = 600.0
+"""A program that has done nothing for so long hangs. A loaded machine needs some minutes for what takes seconds."""
 _OTHER_SPARK = {"SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYTHONPATH"}
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A short life: what the better compiler gains it would not earn back."""
@@ -142,7 +144,7 @@ class Process:
                     told.append((dump.stdout + dump.stderr)[-20_000:])
         return "\n".join(told)
 
-    def succeed(self, timeout: float = 150) -> str:
+    def succeed(self, timeout: float = _HANGS_S) -> str:
         """Wait for its end, for so many seconds, which must be a good one; its output. Raises `AssertionError`."""
         try:
             code = self._popen.wait(timeout)
@@ -156,7 +158,7 @@ class Process:
             raise AssertionError(f"exit code {code}:\n{self.text[-_SHOWN:]}")
         return self.text
 
-    def until(self, condition: Callable[[], bool], what: str, timeout: float = 150) -> None:
+    def until(self, condition: Callable[[], bool], what: str, timeout: float = _HANGS_S) -> None:
         """Wait until ``condition`` holds while the program is running. Raises `AssertionError`."""
         end = time.monotonic() + timeout
         while not condition():
