@@ -9,8 +9,9 @@ from collections import Counter
 import pytest
 
 from tests.test_transaction_specification import plant
+from verification.specification import query_trace
 from verification.specification.planted_runs import LIVE, PLANTED, seen
-from verification.specification.query_runs import record
+from verification.specification.query_runs import Run, record
 from verification.specification.tlc import SPECS, check
 from verification.specification.traces import RUNS, behaviours, rejected
 
@@ -95,3 +96,48 @@ def test_planted_bugs_give_traces_that_are_no_behaviours():
     good = behaviours(traces, RUNS)
     unseen = [name for at, name in enumerate(CODE) if all(good[at * OF_A_MUTANT : (at + 1) * OF_A_MUTANT])]
     assert not unseen
+
+
+# -- What a log says by itself: so are the queries of real Spark seen (tests/spark) --------------------------
+
+ALONE = (
+    "staging-floor-unchecked",
+    "continuity-not-compared",
+    "group-moved-unseen",
+    "history-under-one-id",
+    "record-does-not-move",
+    "later-batch-of-a-stranger",
+)
+"""Mutants of the rules, by which a log has what the specification refuses."""
+
+
+def of_logs(seeds):
+    """The traces of all queries of these logs."""
+    found = []
+    for seed in seeds:
+        run = Run(seed)
+        run.steps()
+        found += query_trace.traces(run.store).values()
+    return found
+
+
+def test_what_a_log_says_of_its_queries_is_specified():
+    traces = of_logs(range(100))
+    wrong = rejected(traces, RUNS)
+    assert not wrong, "\n".join(map(str, wrong))
+    kinds = Counter(step.kind for trace in traces for step in trace)
+    assert kinds.keys() == {
+        *("Stage", "Propose", "Land", "Write", "Take", "Move", "Retain", "Look", "Raise", "Rest")
+    }
+
+
+def test_logs_say_that_a_rule_was_broken():
+    traces, names = [], []
+    for name in ALONE:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            plant(name, monkeypatch)
+            found = of_logs(range(30))
+        traces += found
+        names += [name] * len(found)
+    good = behaviours(traces, RUNS)
+    assert {name for name, is_good in zip(names, good, strict=True) if not is_good} == {*ALONE}

@@ -11,6 +11,7 @@ import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,9 @@ from spark_eos.spark.sink.source_progress import plans
 from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.spark.start import start_query
 from spark_eos.storage import NO_SETTINGS, open_store
+from verification.specification import query_trace
+
+from .specified import check
 
 ROWS = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 
@@ -39,9 +43,13 @@ ROWS = StructType([StructField("key", BinaryType()), StructField("value", Binary
 class Bench:
     """A log, written to and looked into without Spark."""
 
+    made: ClassVar[list[Bench]] = []
+    """By this test and earlier ones."""
+
     def __init__(self, url, settings=NO_SETTINGS):
         self.url = str(url)
         self.settings = settings
+        self.made.append(self)
 
     @property
     def log(self):
@@ -210,6 +218,25 @@ def benches(tmp_path, request):
         return Bench(f"{running.url}/{uuid.uuid4().hex}/{name}", running.settings)
 
     return made
+
+
+@pytest.fixture(scope="module")
+def traces(request):
+    """Traces of all queries of a module, by test and log: checked at its end, in one run of TLC."""
+    request.getfixturevalue("tlc")
+    found = {}
+    yield found
+    check(found)
+
+
+@pytest.fixture
+def specified(request, traces):
+    """What the queries of this test do is a behaviour of the specification of runs."""
+    Bench.made.clear()
+    yield
+    for bench in Bench.made:
+        for query, trace in query_trace.traces(bench.log.store).items():
+            traces[request.node.name, bench.url, query] = trace
 
 
 @pytest.fixture

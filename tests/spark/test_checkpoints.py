@@ -10,6 +10,8 @@ from pyspark.errors import StreamingQueryException
 from spark_eos import Admin
 from spark_eos.errors import CheckpointMismatchError
 
+pytestmark = pytest.mark.usefixtures("specified")
+
 
 def refused(run, *parts):
     """The run fails with a message that has all ``parts``."""

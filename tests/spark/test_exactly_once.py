@@ -12,8 +12,11 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 
 from spark_eos import Admin
 from spark_eos.log.log import Log
+from verification.specification import query_trace
 
 from .conftest import SECRETS, WHERE
+
+pytestmark = pytest.mark.usefixtures("specified")
 
 
 def routed(frame):
@@ -118,6 +121,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, watched, pr
         for topic in ("out-a", "out-b"):
             assert log.values(topic) == [*range(40)]
             log.check_contiguous(topic)
+        assert len(query_trace.traces(log.log.store)) == 1
     for watcher in watchers:
         watcher.stop()
         assert watcher.seen

@@ -13,6 +13,8 @@ from spark_eos.testing import FaultyStore
 
 from .conftest import WHERE_IN_TIME
 
+pytestmark = pytest.mark.usefixtures("specified")
+
 # -- the rules, without Spark ---------------------------------------------------------------------------
 
 

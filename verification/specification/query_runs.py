@@ -41,7 +41,7 @@ from spark_eos.storage import MemoryStore, ObjectInfo
 from spark_eos.storage.store import Data
 from verification.no_threads import NO_THREADS
 
-__all__ = ["GROUPS", "NAMES", "READERS", "Step", "record"]
+__all__ = ["GROUPS", "NAMES", "READERS", "Run", "Step", "record"]
 
 NAMES, QUERIES, RUNS, GROUPS, READERS = ("x", "y"), ("q", "p"), ("r1", "r2", "r3"), ("g", "h"), (1, 2)
 _STEPS = 30
@@ -102,7 +102,7 @@ class _Clock:
 class _Store(MemoryStore):
     """Tells of entries before and after they are created, and of files that are deleted."""
 
-    told: _Run | None = None
+    told: Run | None = None
 
     def create(self, name: str, data: Data) -> None:
         run = self.told if name.startswith(paths.LOG) else None
@@ -123,17 +123,19 @@ class _Store(MemoryStore):
 
 def record(seed: int) -> list[Step]:
     """The steps of the log of a seed."""
-    return _Run(random.Random(f"runs {seed}")).steps()
+    return Run(seed).steps()
 
 
-class _Run:
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+class Run:
+    """The log of a seed, in ``store``."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = chance = random.Random(f"runs {seed}")
         self._steps: list[Step] = []
         clock = _Clock(chance, self._slept)
-        self._store = _Store()
-        Log.create(self._store, clock, environment=NO_THREADS)
-        open_ = partial(Log, self._store, clock, environment=NO_THREADS)
+        self.store = _Store()
+        Log.create(self.store, clock, environment=NO_THREADS)
+        open_ = partial(Log, self.store, clock, environment=NO_THREADS)
         self._log, self._of_vacuum = open_(), open_()
         self._log.commit(
             lambda _: (a.CreateTopic(_TOPIC, _TOPIC_ID, 1), a.CreateTopic(_SOURCE, _SOURCE_ID, 1))
@@ -149,9 +151,10 @@ class _Run:
         self._readers: set[int] = set()
         self._phase = ""
         self._is_inside = False
-        self._store.told = self
+        self.store.told = self
 
     def steps(self) -> list[Step]:
+        """What is done, and what the log is like after each step."""
         while len(self._steps) < _STEPS:
             if self._chance.random() < 0.12:
                 self._vacuum()
@@ -184,7 +187,7 @@ class _Run:
             tuple(-1 if one is None else one.batch_id for one in batches),
             tuple(-1 if one is None else one.offset for one in groups),
             tuple(sorted({self._file(name) for name in data_files(state, self._log.load)})),
-            sum(1 for _ in self._store.list(paths.DATA)),
+            sum(1 for _ in self.store.list(paths.DATA)),
         )
 
     def _file(self, name: str) -> File:
@@ -221,7 +224,7 @@ class _Run:
         size = self._log.follow().seq + 1 - self._first
         self._files += 1
         file = (max(0, size - self._chance.choice([0, 0, 0, 1, 3, 9])), self._files)
-        self._store.create(self._name(file), b"rows of a file")
+        self.store.create(self._name(file), b"rows of a file")
         self._staged.append(file)
         self._add("Stage", file=file)
         return file

@@ -2,7 +2,8 @@
 
 Runs of `verification.specification.worlds` and of `verification.specification.real_processes` are held against
 `specs/Commit.tla` (`COMMIT`), those of `verification.specification.requests` against `specs/Transactions.tla`
-(`TRANSACTIONS`), and those of `verification.specification.query_runs` against `specs/Runs.tla` (`RUNS`).
+(`TRANSACTIONS`), and those of `verification.specification.query_runs` and `verification.specification.query_trace`
+against `specs/Runs.tla` (`RUNS`).
 """
 
 from __future__ import annotations
