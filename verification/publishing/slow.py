@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from spark_eos.log.log import Log
-from spark_eos.tables import Tables
+from spark_eos.tables import Table, Tables
 
 __all__ = ["SlowReader"]
 
@@ -40,20 +40,8 @@ class SlowReader(threading.Thread):
                 time.sleep(0.1)
                 continue
             one = self._chance.choice(tables)
-            began = time.monotonic()
             try:
-                self._read(one.location, one.topic, began)
-                if self._vacuum and self._chance.random() < 0.5:
-                    self.vacuumed.set()
-                    table = DeltaTable(one.location)
-                    table.vacuum(
-                        retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True
-                    )
-                    self.counts["VACUUMs of Delta"] += 1
-            except FileNotFoundError as error:
-                if time.monotonic() - began < self._retention_s:
-                    self.problems.append(f"slow reader of {one.topic}: {error!r}")
-                self.counts["reads that were slower than the promise"] += 1
+                self._look(one)
             except Exception as error:  # noqa: BLE001  (whatever it is, it is a problem)
                 self.problems.append(f"slow reader of {one.topic}: {error!r}")
 
@@ -61,6 +49,20 @@ class SlowReader(threading.Thread):
         """Read to the end of this table, and stop."""
         self._over.set()
         self.join()
+
+    def _look(self, one: Table) -> None:
+        began = time.monotonic()
+        try:
+            self._read(one.location, one.topic, began)
+        except FileNotFoundError:
+            if time.monotonic() - began < self._retention_s:
+                raise
+            self.counts["reads that were slower than the promise"] += 1
+        if self._vacuum and self._chance.random() < 0.5:
+            self.vacuumed.set()
+            table = DeltaTable(one.location)
+            table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+            self.counts["VACUUMs of Delta"] += 1
 
     def _read(self, place: str, topic: str, began: float) -> None:
         table = DeltaTable(place)
