@@ -115,7 +115,7 @@ def test_watching_until_it_is_stopped(log, number):
     try:
         lines = [process.stdout.readline() for _ in range(3)]
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert lines[0].startswith("snapshot   stored the state")
@@ -134,7 +134,7 @@ def test_stopped_between_two_passes(log):
     try:
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert "stopped by SIGTERM" in err
@@ -154,7 +154,7 @@ def test_stopped_while_it_waits_for_readers(log):
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert "stopped by SIGTERM" in err

@@ -114,7 +114,7 @@ def test_every_few_seconds_until_it_is_stopped(world):
             world.write(1)
             assert program.stdout.readline().startswith("published: version ")
         os.kill(program.pid, signal.SIGTERM)
-        _, said = program.communicate(timeout=60)
+        _, said = program.communicate(timeout=300)
     assert program.returncode == 128 + signal.SIGTERM
     assert "stopped by SIGTERM; nothing is left half done" in said
     assert world.check(topics=["orders"]) >= 2

@@ -84,12 +84,12 @@ def test_a_consumer_without_a_group_reads_all_partitions(servers):
     producer.flush()
     assert sorted(message.value for message in consumer) == [b"0", b"1"]
     admin.create_partitions({"t": NewPartitions(3)})
-    producer.send("t", b"2", partition=2).get(timeout=10)
+    producer.send("t", b"2", partition=2).get(timeout=60)
     assert [message.value for message in consumer] == [b"2"]
     assert consumer.subscription() == {"t"}
     assert consumer.assignment() == {TopicPartition("t", number) for number in range(3)}
     consumer.subscribe(pattern="^u.*")
-    producer.send("u1", b"u").get(timeout=10)
+    producer.send("u1", b"u").get(timeout=60)
     assert [message.value for message in consumer] == [b"u"]
 
 
@@ -225,7 +225,7 @@ def test_settings_of_the_transport_can_be_dropped(servers):
     with pytest.raises(errors.ConfigError, match="security_protocol"):
         KafkaProducer(bootstrap_servers=servers, **settings)
     with KafkaProducer(bootstrap_servers=servers, kafka_options="ignore", **settings) as producer:
-        producer.send("t", b"x").get(timeout=10)
+        producer.send("t", b"x").get(timeout=60)
 
 
 # -- The admin client ----------------------------------------------------------------------------------------

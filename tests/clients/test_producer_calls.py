@@ -75,7 +75,7 @@ def test_callbacks_of_a_record(url):
         assert same is future
         future.add_callback(lambda *args, **kwargs: seen.append((args, kwargs)), 1, two=2)
         producer.flush()
-        sent = future.get(timeout=10)
+        sent = future.get(timeout=60)
         assert (sent.offset, sent.topic_partition, sent.timestamp) == (0, T0, sent.timestamp_ms)
         future.add_callback(lambda _metadata: seen.append("now"))
     assert seen == [sent, ((1, sent), {"two": 2}), "now"]

@@ -248,7 +248,7 @@ print([record.value.decode() for record in reader.poll()])
 
 def python(*command):
     return subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
     )
 
 

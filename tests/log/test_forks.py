@@ -58,7 +58,7 @@ def test_locks_that_other_threads_hold_are_free_in_a_child(tmp_path):
     held = [parts.committer._turn, parts.committer._queue, parts.tail._lock, parts.pages._lock]
     held += [parts.maintenance._lock, parts.expiration_task._lock]
     for lock in held:
-        assert lock.acquire(timeout=10)
+        assert lock.acquire(timeout=60)
 
     def child():
         Log.shared(tmp_path)

@@ -222,11 +222,16 @@ def benches(tmp_path, request):
 
 @pytest.fixture(scope="module")
 def traces(request):
-    """Traces of all queries of a module, by test and log: checked at its end, in one run of TLC."""
-    request.getfixturevalue("tlc")
+    """Traces of all queries of a module, by test and log: checked at its end, in one run of TLC, where that is."""
+    has_tlc = True
+    try:
+        request.getfixturevalue("tlc")
+    except pytest.skip.Exception:
+        has_tlc = False
     found = {}
     yield found
-    check(found)
+    if has_tlc:
+        check(found)
 
 
 @pytest.fixture

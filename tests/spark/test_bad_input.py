@@ -578,7 +578,7 @@ def test_a_missing_permission(log):
     Path(log).chmod(0o700)
     before = snapshot(log)
     done = subprocess.run(
-        [sys.executable, "-c", DENIED, log], capture_output=True, text=True, check=False, timeout=60,
+        [sys.executable, "-c", DENIED, log], capture_output=True, text=True, check=False, timeout=300,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
     )  # fmt: skip
     said = done.stdout.splitlines()

@@ -127,7 +127,7 @@ else:
 
 def test_a_forked_process_has_memory_of_its_own(tmp_path):
     """Spark's workers are forked, and a program with multiprocessing forks a process that has written before."""
-    subprocess.run([sys.executable, "-c", FORKS, str(tmp_path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORKS, str(tmp_path)], check=True, timeout=300)
     store = PosixStore(tmp_path)
     assert bytes(store.read("ours")).count(b"p") == SIZE
     assert bytes(store.read("theirs")).count(b"c") == SIZE

@@ -679,7 +679,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_process_is_told_instead_of_left_to_hang(server):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKED, server.address],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert (done.stdout.strip(), done.stderr) == ("3", "")
 
@@ -721,7 +721,7 @@ print("done")
 def test_a_forked_process_is_told_by_its_clients_and_leaves_the_upload_alone(server):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKED_CLIENTS, server.address],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert (done.stdout.split(), done.stderr) == (["5", "done"], "")
 

@@ -85,7 +85,7 @@ def test_two_processes_race_and_each_name_has_one_winner(
         racer.stdin.flush()
     won: dict[str, list[str]] = {}
     for name, racer in racers.items():
-        out, err = racer.communicate(timeout=120)
+        out, err = racer.communicate(timeout=300)
         assert err == ""
         won[name] = out.split()
     assert sorted(won["a"] + won["b"], key=int) == [f"{i}" for i in range(200)]
@@ -146,7 +146,7 @@ while status != 0:
 def test_a_killed_process_leaves_no_half_object(
     tmp_path: Path, python: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    out, err = python(KILL, tmp_path).communicate(timeout=120)
+    out, err = python(KILL, tmp_path).communicate(timeout=300)
     assert err == ""
     roots = [line.rsplit(" ", 1) for line in out.splitlines()]
     assert len(roots) > 15
@@ -204,7 +204,7 @@ def test_forbidden_folders(python: Callable[..., subprocess.Popen[str]], shared_
     (shared_folder / "_tmp").mkdir(mode=0o555)
     shared_folder.chmod(0o555)
     try:
-        out, err = python(FORBIDDEN, shared_folder).communicate(timeout=60)
+        out, err = python(FORBIDDEN, shared_folder).communicate(timeout=300)
     finally:
         shared_folder.chmod(0o755)
     assert err == ""
