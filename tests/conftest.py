@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import signal
@@ -34,9 +33,6 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 os.environ["SPARK_SUBMIT_OPTS"] = " ".join(
     [os.environ.get("SPARK_SUBMIT_OPTS", ""), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 ).strip()
-
-# Tests make objects by the million, few of them in circles: looking for those takes a tenth of the processor.
-gc.set_threshold(100_000, 50, 100)
 
 # A shell starts background jobs with Ctrl-C ignored, and the processes of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
