@@ -10,10 +10,11 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.commit.entry_builder import PendingCommit
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import CreateTopic, DeleteTopic, Entry, Request
+from spark_eos.protocol.actions import CommitOffsets, CreateTopic, DeleteTopic, Entry, Request
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.rules.fate import Fate
 from spark_eos.protocol.state import EMPTY
+from spark_eos.protocol.types import PartitionOffset
 from spark_eos.storage import PosixStore
 from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.testing import FaultyStore
@@ -72,6 +73,24 @@ def test_requests_of_two_processes_in_one_entry(leader, other):
     other.waits = [leader.does(create("x"))]
     assert other.log.commit(create("y")).seq == 1
     assert writers(leader) == ["ab"]
+
+
+def test_what_comes_back_to_its_owner_is_in_the_entry_once(leader, other):
+    """Another process of its machine hands it over to the leader of all machines, which its owner is by now."""
+    leader.log.commit(create("t"))
+    other.log.follow()
+
+    def come_back():
+        found = [*leader.group._channel.submissions()]
+        assert len(found) == 1
+        other.group._channel.submissions = lambda: iter(found)
+        leader.group.release_lead()
+
+    leader.lead()
+    other.join().waits = [come_back]
+    done = other.log.commit(lambda _: (CommitOffsets("g", (PartitionOffset("t", "id-of-t", 0, 0),)),))
+    assert done.seq == 2
+    assert writers(leader) == ["a", "b"]
 
 
 @pytest.mark.parametrize("late", [0, 1])

@@ -41,6 +41,14 @@ MUTANTS = (
         _OF_GROUP,
     ),
     Mutant(
+        "own-request-comes-back",
+        _GROUP,
+        "ids = {request.request_id for request in own}",
+        "ids: set[bytes] = set()",
+        "a request that its owner finds among those of others is in its entry twice",
+        ("tests/log/test_group_commit_reach.py",),
+    ),
+    Mutant(
         "never-alone-again",
         _GROUP,
         "if self._quiet >= QUIET_ENTRIES:",
@@ -51,8 +59,8 @@ MUTANTS = (
     Mutant(
         "alone-while-others-wait",
         _GROUP,
-        "                self.note_contention()\n                if any(",
-        "                if any(",
+        "                self.note_contention()\n                after",
+        "                after",
         "a leader goes while others wait for it with what it could not take along",
         _OF_GROUP,
     ),

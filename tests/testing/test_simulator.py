@@ -100,6 +100,27 @@ KEPT = {
         settings=(("producer.id.expiration.ms", "1"), ("transactional.id.expiration.ms", "1")),
         memory=False,
     ),
+    "a writer that leads all machines finds its own request among those of others": Plan(
+        421216727,
+        FaultProfile(
+            lost=0.0153,
+            reply_lost=0.0188,
+            delayed=0.0041,
+            doubled=0.0193,
+            busy=0.0025,
+            conflict=0.0081,
+            kill=0.0161,
+            freeze=0.0047,
+            jump=0.0189,
+        ),
+        (
+            *("producer-0", "idempotent-0", "visitor-1", "maintainer-2", "onlooker-3", "feeder-4"),
+            *("query-0", "query-zombie", "till-0", "live-0"),
+        ),
+        interval=2,
+        remote=True,
+        start="latest",
+    ),
 }
 """Casts and fault profiles in which a bug was found once, whatever seeds mean today."""
 

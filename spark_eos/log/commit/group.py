@@ -284,15 +284,17 @@ class CommitGroup:
             self._in_doubt.record_withdrawal(self._mailbox, self._until)
             self._mailbox = {}
 
-    def collect(self, state: State) -> tuple[State, list[Request], list[Report]]:
-        """The requests of others that can be added to an entry whose own requests lead to ``state``.
+    def collect(self, state: State, own: Sequence[Request]) -> tuple[State, list[Request], list[Report]]:
+        """The requests of others that can be added to an entry whose own requests, ``own``, lead to ``state``.
 
-        The state that they lead to, the requests, and their results.
+        The state that they lead to, the requests, and their results. Over a network, what this process has submitted
+        may come back to it.
         """
         added: list[Request] = []
         told: list[Report] = []
         left = MAX_SUBMISSION_BYTES
         known: dict[int, set[bytes] | None] = {}
+        ids = {request.request_id for request in own}
         for slot, offered, size in self._submissions(state):
             if slot not in known:
                 known[slot] = self._tail.ids_from(slot)
@@ -303,12 +305,13 @@ class CommitGroup:
             for request in offered:
                 if request.request_id in seen:
                     continue
-                self.note_contention()
-                if any(request.request_id == one.request_id for one in added):
+                if request.request_id in ids:
                     continue
+                self.note_contention()
                 after, outcome = apply(state, request)
                 if not isinstance(outcome, Rejected):
                     state = after
+                    ids.add(request.request_id)
                     added.append(request)
                     told.append(Report(request.request_id, request.actions, outcome.results))
             left -= size if len(added) > before else 0

@@ -208,7 +208,7 @@ class Committer(OfOneProcess):
 
     def _lead(self, draft: EntryBuilder) -> None:
         """Create the next slot, with what the others want to be in it."""
-        draft.state, submitted, draft.collected = self._group.collect(draft.state)
+        draft.state, submitted, draft.collected = self._group.collect(draft.state, draft.requests)
         draft.requests += submitted
         self._create(draft)
 
