@@ -1,4 +1,4 @@
-"""What a log says of one Spark query, as steps of `specs/Runs.tla`. It needs the log alone, no process that wrote to it.
+"""What a log says of one Spark query, as steps of `specs/Runs.tla`. The processes that wrote to it are not needed.
 
 The log has what was accepted. Each request of the query is a proposal on the state before it, which lands at once: the
 specification must ask for the same registrations as the code did, and accept it. Other requests are a step each that
