@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from verification.simulator import crowds
 from verification.simulator.crowds import crowd, totals
 
 
@@ -31,3 +32,8 @@ def test_what_is_acknowledged_is_in_the_log_once(first):
 
 def test_one_seed_is_one_world():
     assert crowd(3).trace == crowd(3).trace
+
+
+def test_a_process_that_ends_with_an_error_is_a_problem(monkeypatch):
+    monkeypatch.setattr(crowds._Stage, "_begun", lambda *_: 1 // 0)
+    assert "writer-0 failed: ZeroDivisionError('integer division or modulo by zero')" in crowd(0).problems

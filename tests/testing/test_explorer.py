@@ -5,9 +5,11 @@ import inspect
 import itertools
 import sys
 import textwrap
+import threading
 from contextlib import suppress
 from dataclasses import replace
 
+import greenlet
 import pytest
 
 from spark_eos.clients.consumer.partition_state import PartitionState
@@ -561,13 +563,18 @@ def test_who_looks_at_the_data_files_of_others_is_found_out():
     assert explore(replace(scenario, deletes=True)).complete
 
 
-def test_a_thread_that_is_no_actor_is_found_out():
+def test_a_thread_that_is_no_actor_is_found_out(monkeypatch):
+    """It is not asked for its greenlet: see `test_a_thread_that_is_no_process_is_found_out`."""
+    asked, current = set(), greenlet.getcurrent
+    monkeypatch.setattr(greenlet, "getcurrent", lambda: (asked.add(threading.current_thread()), current())[1])
+
     def body(actor):
         producer = Producer(actor.open())
         producer.send("t", "v", partition=0).result()
 
     report = explore(Scenario("undercover", "", (Role("A", body),)), faults=0)
     assert "eoslog-producer asks for" in report.violations[0].problems[0]
+    assert asked == {threading.main_thread()}
 
 
 def test_what_is_wrong_only_until_somebody_is_told_otherwise_is_found():

@@ -17,6 +17,7 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance import copying
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import encode_entry
+from verification.no_threads import NO_THREADS
 from verification.simulator import moves
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.moves import moved
@@ -47,6 +48,12 @@ def test_a_log_moves_with_what_was_acknowledged_and_nothing_comes_after_it(first
 
 def test_one_seed_is_one_world():
     assert moved(6).trace == moved(6).trace
+
+
+def test_a_process_that_ends_with_an_error_is_a_problem(monkeypatch):
+    monkeypatch.setattr(moves, "_keep", lambda *_: 1 // 0)
+    problems = next(problems for seed in range(40) if (problems := moved(seed).problems))
+    assert problems == ["keeper failed: ZeroDivisionError('integer division or modulo by zero')"]
 
 
 def _found(problem, first=0, last=None):
@@ -88,7 +95,7 @@ def test_a_writer_that_ignores_the_mark_is_found(monkeypatch):
             return pa.py_buffer(encode_entry(Entry(seq, ()))) if is_closing(data) else data
 
         store.read = read
-        return Log.open(store, SimulatedClock(process), Retry(deadline_s=0))
+        return Log.open(store, SimulatedClock(process), Retry(deadline_s=0), environment=NO_THREADS)
 
     monkeypatch.setattr(moves._Cast, "_open", blind)
     assert _found("by a call that began at")
@@ -111,7 +118,7 @@ def test_a_writer_that_opens_a_copy_just_before_it_is_a_log_is_found(monkeypatch
 
         if place == "new":
             store.list = listed
-        return Log.open(store, SimulatedClock(process), Retry(deadline_s=0))
+        return Log.open(store, SimulatedClock(process), Retry(deadline_s=0), environment=NO_THREADS)
 
     def slowly(target, plan):
         target._world.current().wait(30.0)

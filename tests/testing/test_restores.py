@@ -11,6 +11,7 @@ import pytest
 
 from spark_eos.log.commit.divergence import DivergenceDetector
 from spark_eos.protocol.state import State
+from verification.simulator import restores
 from verification.simulator.restores import restored
 from verification.specification.worlds import record
 
@@ -52,6 +53,11 @@ def test_no_log_counts_as_put_back_in_worlds_where_none_is(seed, monkeypatch):
 
 def test_one_seed_is_one_world():
     assert restored(3).trace == restored(3).trace
+
+
+def test_a_process_that_ends_with_an_error_is_a_problem(monkeypatch):
+    monkeypatch.setattr(restores, "_keep", lambda _: 1 // 0)
+    assert _found("keeper failed: ZeroDivisionError")
 
 
 def _found(problem: str) -> bool:

@@ -8,11 +8,14 @@ import os
 import random
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+import greenlet
 import pytest
 
 from spark_eos.clients.producer.two_phase import TwoPhaseTransactions
@@ -224,6 +227,25 @@ def in_a_world(body, fault_profile=None, seeds=range(12)):
         world.start("process", run)
         world.run(1e6)
     return found
+
+
+def test_a_thread_that_is_no_process_is_found_out(monkeypatch):
+    """Not by its greenlet: greenlet cleans up after a thread in the main thread, in whatever frame that is in.
+
+    An import failed there, in the ``__new__`` of a named tuple, which has no builtins.
+    """
+    asked, current = set(), greenlet.getcurrent
+    monkeypatch.setattr(greenlet, "getcurrent", lambda: (asked.add(threading.current_thread()), current())[1])
+
+    def read(store):
+        with (
+            ThreadPoolExecutor(1, "astray") as pool,
+            pytest.raises(AssertionError, match="thread astray_0 touches"),
+        ):
+            pool.submit(store.read, "a").result()
+
+    assert len(in_a_world(read)) == 12
+    assert asked == {threading.main_thread()}
 
 
 def test_half_of_the_worlds_have_an_object_store():

@@ -138,13 +138,14 @@ class ExploredStore(Store):
         return self._meets(self, running.who)
 
     def _ask(self, call: Call) -> object:
-        running = greenlet.getcurrent()
-        if isinstance(running, Asking):
-            return running.ask(call)
-        # A thread that an actor started would write past the exploration, into what is no log of it.
+        # A thread that an actor started would write past the exploration, into what is no log of it. (Before its
+        # greenlet is asked for: that would leave work behind, which greenlet does in the main thread, in any frame.)
         assert threading.current_thread() is self._explores, (
             f"{threading.current_thread().name} asks for {call.operation} {call.name}: it is no actor"
         )
+        running = greenlet.getcurrent()
+        if isinstance(running, Asking):
+            return running.ask(call)
         put, drop, answer = effect(self.objects, call)
         if put is not None:
             self.objects[put[0]] = put[1]

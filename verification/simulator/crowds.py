@@ -103,6 +103,7 @@ def crowd(seed: int) -> Crowd:
     world.run(20_000.0)
     found.trace, found.faults = world.trace, world.faults
     run_to_its_end(world, stage.judge)
+    found.problems += world.failures()
     return found
 
 

@@ -22,6 +22,7 @@ from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Data
+from verification.no_threads import NO_THREADS
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.store import SimulatedObjectStore, SimulatedStore
 from verification.simulator.world import FaultProfile, Process, World
@@ -77,6 +78,7 @@ def moved(seed: int) -> Moved:
     world.run(20_000.0)
     found.trace = world.trace
     _run(world, cast.judge)
+    found.problems += world.failures()
     return found
 
 
@@ -107,7 +109,9 @@ class _Cast:
         inner.create = created  # type: ignore[method-assign]
 
     def create(self, process: Process) -> None:
-        Log.create(self.stores["old"], SimulatedClock(process), snapshot_interval=_INTERVAL)
+        Log.create(
+            self.stores["old"], SimulatedClock(process), snapshot_interval=_INTERVAL, environment=NO_THREADS
+        )
 
     # -- The move ---------------------------------------------------------------------------------------
 
@@ -172,7 +176,7 @@ class _Cast:
 
     def _open(self, process: Process, place: str) -> Log:
         retry = Retry(deadline_s=self.chance.choice([0, 10]))
-        return Log.open(self.stores[place], SimulatedClock(process), retry)
+        return Log.open(self.stores[place], SimulatedClock(process), retry, environment=NO_THREADS)
 
     def _write(self, log: Log, place: str) -> State:
         name, began = next(self._names), self.world.now
@@ -203,7 +207,7 @@ class _Cast:
         with suppress(NotALogError):
             seq = Log(self.stores["old"], SimulatedClock(process)).follow().seq
             found.problems.append(f"the old log goes on after it was closed, up to entry {seq}")
-        log = Log.open(self.stores["new"], SimulatedClock(process))
+        log = Log.open(self.stores["new"], SimulatedClock(process), environment=NO_THREADS)
         topics, kept = log.state.topics, log.state.lineages
         # By its own reckoning, not by that of the code under test: no world writes more than what is kept.
         history = [kept[at : at + 4] for at in range(0, len(kept), 4)] + [b""] * 1000

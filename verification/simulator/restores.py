@@ -23,6 +23,7 @@ from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Data
+from verification.no_threads import NO_THREADS
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.store import SimulatedStore
 from verification.simulator.world import FaultProfile, Process, World
@@ -129,6 +130,7 @@ def restored(seed: int) -> Restored:
     world.run(20_000.0)
     found.trace = world.trace
     run_to_its_end(world, lambda process: _judge(process, store, found))
+    found.problems += world.failures()
     return found
 
 
@@ -140,7 +142,7 @@ class _Cast:
         self._names = (f"t{number}" for number in range(1_000_000))
 
     def create(self, process: Process) -> None:
-        Log.create(self.store, SimulatedClock(process), snapshot_interval=_INTERVAL)
+        Log.create(self.store, SimulatedClock(process), snapshot_interval=_INTERVAL, environment=NO_THREADS)
 
     def write(self, process: Process) -> None:
         self._until_calm(process, self._write, [0.05, 0.5, 5.0])
@@ -167,7 +169,8 @@ class _Cast:
             process.wait(self.chance.choice(pauses))
 
     def _open(self, process: Process) -> Log:
-        return Log.open(self.store, SimulatedClock(process), Retry(deadline_s=self.chance.choice([0, 10])))
+        retry = Retry(deadline_s=self.chance.choice([0, 10]))
+        return Log.open(self.store, SimulatedClock(process), retry, environment=NO_THREADS)
 
     def _write(self, log: Log) -> State:
         name, began = next(self._names), self.world.now

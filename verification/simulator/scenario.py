@@ -393,12 +393,7 @@ def _play(run: _Run) -> list[str]:
         ),
     )
     world.run(1e7)
-    problems += [
-        f"{process.name} failed: {process.error!r}"
-        for process in world.processes
-        if process.error is not None and not isinstance(process.error, GivenUp)
-    ]
-    return problems
+    return problems + world.failures(GivenUp)
 
 
 def _is_copied(state: State) -> bool:

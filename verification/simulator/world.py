@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -85,6 +86,7 @@ class World:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._hub = greenlet.getcurrent()
+        self._thread = threading.get_ident()
 
     def at(self, delay: float, event: Callable[[], None]) -> None:
         """Do something later, for instance what a slow request asked for."""
@@ -111,9 +113,22 @@ class World:
 
     def current(self) -> Process:
         """The process that is running."""
+        # A thread of its own would not be a process of this world. (To ask for its greenlet would leave work behind
+        # that greenlet does in the main thread when this one has ended, in any frame.)
+        assert threading.get_ident() == self._thread, (
+            f"thread {threading.current_thread().name} touches the simulated world: only processes may"
+        )
         running = greenlet.getcurrent()
         assert isinstance(running, _Greenlet), "only processes may touch the simulated world"
         return running.process
+
+    def failures(self, *expected: type[BaseException]) -> list[str]:
+        """The processes that ended with an error, but for those ``expected``."""
+        return [
+            f"{process.name} failed: {process.error!r}"
+            for process in self.processes
+            if process.error is not None and not isinstance(process.error, expected)
+        ]
 
     def strikes(self, fault: str) -> bool:
         """Whether this kind of trouble happens now."""
