@@ -10,11 +10,11 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.commit.entry_builder import PendingCommit
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import CommitOffsets, CreateTopic, DeleteTopic, Entry, Request
+from spark_eos.protocol.actions import AppendBatches, CommitOffsets, CreateTopic, DeleteTopic, Entry, Request
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.rules.fate import Fate
 from spark_eos.protocol.state import EMPTY
-from spark_eos.protocol.types import PartitionOffset
+from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, PartitionOffset, StagedFile
 from spark_eos.storage import PosixStore
 from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.testing import FaultyStore
@@ -75,7 +75,13 @@ def test_requests_of_two_processes_in_one_entry(leader, other):
     assert writers(leader) == ["ab"]
 
 
-def test_what_comes_back_to_its_owner_is_in_the_entry_once(leader, other):
+OFFSETS = CommitOffsets("g", (PartitionOffset("t", "id-of-t", 0, 0),))
+FILE = StagedFile("t", FileRef("data/t/0-f.arrow", 14, 0), (BatchRef(0, 3, 0, 14, 7, 1, 2),))
+ROWS = AppendBatches(NO_PRODUCER, (("t", "id-of-t"),), (FILE,))
+
+
+@pytest.mark.parametrize(("action", "rows"), [(OFFSETS, 0), (ROWS, 3)], ids=["offsets", "rows"])
+def test_what_comes_back_to_its_owner_is_in_the_entry_once(leader, other, action, rows):
     """Another process of its machine hands it over to the leader of all machines, which its owner is by now."""
     leader.log.commit(create("t"))
     other.log.follow()
@@ -88,8 +94,9 @@ def test_what_comes_back_to_its_owner_is_in_the_entry_once(leader, other):
 
     leader.lead()
     other.join().waits = [come_back]
-    done = other.log.commit(lambda _: (CommitOffsets("g", (PartitionOffset("t", "id-of-t", 0, 0),)),))
+    done = other.log.commit(lambda _: (action,))
     assert done.seq == 2
+    assert done.state.partitions["id-of-t", 0].end == rows
     assert writers(leader) == ["a", "b"]
 
 
