@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.mutants import MUTANTS
-from verification.specification import planted_liveness
+from verification.specification import planted_liveness, worlds
 from verification.specification.planted import PLANTED, seen
 from verification.specification.planted_code import codes
 from verification.specification.tlc import SPECS, check
@@ -74,10 +74,16 @@ def test_planted_mistakes_are_seen():
 
 def test_what_the_code_does_is_specified():
     runs = [record(seed) for seed in range(SEEDS)]
+    assert {run.seed: run.failures for run in runs if run.failures} == {}
     wrong = rejected([run.events for run in runs], COMMIT)
     assert not wrong, "\n".join(f"seed {runs[one.trace - 1].seed}, {one}" for one in wrong)
     known = set(re.findall(r'e\.k = "(\w+)"', (SPECS / "CommitTrace.tla").read_text(encoding="utf-8")))
     assert set(Counter(event.kind for run in runs for event in run.events)) == {"Reach", *known}
+
+
+def test_a_process_that_ends_with_an_error_is_seen(monkeypatch):
+    monkeypatch.setattr(worlds, "_commit", lambda *_: 1 // 0)
+    assert "writer-0 failed: ZeroDivisionError('integer division or modulo by zero')" in record(0).failures
 
 
 def plant(name, monkeypatch):

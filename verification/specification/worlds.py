@@ -54,6 +54,8 @@ class Run(NamedTuple):
     seed: int
     events: list[Event]
     faults: dict[str, int]
+    failures: list[str]
+    """Processes that ended with an error: their traces may be behaviours, and are shorter than they should be."""
 
 
 def record(seed: int) -> Run:
@@ -69,7 +71,7 @@ def record(seed: int) -> Run:
         if watch.dead():
             watch.crashed()
     reach = Event("Reach", 0, stage.store.reach)
-    return Run(seed, [reach, *stage.recorder.trace()], world.faults)
+    return Run(seed, [reach, *stage.recorder.trace()], world.faults, world.failures())
 
 
 class _Stage:
