@@ -57,7 +57,7 @@ def test_children_of_a_producer_are_never_told_that_their_records_are_there(tmp_
     def send(number):
         future = producer.send("t", b"%d" % number)
         producer.flush()
-        return future.result(5)
+        return future.result(60)
 
     children = [Child(lambda number=number: send(number)) for number in range(4)]
     for child in children:
@@ -136,9 +136,9 @@ def test_records_that_wait_are_sent_by_the_parent_alone(tmp_path):
 
     assert in_child(child) == 0
     producer.flush()
-    assert [one.result(5).offset for one in (waiting, looked_at, settled)] == [1, 2, 3]
+    assert [one.result(60).offset for one in (waiting, looked_at, settled)] == [1, 2, 3]
     assert called == [os.getpid()]
-    assert in_child(lambda: settled.result(5).offset) == 3  # What was known before the fork stays known.
+    assert in_child(lambda: settled.result(60).offset) == 3  # What was known before the fork stays known.
     producer.close()
     assert values(tmp_path) == [b"first", b"second", b"third", b"fourth"]
 
@@ -211,7 +211,7 @@ def test_children_make_clients_of_their_own(tmp_path):
         with pytest.raises(IllegalStateError, match="forked"):
             producer.send("t", b"")
         with Producer(log) as own:
-            own.send("t", b"%d" % number).result(30)
+            own.send("t", b"%d" % number).result(60)
         assert admin.describe_topic("t").name == "t"
         found = []
         if deeper:
@@ -228,7 +228,7 @@ def test_children_make_clients_of_their_own(tmp_path):
 
 def _send_by(url, number):
     with Producer(url) as producer:
-        return producer.send("t", b"%d" % number).result(30).offset
+        return producer.send("t", b"%d" % number).result(60).offset
 
 
 def test_pools_of_forked_processes(tmp_path):
@@ -272,7 +272,7 @@ def test_a_fork_while_other_threads_commit_and_poll(tmp_path):
     def child():
         Log.shared(tmp_path)
         with Producer(log) as own:
-            own.send("t", b"child").result(30)
+            own.send("t", b"child").result(60)
 
     try:
         for _ in range(25):

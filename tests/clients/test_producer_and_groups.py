@@ -34,12 +34,12 @@ def values(url):
 def test_a_producer_whose_id_expired_goes_on_under_a_new_one(url):
     """KIP-854: nothing was sent for a day. The application does not notice."""
     with Producer(url) as producer:
-        producer.send("t", b"1").result(10)
+        producer.send("t", b"1").result(60)
         log = Log.open(url)
         log.commit(lambda _: (AlterLog((("producer.id.expiration.ms", "1"),)),))
         time.sleep(0.05)  # The file system's clock moves in steps of some milliseconds.
         log.commit(lambda _: (ExpireProducers((0,)),))
-        assert producer.send("t", b"2").result(10).offset == 1
+        assert producer.send("t", b"2").result(60).offset == 1
     assert values(url) == [b"1", b"2"]
     assert set(Log.open(url).state.producers) == {1}
 

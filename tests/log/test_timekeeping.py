@@ -398,4 +398,4 @@ def test_a_clock_beyond_the_year_2262(tmp_path):
     with Producer(log) as producer:
         sent = producer.send("t", b"x")
         producer.flush()
-        assert abs(sent.result(10).timestamp_ms - SYSTEM.now_ms()) < HOUR_MS
+        assert abs(sent.result(60).timestamp_ms - SYSTEM.now_ms()) < HOUR_MS

@@ -703,8 +703,8 @@ if not child:
         lambda: producer.send("t", b""),
         lambda: log.commit(lambda state: (new_topic("u"),)),
         lambda: log.follow(),
-        lambda: Producer(log).send("t", b"").result(10),
-        lambda: Producer("gs://bucket/log", settings).send("t", b"").result(10),
+        lambda: Producer(log).send("t", b"").result(60),
+        lambda: Producer("gs://bucket/log", settings).send("t", b"").result(60),
     ):
         try:
             call()
