@@ -358,6 +358,28 @@ def test_what_could_not_be_taken_back_is_in_doubt(leader, other):
         other.log.commit(lambda _: (CreateTopic("x", "second", 1),))
 
 
+def test_what_was_submitted_is_in_doubt_when_the_log_was_put_back(leader, other, start):
+    """A leader of the history that is there now has taken it along, though this process saw that it was left out."""
+
+    def left_out():
+        submissions = leader.group._channel.submissions
+        leader.group._channel.submissions = lambda: iter(())
+        leader.does(create("x"))()
+        leader.group._channel.submissions = submissions
+
+    def put_back():
+        leader.group.release_lead()
+        leader.store.inner.delete(paths.entry(1, 100_000))
+        successor = start(b"c").lead()
+        successor.log.commit(create("z"))
+        successor.group.release_lead()
+
+    other.waits = [left_out, put_back]
+    with pytest.raises(CommitOutcomeUnknownError, match="were exchanged under this process"):
+        other.log.commit(create("y"))
+    assert writers(leader) == ["cb"]
+
+
 def test_what_was_being_handed_over_when_somebody_interrupted_is_taken_back(leader, other):
     hand_over = other.group._channel.submit
 

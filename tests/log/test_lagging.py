@@ -7,7 +7,12 @@ import dataclasses
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
-from spark_eos.errors import DivergedLogError, ProducerFencedError, StoreUnavailableError
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    DivergedLogError,
+    ProducerFencedError,
+    StoreUnavailableError,
+)
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.lagging import LaggingWriter
@@ -457,7 +462,7 @@ def test_the_log_is_put_back_while_it_waits(leader, other, start, monkeypatch):
         successor.group.release_lead()
 
     other.producer, other.waits = second, [restore, *[lambda: None] * 1000]
-    with pytest.raises(DivergedLogError):
+    with pytest.raises(CommitOutcomeUnknownError, match="were exchanged under this process"):
         other.sends()
 
 

@@ -29,6 +29,14 @@ MUTANTS = (
         _TESTS[:1],
     ),
     Mutant(
+        "submitted-and-put-back",
+        "spark_eos/log/commit/answers.py",
+        "        if self._in_doubt.may_have_got_in(one) or self._in_doubt.was_submitted(one):",
+        "        if self._in_doubt.may_have_got_in(one):",
+        "a caller hears that nothing of its request is in the log that was put back, and it is",
+        ("tests/log/test_group_commit.py", "tests/log/test_lagging.py"),
+    ),
+    Mutant(
         "lagging-names-the-slot-it-has-read",
         _LAGGING,
         "        if not self._group.submit(draft.requests, self._newest, self._lineage):\n",

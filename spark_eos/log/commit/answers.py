@@ -150,9 +150,11 @@ class Answers:
     def diverged(self, ticket: PendingCommit, error: DivergedLogError) -> None:
         """The newest entry known here is not in the log that is there now, and so none that comes after it.
 
-        But earlier ones may be: a copy that was put back holds the entries up to some point.
+        But earlier ones may be: a copy that was put back holds the entries up to some point. And what was submitted
+        may have been read by a leader, which writes it into the log that is there now.
         """
-        if self._in_doubt.may_have_got_in(ticket.request_id):
+        one = ticket.request_id
+        if self._in_doubt.may_have_got_in(one) or self._in_doubt.was_submitted(one):
             self.unknown(ticket, error)
         else:
             ticket.error = error

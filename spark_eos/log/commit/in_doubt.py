@@ -169,6 +169,11 @@ class InDoubtRequests:
         one = self._open.get(request_id)
         return one is not None and one.is_submitted
 
+    def was_submitted(self, request_id: bytes) -> bool:
+        """Whether leaders may have read it at some time."""
+        one = self._open.get(request_id)
+        return one is not None and one.was_submitted
+
     def is_unanswered(self, request_id: bytes) -> bool:
         """Whether it may be in the slot to which it was sent last, whatever the store says to the newest create."""
         one = self._open.get(request_id)
