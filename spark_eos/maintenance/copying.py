@@ -200,10 +200,10 @@ def _agree(target: Store, fixed: _Fixed, place: str, clock: Clock) -> Plan:
     """
     per_folder = fixed.state.entries_per_folder
     plan = [(paths.entry(seq, per_folder), data) for seq, data in sorted(fixed.entries.items()) if seq]
+    plan += placing_entry(fixed.state, place, clock)
     if fixed.base is not None:
         # All who write a snapshot write the same bytes. The log may have dropped this one meanwhile.
         plan.append((paths.snapshot(fixed.base.seq), pa.py_buffer(encode_snapshot(fixed.base))))
-    plan += placing_entry(fixed.state, place, clock)
     plan.append((paths.entry(0), fixed.first))
     head = json.dumps([[name, data.size] for name, data in plan]).encode()
     if _created(target, PLAN, b"\n".join((head, b"".join(map(bytes, (data for _, data in plan)))))):
@@ -228,10 +228,19 @@ def _planned(target: Store) -> Plan | None:
 
 
 def _make_a_log(target: Store, plan: Plan) -> None:
-    """Entry 0 comes last: without it and a snapshot the entries are not taken for a log."""
-    names = {name for name, _ in plan}
-    there = (info.name for info in target.list(paths.LOG) if not info.name.startswith(paths.INDEX))
-    _check_unfinished(target, *(name for name in there if name not in names))
+    """Entry 0 comes last: without it and a snapshot the entries are not taken for a log.
+
+    With the snapshot they are, though a process may have stopped before entry 0. All of the plan that comes before the
+    snapshot was there then, and belongs to a log that is in use: it is left as it is.
+    """
+    names = [name for name, _ in plan]
+    there = [info.name for info in target.list(paths.LOG) if not info.name.startswith(paths.INDEX)]
+    snapshot = next((at for at, name in enumerate(names) if name.startswith(paths.SNAPSHOTS)), None)
+    if snapshot is not None and any(name.startswith(paths.SNAPSHOTS) for name in there):
+        _check_unfinished(target)
+        plan = plan[snapshot + 1 :]
+    else:
+        _check_unfinished(target, *(name for name in there if name not in names))
     for name, data in plan:
         _create(target, name, data)
 

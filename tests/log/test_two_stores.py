@@ -13,14 +13,17 @@ import pytest
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
 from spark_eos.backup import backup_log, restore_log
 from spark_eos.errors import ConfigError, NotALogError, StorageError
+from spark_eos.log import paths
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data_place import data_place
+from spark_eos.maintenance import copying
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.monitoring.status import status_of
-from spark_eos.storage import PosixStore, Settings, open_store
+from spark_eos.storage import PosixStore, Settings, Store, open_store
+from spark_eos.storage.store import Data
 from spark_eos.storage.two_stores import DATA_MARK
 from spark_eos.ui.read_only import ReadOnlyStore
 from tests.log.test_encryption import Keys
@@ -246,6 +249,31 @@ def test_copies_and_backups_between_one_store_and_two(source: str, target: str, 
         assert received(str(tmp_path / made)) == [b"one", b"two", b"three"]
         assert names(tmp_path / made) == ({"_log"} if target == "two" else {"_log", "data"})
         assert verify(str(tmp_path / made), print).is_sound
+
+
+def test_a_copy_that_can_be_opened_says_where_its_data_is(tmp_path: Path, monkeypatch) -> None:
+    """It was stopped when it had its snapshot, which makes it a log."""
+    url, files = str(tmp_path / "log"), str(tmp_path / "copied")
+    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    for _ in range(6):
+        send(url, b"x")
+    create = copying._create
+
+    def stopped(target: Store, name: str, data: Data) -> None:
+        create(target, name, data)
+        if name.startswith(paths.SNAPSHOTS):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(copying, "_create", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        copy_log(url, tmp_path / "copy", print, destination_settings=place(tmp_path, "copied"))
+    monkeypatch.undo()
+    assert Log.open(tmp_path / "copy").state.data_url == files
+    send(str(tmp_path / "copy"), b"y")
+    assert copy_log(
+        url, tmp_path / "copy", print, destination_settings=place(tmp_path, "copied")
+    ).verified.is_sound
+    assert received(str(tmp_path / "copy")) == [b"x"] * 6 + [b"y"]
 
 
 def test_a_backup_in_the_place_of_the_data_is_refused(url: str, tmp_path: Path) -> None:

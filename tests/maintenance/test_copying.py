@@ -184,6 +184,26 @@ def test_stopped_before_any_operation_it_is_no_log_yet_and_the_same_call_goes_on
     assert stop > 30
 
 
+def test_a_copy_that_is_used_before_it_has_entry_0_is_finished():
+    """Stopped after the snapshot. From then on it can be opened, and written to."""
+    log, target = grown(), store()
+
+    def tick(operation, name):
+        if operation == "create" and name == paths.entry(0):
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        copy_log(log.store, Watched(target, tick), lambda _: None)
+    used = Log.open(target)
+    assert used.state.seq == log.state.seq
+    append(used, *range(26, 40))
+    assert copy_log(log.store, target, lambda _: None).verified.is_sound
+    copy = Log.open(target)
+    assert values(copy) == [*range(40)]
+    assert not {MARK, PLAN} & {*listed(copy, "")}
+    assert target.size(paths.entry(0))
+
+
 def test_what_is_in_the_way_is_refused_before_anything_is_written():
     log, other = grown(), grown(3)
     target = store()

@@ -11,6 +11,13 @@ _COPYING = "spark_eos/maintenance/copying.py"
 _OF_GROWTH = ("tests/backup/test_growth.py",)
 _OF_SLEEP = ("tests/backup/test_copy_asleep.py",)
 
+_PLACED = "    plan += placing_entry(fixed.state, place, clock)\n"
+_SNAPSHOT = """\
+    if fixed.base is not None:
+        # All who write a snapshot write the same bytes. The log may have dropped this one meanwhile.
+        plan.append((paths.snapshot(fixed.base.seq), pa.py_buffer(encode_snapshot(fixed.base))))
+"""
+
 MUTANTS = (
     # -- what an increment costs ------------------------------------------------------------------------
     Mutant(
@@ -95,10 +102,26 @@ MUTANTS = (
         _OF_SLEEP,
     ),
     Mutant(
+        "copy-in-use-is-never-finished",
+        _COPYING,
+        "    if snapshot is not None and any(name.startswith(paths.SNAPSHOTS) for name in there):\n",
+        "    if False:\n",
+        "a copy that was stopped before entry 0, and is in use, is refused for ever",
+        ("tests/maintenance/test_copying.py",),
+    ),
+    Mutant(
+        "copy-can-be-opened-before-its-place-is-known",
+        _COPYING,
+        _PLACED + _SNAPSHOT,
+        _SNAPSHOT + _PLACED,
+        "a writer of a copy writes where the log has its data, and takes the entry that would say so",
+        ("tests/log/test_two_stores.py",),
+    ),
+    Mutant(
         "copy-with-what-others-left",
         _COPYING,
-        "    _check_unfinished(target, *(name for name in there if name not in names))",
-        "    _check_unfinished(target)",
+        "        _check_unfinished(target, *(name for name in there if name not in names))",
+        "        _check_unfinished(target)",
         "an entry that is none of the copy's lies behind its end",
         _OF_SLEEP,
     ),
