@@ -90,7 +90,7 @@ def test_parts_of_a_batch_are_read_once(log):
 
 def test_requests_overlap(log):
     barrier = threading.Barrier(FILES)
-    log.store.before = lambda _: barrier.wait(60)  # Nobody is answered before all have asked.
+    log.store.before = lambda _: barrier.wait(60)  # No read returns before all have begun.
     with prefetch_batches(log.store, planned(log)) as store:
         values(log, store, planned(log))
 

@@ -564,7 +564,7 @@ def test_who_looks_at_the_data_files_of_others_is_found_out():
 
 
 def test_a_thread_that_is_no_actor_is_found_out(monkeypatch):
-    """It is not asked for its greenlet: see `test_a_thread_that_is_no_process_is_found_out`."""
+    """The thread makes no call of getcurrent: see `test_a_thread_that_is_no_process_is_found_out`."""
     asked, current = set(), greenlet.getcurrent
     monkeypatch.setattr(greenlet, "getcurrent", lambda: (asked.add(threading.current_thread()), current())[1])
 

@@ -230,9 +230,9 @@ def in_a_world(body, fault_profile=None, seeds=range(12)):
 
 
 def test_a_thread_that_is_no_process_is_found_out(monkeypatch):
-    """Not by its greenlet: greenlet cleans up after a thread in the main thread, in whatever frame that is in.
+    """Without a call of getcurrent in it. When a thread that made one has ended, greenlet cleans up in the main thread.
 
-    An import failed there, in the ``__new__`` of a named tuple, which has no builtins.
+    There its import of ``gc`` failed, in the ``__new__`` of a named tuple, which has no builtins.
     """
     asked, current = set(), greenlet.getcurrent
     monkeypatch.setattr(greenlet, "getcurrent", lambda: (asked.add(threading.current_thread()), current())[1])

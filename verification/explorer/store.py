@@ -138,8 +138,8 @@ class ExploredStore(Store):
         return self._meets(self, running.who)
 
     def _ask(self, call: Call) -> object:
-        # A thread that an actor started would write past the exploration, into what is no log of it. (Before its
-        # greenlet is asked for: that would leave work behind, which greenlet does in the main thread, in any frame.)
+        # A thread that an actor started would write past the exploration, into what is no log of it. Compared before
+        # getcurrent is called, for the reason given in `verification.simulator.world.World.current`.
         assert threading.current_thread() is self._explores, (
             f"{threading.current_thread().name} asks for {call.operation} {call.name}: it is no actor"
         )

@@ -113,8 +113,8 @@ class World:
 
     def current(self) -> Process:
         """The process that is running."""
-        # A thread of its own would not be a process of this world. (To ask for its greenlet would leave work behind
-        # that greenlet does in the main thread when this one has ended, in any frame.)
+        # Compared before getcurrent is called: that registers a thread with greenlet. When such a thread has ended,
+        # greenlet cleans up after it in the main thread, inside of any function call.
         assert threading.get_ident() == self._thread, (
             f"thread {threading.current_thread().name} touches the simulated world: only processes may"
         )
