@@ -1,0 +1,195 @@
+"""A pytest plugin: where the time of the tests goes. ``--profile=FILE`` writes it as JSON and prints the tables.
+
+Processor time is that of a test's process and of all that it started, also of what goes on after the test (a JVM, a
+broker). What a fixture costs is counted for the fixture, and not for the first test that asks for it. Processor times
+are read from ``/proc``: on other systems than Linux only the wall time is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_KINDS = (
+    ("Kafka broker", "kafka.Kafka"),
+    ("TLC", "tlc2.TLC"),
+    ("JVM of Spark", "org.apache.spark"),
+    ("Python of Spark", "pyspark"),
+    ("MinIO", "minio"),
+    ("Azurite", "azurite"),
+    ("browser", "chrom"),
+    ("PostgreSQL", "postgres"),
+    ("pip", "-m pip"),
+    ("pytest in a test", "pytest"),
+    ("eoslog", "eoslog"),
+    ("other Python", "python"),
+)
+"""Kinds of processes, and what is in their command line. The first that fits counts."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("profile", "where the time goes")
+    group.addoption("--profile", metavar="FILE", help="write the time of each test, fixture and kind of process")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if path := config.getoption("--profile"):
+        config.pluginmanager.register(Profile(config, Path(path)), "profile")
+
+
+class Cost(NamedTuple):
+    """Seconds."""
+
+    wall: float
+    processor: float
+
+    def minus(self, other: Cost) -> Cost:
+        return Cost(self.wall - other.wall, self.processor - other.processor)
+
+
+class Processes:
+    """This process and all that come from it."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[int, int], str] = {}
+        self.seconds: dict[tuple[int, int], float] = {}
+        """The processor seconds of each process that was seen, by its number and start."""
+
+    def now(self) -> Cost:
+        """The wall clock, and the processor time of all of them so far."""
+        total = 0.0
+        for pid in self._tree():
+            try:
+                stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue  # it has ended; its time is its parent's now
+            fields = stat.rpartition(")")[2].split()
+            times = [int(field) / _TICKS for field in fields[11:15]]
+            total += sum(times)
+            name = pid, int(fields[19])
+            self.seconds[name] = times[0] + times[1]
+            if self._kinds.get(name, "other Python") == "other Python":  # a fork becomes another program
+                self._kinds[name] = _kind(pid)
+        return Cost(time.monotonic(), total)
+
+    def by_kind(self) -> dict[str, tuple[int, float]]:
+        """How many processes of each kind were seen, and their processor seconds."""
+        kinds: dict[str, tuple[int, float]] = {}
+        for name, seconds in self.seconds.items():
+            kind = "the tests" if name[0] == os.getpid() else self._kinds[name]
+            count, so_far = kinds.get(kind, (0, 0.0))
+            kinds[kind] = count + 1, so_far + seconds
+        return kinds
+
+    def _tree(self) -> Iterable[int]:
+        waiting = [os.getpid()]
+        while waiting:
+            pid = waiting.pop()
+            yield pid
+            try:
+                for thread in os.scandir(f"/proc/{pid}/task"):
+                    children = Path(thread.path, "children").read_text(encoding="ascii")
+                    waiting.extend(map(int, children.split()))
+            except OSError:
+                continue
+
+
+def _kind(pid: int) -> str:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return "other"
+    return next((kind for kind, part in _KINDS if part in command), "other")
+
+
+class Profile:
+    """Notes what each test and each fixture costs, and joins the notes of several processes."""
+
+    def __init__(self, config: pytest.Config, path: Path) -> None:
+        self._worker = getattr(config, "workerinput", {}).get("workerid", "")
+        self._spread = not self._worker and getattr(config.option, "dist", "no") != "no"
+        self._path = path
+        self._processes = Processes()
+        self._tests: dict[str, Cost] = {}
+        self._fixtures: dict[str, Cost] = defaultdict(lambda: Cost(0.0, 0.0))
+        self._in_fixtures = [Cost(0.0, 0.0)]
+        """The fixtures that are being set up, inside one another: what the ones inside took so far."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        before = self._processes.now()
+        self._in_fixtures = [Cost(0.0, 0.0)]
+        result = yield
+        self._tests[item.nodeid] = self._processes.now().minus(before).minus(self._in_fixtures[0])
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+        if fixturedef.scope == "function":
+            return (yield)
+        before = self._processes.now()
+        self._in_fixtures.append(Cost(0.0, 0.0))
+        try:
+            return (yield)
+        finally:
+            whole = self._processes.now().minus(before)
+            inside = self._in_fixtures.pop()
+            own, name = whole.minus(inside), f"{fixturedef.baseid}::{fixturedef.argname}"
+            self._fixtures[name] = Cost(*map(sum, zip(self._fixtures[name], own, strict=True)))
+            around = self._in_fixtures[-1]
+            self._in_fixtures[-1] = Cost(around.wall + whole.wall, around.processor + whole.processor)
+
+    def pytest_sessionfinish(self) -> None:
+        if not self._spread:
+            whole = {"tests": self._tests, "fixtures": self._fixtures, "processes": self._processes.by_kind()}
+            self._part(self._worker).write_text(json.dumps(whole), encoding="utf-8")
+
+    def _part(self, worker: str) -> Path:
+        return self._path.with_name(f"{self._path.name}{'.' if worker else ''}{worker}")
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._worker:
+            return
+        whole: dict[str, dict[str, Any]] = {"tests": {}, "fixtures": {}, "processes": {}}
+        for part in sorted(self._path.parent.glob(f"{self._path.name}.*")) or [self._path]:
+            for table, rows in json.loads(part.read_text(encoding="utf-8")).items():
+                for name, (one, other) in rows.items():
+                    so_far = whole[table].get(name, (0, 0))
+                    whole[table][name] = one + so_far[0], other + so_far[1]
+            part.unlink()
+        self._path.write_text(json.dumps(whole, indent=0), encoding="utf-8")
+        terminalreporter.section("profile", sep="=")
+        for line in tables(whole):
+            terminalreporter.write_line(line)
+
+
+def tables(whole: dict[str, dict[str, Any]], most: int = 40) -> Iterable[str]:
+    """The lines of the tables: kinds of processes, the dearest fixtures, and all files."""
+    files: dict[str, tuple[int, float, float]] = {}
+    for name, (wall, processor) in whole["tests"].items():
+        file = name.partition("::")[0]
+        count, walls, processors = files.get(file, (0, 0.0, 0.0))
+        files[file] = count + 1, walls + wall, processors + processor
+    yield "| processes | started | processor s |"
+    yield "|---|--:|--:|"
+    for kind, (count, seconds) in sorted(whole["processes"].items(), key=lambda row: -row[1][1]):
+        yield f"| {kind} | {count} | {seconds:.0f} |"
+    yield ""
+    yield "| fixture | wall s | processor s |"
+    yield "|---|--:|--:|"
+    for name, (wall, processor) in sorted(whole["fixtures"].items(), key=lambda row: -row[1][1])[:most]:
+        yield f"| {name} | {wall:.1f} | {processor:.1f} |"
+    yield ""
+    yield "| file | tests | wall s | processor s |"
+    yield "|---|--:|--:|--:|"
+    for name, (count, wall, processor) in sorted(files.items(), key=lambda row: -row[1][2]):
+        yield f"| {name} | {count} | {wall:.1f} | {processor:.1f} |"
+    yield f"| all | {len(whole['tests'])} | | {sum(row[2] for row in files.values()):.0f} |"
