@@ -31,7 +31,17 @@ def collect(root: Path) -> dict[str, list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "rows.json"
         command = [
-            *(sys.executable, "-m", "pytest", "--collect-only", "-q", "-q", "-p", "no:cacheprovider"),
+            *(
+                sys.executable,
+                "-m",
+                "pytest",
+                "--all",
+                "--collect-only",
+                "-q",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+            ),
             *("-p", "no:xdist", f"--conformance={found}"),
         ]
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)  # noqa: S603  (our own pytest)

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
     from spark_eos.testing.cloud_servers import Server
 
-pytest_plugins = ["tests.conformance.plugin", "tests.profiling", "tests.scheduling", "pytester"]
+pytest_plugins = [
+    "tests.conformance.plugin",
+    "tests.profiling",
+    "tests.scheduling",
+    "tests.tiers",
+    "pytester",
+]
 
 # No test depends on the speed of the machine; CI also tries the same examples every time.
 _AT_ANY_SPEED: Any = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}

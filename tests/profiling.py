@@ -1,4 +1,4 @@
-"""A pytest plugin: where the time of the tests goes. ``--profile=FILE`` writes it as JSON and prints the tables.
+"""A pytest plugin: where the time of the tests goes. ``--profile`` prints tables, and writes all of it as JSON.
 
 Processor time is that of a test's process and of all that it started, also of what goes on after the test (a JVM, a
 broker). What a fixture costs is counted for the fixture, and not for the first test that asks for it. Processor times
@@ -36,13 +36,14 @@ _KINDS = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("profile", "where the time goes")
-    group.addoption("--profile", metavar="FILE", help="write the time of each test, fixture and kind of process")
+    parser.getgroup("profile", "where the time goes").addoption(
+        "--profile", action="store_true", help="the time of each file, fixture and kind of process, as tables"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if path := config.getoption("--profile"):
-        config.pluginmanager.register(Profile(config, Path(path)), "profile")
+    if config.option.profile and config.cache is not None:
+        config.pluginmanager.register(Profile(config, config.cache.mkdir("profile")), "profile")
 
 
 class Cost(NamedTuple):
@@ -113,10 +114,13 @@ def _kind(pid: int) -> str:
 class Profile:
     """Notes what each test and each fixture costs, and joins the notes of several processes."""
 
-    def __init__(self, config: pytest.Config, path: Path) -> None:
+    def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._worker = getattr(config, "workerinput", {}).get("workerid", "")
-        self._spread = not self._worker and getattr(config.option, "dist", "no") != "no"
-        self._path = path
+        self._has_workers = not self._worker and config.pluginmanager.hasplugin("dsession")
+        self._folder = folder
+        if not self._worker:
+            for part in folder.iterdir():
+                part.unlink()
         self._processes = Processes()
         self._tests: dict[str, Cost] = {}
         self._fixtures: dict[str, Cost] = defaultdict(lambda: Cost(0.0, 0.0))
@@ -148,25 +152,24 @@ class Profile:
             self._in_fixtures[-1] = Cost(around.wall + whole.wall, around.processor + whole.processor)
 
     def pytest_sessionfinish(self) -> None:
-        if not self._spread:
+        if not self._has_workers:
             whole = {"tests": self._tests, "fixtures": self._fixtures, "processes": self._processes.by_kind()}
-            self._part(self._worker).write_text(json.dumps(whole), encoding="utf-8")
-
-    def _part(self, worker: str) -> Path:
-        return self._path.with_name(f"{self._path.name}{'.' if worker else ''}{worker}")
+            part = self._folder / f"{self._worker or 'main'}.json"
+            part.write_text(json.dumps(whole), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._worker:
             return
         whole: dict[str, dict[str, Any]] = {"tests": {}, "fixtures": {}, "processes": {}}
-        for part in sorted(self._path.parent.glob(f"{self._path.name}.*")) or [self._path]:
+        for part in sorted(self._folder.iterdir()):
             for table, rows in json.loads(part.read_text(encoding="utf-8")).items():
                 for name, (one, other) in rows.items():
                     so_far = whole[table].get(name, (0, 0))
                     whole[table][name] = one + so_far[0], other + so_far[1]
             part.unlink()
-        self._path.write_text(json.dumps(whole, indent=0), encoding="utf-8")
-        terminalreporter.section("profile", sep="=")
+        path = self._folder / "tests.json"
+        path.write_text(json.dumps(whole, indent=0), encoding="utf-8")
+        terminalreporter.section(f"profile: {path}", sep="=")
         for line in tables(whole):
             terminalreporter.write_line(line)
 

@@ -123,9 +123,13 @@ class Conformance:
         return found
 
     def _is_full(self) -> bool:
-        """Whether all tests were asked for."""
+        """Whether all tests were asked for, the deep ones too."""
         option = self._config.option
-        if option.collectonly or any(getattr(option, name, None) for name in _NARROWED):
+        if (
+            not getattr(option, "all", True)
+            or option.collectonly
+            or any(getattr(option, name, None) for name in _NARROWED)
+        ):
             return False
         source = self._config.args_source
         if source in {source.TESTPATHS, source.INVOCATION_DIR}:
