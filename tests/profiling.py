@@ -61,6 +61,7 @@ class Processes:
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[int, int], str] = {}
+        self._highest = self._lost = 0.0
         self.seconds: dict[tuple[int, int], float] = {}
         """The processor seconds of each process that was seen, by its number and start."""
 
@@ -79,7 +80,10 @@ class Processes:
             self.seconds[name] = times[0] + times[1]
             if self._kinds.get(name, "other Python") == "other Python":  # a fork becomes another program
                 self._kinds[name] = _kind(pid)
-        return Cost(time.monotonic(), total)
+        # What ends without its parent waiting for it takes its time along.
+        self._lost += max(0.0, self._highest - total)
+        self._highest = total
+        return Cost(time.monotonic(), total + self._lost)
 
     def by_kind(self) -> dict[str, tuple[int, float]]:
         """How many processes of each kind were seen, and their processor seconds."""
@@ -96,8 +100,8 @@ class Processes:
             pid = waiting.pop()
             yield pid
             try:
-                for thread in os.scandir(f"/proc/{pid}/task"):
-                    children = Path(thread.path, "children").read_text(encoding="ascii")
+                for thread in list(Path(f"/proc/{pid}/task").iterdir()):
+                    children = (thread / "children").read_text(encoding="ascii")
                     waiting.extend(map(int, children.split()))
             except OSError:
                 continue

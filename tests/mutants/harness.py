@@ -1,8 +1,8 @@
 """Apply one mutant at a time to a copy of the tree, and see which test says so first.
 
-Catchers, in the order of what they cost: the tests of the mutant's own area; all fast tests that need no
-Spark; runs of the simulator. A mutant that none of them sees is a hole, and the run fails with its name. What
-takes longer than its budget has seen nothing.
+Catchers, in the order of what they cost: the test that saw it the last time; the quick tests of the mutant's own
+area; all quick tests that start no Spark; the deep tests of its area; runs of the simulator. A mutant that none of
+them sees is a hole, and the run fails with its name. What takes longer than its budget has seen nothing.
 """
 
 # ruff: noqa: T201  (a program that prints)
@@ -62,7 +62,10 @@ SIMULATOR = (
     *("--seeds", "{}:{}".format(*SEEDS)),
 )
 
-_PYTEST = ("-m", "pytest", "-q", "-x", "--tb=line", "-p", "no:cacheprovider")
+_PYTEST = ("-m", "pytest", "-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist", "--all")
+_QUICK = ("-m", "not deep")
+_NOT_FOUND, _NONE_LEFT = 4, 5
+"""How pytest ends where a test that was named is not there, and where none is left of a tier."""
 _SEEN = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 _SEED = re.compile(r"^seed (\d+): ", re.MULTILINE)
 
@@ -129,12 +132,17 @@ class Copy:
         finally:
             path.write_text(text, encoding="utf-8")
 
+    def quick_tests(self, arguments: Sequence[str], budget_s: float) -> Sight:
+        """The same, of the quick tier alone. Where all are deep, or have another name now, nothing is seen."""
+        return self.tests((*_QUICK, *arguments), budget_s)
+
     def tests(self, arguments: Sequence[str], budget_s: float) -> Sight:
         """Run tests until one fails. A run that collected nothing, or broke down, is an error of the list."""
         started = time.monotonic()
         code, output = self._run((*_PYTEST, *arguments), budget_s)
         seconds = time.monotonic() - started
-        if code in {0, None}:
+        has_none = code in {_NOT_FOUND, _NONE_LEFT} and arguments[0] == _QUICK[0]
+        if code in {0, None} or has_none:
             return Sight(None, seconds, output)
         found = _SEEN.search(output)
         if code != 1 or found is None:
@@ -185,43 +193,52 @@ class Copy:
         return process.returncode, output.decode(errors="replace")
 
 
-def examine(copy: Copy, mutant: Mutant, *, simulator: bool) -> Row:
-    """What sees the mutant first, or (``simulator``) whether the simulator alone does."""
+def examine(copy: Copy, mutant: Mutant, before: Row, campaign: str) -> Row:
+    """What sees the mutant first: of the quick tests alone (``campaign`` is "quick"), of all, or of the simulator."""
     with copy.broken(mutant):
-        if simulator:
+        if campaign == "simulator":
             sight = copy.simulation()
             found = sight.seen and f"{sight.seen}, {sight.seconds:.0f} s"
-            return Row(mutant, None, 0.0, found or f"not in {SEEDS[-1] - SEEDS[0]} runs")
+            return before._replace(simulator=found or f"not in {SEEDS[-1] - SEEDS[0]} runs")
         spent = 0.0
-        for arguments, budget_s in ((mutant.area, AREA_S), (FAST, FAST_S)):
-            sight = copy.tests(arguments, budget_s)
+        for arguments, budget_s in (
+            (before.seen and (before.seen,), AREA_S),
+            (mutant.area, AREA_S),
+            (FAST, FAST_S),
+        ):
+            if not arguments:
+                continue
+            sight = copy.quick_tests(arguments, budget_s)
             spent += sight.seconds
             if sight.seen is not None:
-                return Row(mutant, sight.seen, spent)
-        if copy.has_simulator:
+                return before._replace(seen=sight.seen, seconds=spent, tier="quick")
+        if campaign == "quick":
+            return before._replace(tier="deep")
+        sight = copy.tests(mutant.area, AREA_S)
+        if sight.seen is None and copy.has_simulator:
             sight = copy.simulation()
-            spent += sight.seconds
-        return Row(mutant, sight.seen and f"simulator, {sight.seen}", spent)
+            sight = sight._replace(seen=sight.seen and f"simulator, {sight.seen}")
+        return before._replace(seen=sight.seen, seconds=spent + sight.seconds, tier="deep")
 
 
-def campaign(copies: Sequence[Copy], mutants: Sequence[Mutant], *, simulator: bool) -> Iterator[Row]:
+def campaign(copies: Sequence[Copy], rows: Sequence[Row], kind: str) -> Iterator[Row]:
     """The rows of the table, as they come."""
     free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
     for copy in copies:
         free.put(copy)
 
-    def work(mutant: Mutant) -> Row:
+    def work(row: Row) -> Row:
         copy = free.get()
         try:
-            return examine(copy, mutant, simulator=simulator)
+            return examine(copy, row.mutant, row, kind)
         except RuntimeError as error:
-            raise RuntimeError(f"{mutant.name}: {error}") from error
+            raise RuntimeError(f"{row.mutant.name}: {error}") from error
         finally:
             free.put(copy)
 
     with ThreadPoolExecutor(len(copies)) as pool:
         try:
-            for done in as_completed([pool.submit(work, mutant) for mutant in mutants]):
+            for done in as_completed([pool.submit(work, row) for row in rows]):
                 yield done.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -241,8 +258,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this mutant; repeatable")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="so many at a time (default: 2)")
+    parser.add_argument("--tier", choices=["quick", "all"], default="all", help="the tests that are asked")
     parser.add_argument("--simulator-only", action="store_true", help="which of them does the simulator see")
     options = parser.parse_args(arguments)
+    kind = "simulator" if options.simulator_only else options.tier
     mutants = _chosen(options.only)
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="spark-eos-mutants-"))
@@ -256,23 +275,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _check_whole(first, simulator=options.simulator_only)
         copies = [first, *(first.twin(folder / str(number)) for number in range(1, options.jobs))]
         rows = {row.mutant.name: row for row in read_page(MUTANTS)}
-        survivors = []
-        for found in campaign(copies, mutants, simulator=options.simulator_only):
-            name = found.mutant.name
-            before = rows.get(name, Row(found.mutant, None, 0.0))
-            if options.simulator_only:
-                rows[name] = before._replace(simulator=found.simulator)
-                print(f"{name}: {found.simulator}", flush=True)
-            else:
-                rows[name] = found._replace(simulator=before.simulator)
-                print(f"{name}: {found.seen or 'SURVIVES'}, {found.seconds:.0f} s", flush=True)
-                if found.seen is None:
-                    survivors.append(name)
+        asked = [rows.get(mutant.name, Row(mutant, None, 0.0)) for mutant in mutants]
+        for row in campaign(copies, asked, kind):
+            rows[row.mutant.name] = row
+            what = row.simulator if options.simulator_only else f"{row.seen or 'SURVIVES'} ({row.tier})"
+            print(f"{row.mutant.name}: {what}, {row.seconds:.0f} s", flush=True)
             # At once: a campaign that is stopped has said something too.
             write_page([rows[mutant.name] for mutant in MUTANTS if mutant.name in rows])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{len(mutants)} mutants in {time.monotonic() - started:.0f} s; see {PAGE.relative_to(ROOT)}")
+    deep = [mutant.name for mutant in mutants if rows[mutant.name].tier == "deep"]
+    print(f"{len(mutants) - len(deep)} of {len(mutants)} are seen by the quick tier")
+    if deep:
+        print(f"not by it: {', '.join(deep)}")
+    survivors = [mutant.name for mutant in mutants if rows[mutant.name].seen is None]
     if survivors:
         print(f"nothing sees: {', '.join(sorted(survivors))}", file=sys.stderr)
     return 1 if survivors else 0
@@ -280,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _check_whole(copy: Copy, *, simulator: bool) -> None:
     """A test that fails without any mutant would see them all."""
-    sight = copy.simulation() if simulator else copy.tests(FAST, FAST_S)
+    sight = copy.simulation() if simulator else copy.quick_tests(FAST, FAST_S)
     if sight.seen is not None:
         raise SystemExit(f"{sight.seen} fails without any mutant:\n{sight.output[-3000:]}")
 
