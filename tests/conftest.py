@@ -10,10 +10,9 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -28,12 +27,6 @@ pytest_plugins = [
     "tests.tiers",
     "pytester",
 ]
-
-# No test depends on the speed of the machine; CI also tries the same examples every time.
-_AT_ANY_SPEED: Any = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("local", **_AT_ANY_SPEED)
-hypothesis.settings.register_profile("ci", **_AT_ANY_SPEED, derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # A Spark of the tests lives for seconds: what the JVM does for long lives is a quarter of the processor time it takes.
 os.environ["SPARK_SUBMIT_OPTS"] = " ".join(

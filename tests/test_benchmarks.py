@@ -190,6 +190,7 @@ def test_what_is_unknown_is_left_empty():
     assert "| x |  |" in page.page({"cpu": found}, MODULES, [])
 
 
+@pytest.mark.deep
 def test_pictures(tmp_path):
     assert plots.draw(made_up(), "Title", tmp_path / "new" / "sink.png")
     first = (tmp_path / "new" / "sink.png").read_bytes()
@@ -260,6 +261,7 @@ def spark_bench(bench, spark):
     return bench
 
 
+@pytest.mark.deep
 def test_each_workload_has_names_of_its_own_and_leaves_nothing(tmp_path, monkeypatch):
     """Python's workers remember logs by their paths, the broker its topics; a full run once filled the disk."""
     folders, names = [], []
@@ -291,6 +293,7 @@ def test_each_workload_has_names_of_its_own_and_leaves_nothing(tmp_path, monkeyp
     assert results.load(tmp_path / "docs" / "benchmarks" / "results.json").keys() == {"limits", "source"}
 
 
+@pytest.mark.deep
 def test_batch_sink_and_source_beside_their_limits(spark_bench):
     bench, spark = spark_bench, spark_bench.peers.spark
     frame = spark.createDataFrame([(b"k", b"v")] * 100, "key binary, value binary")
@@ -327,6 +330,7 @@ def test_a_query_without_spark_copies_everything_once(bench):
     assert copies["in"] == copies["out"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("delay", [0.0, 0.001])
 def test_many_writers(bench, delay):
     found = writers.writers(bench, 2, 0.5, delay)
@@ -342,6 +346,7 @@ def test_the_cost_of_publishing(bench):
     assert {ratio.against for ratio in found.ratios} == {publish_cost.PLAIN}
 
 
+@pytest.mark.deep
 def test_a_writer_whose_records_are_counted(bench):
     taken = publish_beside._write_beside(bench, publish_beside.ALONE, 0.2, [])
     assert 0 < taken.clock <= 0.2 / publish_beside.ROWS
@@ -381,6 +386,7 @@ def test_the_page_of_a_long_log(bench, monkeypatch):
     assert {figure.unit for figure in found.figures} == {"requests", "ms", "MB"}
 
 
+@pytest.mark.deep("queries")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_large_shape_on_a_small_scale(shape):
     costs = measured(shape, 600)
@@ -388,6 +394,7 @@ def test_a_large_shape_on_a_small_scale(shape):
     assert all(value > 0 for what, value in costs.items() if what != MEMORY_MB)
 
 
+@pytest.mark.deep
 def test_shapes_are_measured_size_by_size(bench):
     found = Result("shapes", run=RUN)
     shapes.shaped(bench, found, "queries", (2, 4))
@@ -410,6 +417,7 @@ def test_the_point_where_a_curve_bends():
     assert shapes.bends({10: {"plan": 0.0}, 100: {"plan": 0.001}}) == "flat: plan"
 
 
+@pytest.mark.deep
 def test_a_writer_that_is_monitored(bench):
     found = Result("monitored", run=RUN)
     monitored.monitored(bench, found, 0.7, 1)
@@ -419,6 +427,7 @@ def test_a_writer_that_is_monitored(bench):
     assert len(found.figures) == 3
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(sys.platform == "win32", reason="it stops processes, and makes a terminal")
 def test_a_writer_whose_log_is_looked_at(bench):
     found = Result("looking", run=RUN)
@@ -463,6 +472,7 @@ def test_slower_is_more_than_the_tolerance_and_most_of_the_time(ratios, slower):
     assert ("SLOWER" in lines[-1]) == slower
 
 
+@pytest.mark.deep
 def test_the_gate_does_the_work_with_the_tree_it_was_given(tmp_path):
     names = ["read-keyed", "consume"]
     took = gate.run(ROOT, tmp_path / "work", names)

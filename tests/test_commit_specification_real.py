@@ -84,6 +84,7 @@ def wrong(runs):
     return found
 
 
+@pytest.mark.deep
 def test_what_processes_do_is_specified():
     seen = Counter()
     for batch in range(MOST):
@@ -96,6 +97,7 @@ def test_what_processes_do_is_specified():
     assert seen.keys() >= MUST
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", CODE)
 def test_a_planted_bug_gives_traces_that_are_no_behaviours(name):
     mutant = next(one for one in MUTANTS if one.name == name)

@@ -24,6 +24,7 @@ def test_the_longest_files_are_first():
     assert found == [(TESTS / files[at], name) for at in (3, 1, 0, 2) for name in "12"]
 
 
+@pytest.mark.deep
 def test_a_test_that_hangs_fails_once_and_all_others_run(pytester, request, monkeypatch):
     pytest.importorskip("xdist")
     assert request.config.getini("faulthandler_exit_on_timeout") is True

@@ -62,6 +62,7 @@ def test_a_planted_mistake_is_seen(mistake):
     assert check("Publication", text=text.replace(rule, planted)).violated == invariant
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("publication")
 def test_two_at_once_share_no_files():
     """TLC unpacks the modules that it brings along, and deletes them at its end."""

@@ -29,6 +29,7 @@ CODE = ("fence-forgotten", "open-rows-shown")
 """Mutants of the rules and of readers, each of which gives traces that are no behaviours."""
 
 
+@pytest.mark.deep
 def test_what_clients_do_is_specified():
     seen = Counter()
     for batch in range(MOST):
@@ -42,6 +43,7 @@ def test_what_clients_do_is_specified():
     assert seen.keys() >= MUST
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", CODE)
 def test_a_planted_bug_gives_traces_that_are_no_behaviours(name):
     mutant = next(one for one in MUTANTS if one.name == name)

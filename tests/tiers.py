@@ -1,14 +1,21 @@
 """A pytest plugin: the tests that everybody runs, and the deep ones beside them.
 
-``@pytest.mark.deep``, on a test, a module or one parameter, leaves a test to ``--all``. A test that is named on the
-command line (``file.py::test``) runs in any case. What a test shows stands in its name, not in its tier.
+``@pytest.mark.deep`` leaves a test to ``--all``; ``@pytest.mark.deep("folder", "bucket")`` those with these ids of
+their parameters. A test that is named on the command line (``file.py::test``) runs in any case. What a test shows
+stands in its name, not in its tier.
+
+The quick tier leaves nothing to chance: properties are tried with the same examples each time, and with fewer
+(`examples`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import hypothesis
 import pytest
 
 ABOUT = {
@@ -16,6 +23,18 @@ ABOUT = {
     True: "all tests, about 40 minutes on two cores",
 }
 """By ``--all``."""
+
+
+_AT_ANY_SPEED: Any = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("quick", **_AT_ANY_SPEED, derandomize=True, max_examples=25)
+hypothesis.settings.register_profile("all", **_AT_ANY_SPEED, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("quick")
+
+
+def examples(number: int) -> hypothesis.settings:
+    """Of a property: ``number`` examples with ``--all``, else a quarter of them."""
+    is_quick = hypothesis.settings.get_current_profile_name() == "quick"
+    return hypothesis.settings(max_examples=number // 4 if is_quick else number)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,18 +59,35 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the deep tests out, but for those that are asked for by name."""
+    named = tuple(argument for argument in config.args if "::" in argument)
+    if not named:
+        _check_ids(items)
     if config.option.all:
         return
-    named = tuple(argument for argument in config.args if "::" in argument)
-    deep = [item for item in items if _is_deep(item) and not item.nodeid.startswith(named)]
+    deep = {item for item in items if _is_deep(item) and not item.nodeid.startswith(named)}
     if deep:
         config.hook.pytest_deselected(items=deep)
-        left_out = set(deep)
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = [item for item in items if item not in deep]
 
 
 def _is_deep(item: pytest.Item) -> bool:
-    return item.get_closest_marker("deep") is not None
+    return any(not marker.args or _id(item) in marker.args for marker in item.iter_markers("deep"))
+
+
+def _id(item: pytest.Item) -> str:
+    """The id of its parameters."""
+    return item.callspec.id if hasattr(item, "callspec") else ""
+
+
+def _check_ids(items: Iterable[pytest.Item]) -> None:
+    """A marker that names parameters that are not there says nothing."""
+    ids: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for item in items:
+        for marker in item.iter_markers("deep"):
+            ids[(item.nodeid.partition("[")[0], *marker.args)].add(_id(item))
+    for (name, *named), there in ids.items():
+        if missing := sorted(set(named) - there):
+            raise pytest.UsageError(f"{name} is marked as deep for {missing}, which it has not")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -69,6 +69,12 @@ def copied(source, target):
     copy_log(source, target, lambda _: None, quick=True)
 
 
+@pytest.mark.deep(
+    "from before a vacuum-copy",
+    "from before a vacuum-log",
+    "to a snapshot that is behind-copy",
+    "to a snapshot that is behind-log",
+)
 @pytest.mark.parametrize("where", ["log", "copy"])
 @pytest.mark.parametrize(
     ("records", "sees", "writes"),

@@ -90,6 +90,7 @@ def check_clean(repository):
     return before
 
 
+@pytest.mark.deep
 def test_a_backup_at_every_crash_point(factory, log):
     ends = []
 
@@ -109,6 +110,7 @@ def test_a_backup_at_every_crash_point(factory, log):
     assert len([*crash_points(job, recover, check, factory)]) > 40
 
 
+@pytest.mark.deep
 def test_a_first_backup_at_every_crash_point(log):
     def job(store):
         with suppress(ConfigError):
@@ -126,6 +128,7 @@ def test_a_first_backup_at_every_crash_point(log):
     assert len([*crash_points(job, recover, check)]) > 40
 
 
+@pytest.mark.deep
 def test_a_restore_at_every_crash_point(factory):
     repository = factory()
     last = list_backups(repository)[0].last
@@ -173,6 +176,7 @@ def test_a_deletion_at_every_crash_point(factory, log):
     assert len([*crash_points(job, recover, check, make)]) > 20
 
 
+@pytest.mark.deep("delete and back up")
 @pytest.mark.parametrize("what", ["delete", "delete and back up", "vacuum"])
 def test_others_at_work_at_every_operation_of_a_backup(factory, log, what):
     """A deletion beside it takes nothing from it, and what it gives up is no backup."""
@@ -316,6 +320,7 @@ def killed(arguments, most_s):
     return process.returncode != 0
 
 
+@pytest.mark.deep
 def test_the_commands_are_killed(tmp_path):
     """Backups beside a writer, restores, deletions: whatever is left, the next one goes on, and nothing is wrong."""
     url, repository = str(tmp_path / "log"), str(tmp_path / "backups")

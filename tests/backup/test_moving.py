@@ -64,6 +64,7 @@ def test_writers_go_on_until_the_log_is_closed_and_nothing_is_lost_or_doubled(tm
     assert sorted(found) == sorted(one for number in acknowledged for one in range(number))
 
 
+@pytest.mark.deep
 def test_a_group_goes_on_at_the_new_place(tmp_path):
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
     settings = {
@@ -136,6 +137,7 @@ def test_the_mark_is_bytes_that_nothing_else_has():
         assert name in {one.name for one in found if one.verdict is Verdict.WRONG}
 
 
+@pytest.mark.deep
 def test_others_write_at_every_operation_of_a_move():
     done = 0
     for at in count():
@@ -206,6 +208,7 @@ def test_a_copy_that_was_begun_without_closing_does_not_end_as_a_move():
         assert values(Log.open(target)) == [*range(7)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("what", ["restore", "move", "copy"])
 def test_the_same_call_comes_first_at_every_operation_of_a_copy(what, monkeypatch):
     """As while the first process sleeps for an hour: the log that is there by then is in use, and stays as it is."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import sys
 
+import pytest
+
 from spark_eos.testing.processes import running
 
 
+@pytest.mark.deep
 def test_a_slice(tmp_path):
     """A Spark query on a cluster and a pair of clients. Counts of kills end it, not the clock."""
     command = [

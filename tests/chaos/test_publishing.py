@@ -15,6 +15,7 @@ from tests.tables.world import World
 from verification.publishing.checks import Checks
 
 
+@pytest.mark.deep
 def test_a_slice(tmp_path):
     """Publishers, writers and maintenance are killed four times; every version is compared with the log."""
     command = [sys.executable, "-m", "verification.publishing", "--kills", "4"]

@@ -150,6 +150,7 @@ def test_looking_writes_nothing(url, here):
     assert sorted(json.loads(line)["seq"] for line in here.run("dump", url, "--json").splitlines()) == entries
 
 
+@pytest.mark.deep
 def test_a_pipe_whose_reader_ends(url):
     with Producer(url) as producer:
         producer.send_arrow("t", pa.table({"value": pa.array([b"x" * 100] * 50_000)}), partition=1)
@@ -173,6 +174,7 @@ def test_it_follows_until_a_signal_comes(url, number):
     assert process.returncode == 128 + number
 
 
+@pytest.mark.deep
 def test_it_follows_partitions_that_are_new(url):
     process = start("consume", url, "t", "--follow", "--from-beginning", "--max-messages", "8")
     assert len([process.stdout.readline() for _ in range(6)]) == 6
@@ -185,6 +187,7 @@ def test_it_follows_partitions_that_are_new(url):
     assert process.returncode == 0
 
 
+@pytest.mark.deep
 def test_with_follow_alone_reading_begins_at_the_end(url):
     process = start("consume", url, "t", "--follow", "--group", "g", "--max-messages", "1")
     wait_for(lambda: Admin(url).describe_group("g").members)
@@ -195,6 +198,7 @@ def test_with_follow_alone_reading_begins_at_the_end(url):
     assert process.returncode == 0
 
 
+@pytest.mark.deep
 def test_it_waits_for_records_that_come_in_time(url):
     process = start(
         "consume",
@@ -254,6 +258,7 @@ def test_records_do_not_steer_a_terminal():
     assert shown_on_terminal(b"a\tb\n\x1b[31m\x07") == b"a\tb\n\\x1b[31m\\x07"
 
 
+@pytest.mark.deep
 def test_a_huge_record_passes(log_url):
     Admin(log_url).create_topic("t", config={"max.message.bytes": 20_000_000})
     huge = b"\x80" * 10_000_000

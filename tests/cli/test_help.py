@@ -168,6 +168,7 @@ def completed(line, shell="bash"):
     return [text.partition("\t")[0] for text in done.stdout.split("\n") if text]
 
 
+@pytest.mark.deep
 def test_completion():
     assert completed("eoslog top") == ["topics", "top"]
     assert completed("eoslog groups re") == ["reset-offsets", "remove-members"]
@@ -175,6 +176,7 @@ def test_completion():
     assert completed("eoslog maintain LOG --only vacuum,re") == ["vacuum,retire", "vacuum,retention"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_the_topics_of_the_log(shell, log_url):
     for name in ("orders", "orders.dead", "bills"):

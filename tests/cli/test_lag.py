@@ -230,6 +230,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("look", LOOKS[1:3], ids=" ".join)
 def test_looking_at_a_folder_that_is_read_only(look, overdue_url):
     with tempfile.TemporaryDirectory() as parent:  # Unlike tmp_path, it is where other users can reach it.

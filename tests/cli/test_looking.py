@@ -282,6 +282,7 @@ def bucket():
     return store
 
 
+@pytest.mark.deep("50")
 @pytest.mark.parametrize("number", [1, 50])
 def test_the_page_asks_the_store_once_for_each_poll(number):
     store, interval_s = bucket(), 0.2

@@ -104,6 +104,7 @@ def test_no_log(log_url, capsys):
         assert "is not a log" in run(capsys, command, log_url, code=1).err
 
 
+@pytest.mark.deep("15")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_watching_until_it_is_stopped(log, number):
     process = subprocess.Popen(
@@ -140,6 +141,7 @@ def test_stopped_between_two_passes(log):
     assert "stopped by SIGTERM" in err
 
 
+@pytest.mark.deep
 def test_stopped_while_it_waits_for_readers(log):
     Admin(log).alter_topic("t", config={"file.delete.delay.ms": 600_000})
     file = left_behind(log)

@@ -191,6 +191,7 @@ def receiver():
     found.server.server_close()
 
 
+@pytest.mark.deep
 def test_it_is_sent_to_opentelemetry(log, receiver):
     with running(log, "--otlp", receiver.url, "--interval", "1") as process:
         assert receiver.arrived.acquire(timeout=60)

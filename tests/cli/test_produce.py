@@ -51,6 +51,7 @@ def shell(line):
     return subprocess.run(["bash", "-c", line], capture_output=True, check=False)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("more", ["", "--json", "--transactional-id x"])
 def test_an_output_that_is_full(log_url, more):
     """The records are in the log, and the message says so: a caller that only sees a failure would send them again."""
@@ -229,6 +230,7 @@ AS_A_USER = ("setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner")
 """For root the modes of files do not count, unless this capability is gone."""
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(bool(AS_A_USER) and shutil.which("setpriv") is None, reason="root may write everywhere")
 def test_a_log_that_may_only_be_read(tmp_path, here):
     url = tmp_path / "log"

@@ -75,6 +75,7 @@ def on_pipe(*arguments, code=0):
     return done
 
 
+@pytest.mark.deep
 def test_a_table(url):
     shown, _ = on_terminal("topics", url)
     assert "\x1b[1m" in shown, "the header is bold"
@@ -98,6 +99,7 @@ def test_a_table_that_is_too_wide_becomes_a_list_for_each_row(url):
     )
 
 
+@pytest.mark.deep
 def test_text_is_the_same_on_a_terminal_and_json_too(url):
     for arguments in (("dump", url), ("topics", url, "--json"), ("groups", "list", url, "--json")):
         assert on_terminal(*arguments)[0] == on_pipe(*arguments).stdout

@@ -316,6 +316,7 @@ def test_fencing_is_one_entry_for_all_ids(log, admin):
     assert log.follow() is state
 
 
+@pytest.mark.deep
 def test_ten_thousand_producers(log, admin):
     count = 10_000
     names = [f"id-{number:05}" for number in range(count)]

@@ -88,6 +88,7 @@ def check_tidy(url):
     check_log(log.store)
 
 
+@pytest.mark.deep("spawn")
 @pytest.mark.parametrize(
     ("run", "steps"),
     [(forked, ["opened", "written", "staged", "told"]), (spawned, ["staged"])],
@@ -123,6 +124,7 @@ def test_the_coordinator_is_killed_at_every_step(tmp_path, step, visible):
     check_tidy(url)
 
 
+@pytest.mark.deep
 def test_processes_that_reach_a_bucket(tmp_path, minio_server, monkeypatch):
     """The token says where the log is. Each process has the secrets of its own environment."""
     settings = minio_server.settings

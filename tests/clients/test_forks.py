@@ -231,6 +231,7 @@ def _send_by(url, number):
         return producer.send("t", b"%d" % number).result(60).offset
 
 
+@pytest.mark.deep
 def test_pools_of_forked_processes(tmp_path):
     producer = used(tmp_path)
     url = str(tmp_path)
@@ -244,6 +245,7 @@ def test_pools_of_forked_processes(tmp_path):
     producer.close()
 
 
+@pytest.mark.deep
 def test_a_fork_while_other_threads_commit_and_poll(tmp_path):
     """Whatever locks they hold, in the child they are free, and nothing of theirs is sent twice."""
     log = Log.open_or_create(tmp_path)

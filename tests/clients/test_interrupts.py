@@ -118,6 +118,12 @@ CALLS = {
 }
 
 
+@pytest.mark.deep(
+    "a send that fills a chunk-/spark_eos/log/",
+    "commit-/spark_eos/clients/",
+    "commit-/spark_eos/log/",
+    "flush-/spark_eos/log/",
+)
 @pytest.mark.parametrize("within", [CLIENTS, LOG])
 @pytest.mark.parametrize("name", CALLS)
 def test_a_transaction_is_whole_or_not_there(made, name, within):
@@ -175,6 +181,7 @@ def test_an_aborted_transaction_stays_so(made):
     assert at > 1
 
 
+@pytest.mark.deep("flush-/spark_eos/log/")
 @pytest.mark.parametrize("within", [CLIENTS, LOG])
 @pytest.mark.parametrize("name", ["send", "send_arrow", "flush"])
 def test_without_a_transaction_a_record_is_there_once_or_its_future_says_no(made, name, within):
@@ -200,6 +207,12 @@ def test_without_a_transaction_a_record_is_there_once_or_its_future_says_no(made
     assert within == LOG or at > 1
 
 
+@pytest.mark.deep(
+    "True-poll-/spark_eos/clients/",
+    "True-poll-/spark_eos/log/",
+    "True-poll_arrow-/spark_eos/clients/",
+    "True-poll_arrow-/spark_eos/log/",
+)
 @pytest.mark.parametrize("within", [CLIENTS, LOG])
 @pytest.mark.parametrize("call", ["poll", "poll_arrow", "commit"])
 @pytest.mark.parametrize("subscribes", [False, True])

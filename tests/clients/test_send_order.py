@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
+from tests.tiers import examples
 
 NAMES = (f"memory://send-order-{number}" for number in itertools.count())
 TOPICS = ("t", "u")
@@ -140,7 +141,7 @@ def carry_out(producer, step, numbers, sent):
             one.future.done()
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     steps=st.lists(st.one_of(SEND, SEND, SEND, *OTHER), max_size=40),
     linger=st.sampled_from([0, 1, 100_000]),
@@ -155,7 +156,7 @@ def test_any_steps(steps, linger, batch, memory):
     check(log, sent)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     steps=st.lists(st.one_of(SEND, SEND, SEND, *OTHER, st.sampled_from(["commit", "abort"])), max_size=40),
     memory=MEMORY,

@@ -252,6 +252,7 @@ def python(*command):
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", ["folder", "bucket"])
 def test_processes_that_look_once_get_past_one_that_was_killed(tmp_path, where, request):
     url = str(tmp_path / "log") if where == "folder" else request.getfixturevalue("bucket_url")

@@ -7,7 +7,7 @@ import random
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
@@ -37,6 +37,7 @@ from tests.conformance.helpers import (
     transactional,
     values,
 )
+from tests.tiers import examples
 
 conformance = pytest.mark.conformance
 T0, OUT0 = TopicPartition("t", 0), TopicPartition("out", 0)
@@ -556,7 +557,7 @@ OPERATIONS = st.tuples(
 
 
 @conformance("Redpanda #10671", "Redpanda #7544", "offset/lso")
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(OPERATIONS, max_size=30))
 def test_the_last_stable_offset_never_goes_back_and_hides_what_is_not_decided(operations):
     log, _ = faulty_log()

@@ -109,6 +109,7 @@ def in_order(found):
     return len(last) == INPUTS * OUTPUTS
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("how", "mode"),
     [

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.corruption.damage import read_folder
 from tests.corruption.test_decoders import linux, run_in_little_memory
 
@@ -41,6 +43,7 @@ def logs():
     return [read_folder(GOLDEN / version) for version in ("v5", "v7", "v8", "v9", "v11")]
 
 
+@pytest.mark.deep
 @linux
 def test_encrypted_files() -> None:
     """Headers and chunks that lie about their lengths. Behind the first bytes, which say that a file is encrypted."""
@@ -130,6 +133,7 @@ for _ in range(EXAMPLES * 6):
     )
 
 
+@pytest.mark.deep
 @linux
 def test_parquet_files() -> None:
     """Footers and row groups, both with checksums that fit."""
@@ -172,6 +176,7 @@ for number in range(EXAMPLES * 6):
     )
 
 
+@pytest.mark.deep
 @linux
 def test_bombs() -> None:
     """A few kilobytes that say, or are, gigabytes when they are decompressed: an error with the file's name."""

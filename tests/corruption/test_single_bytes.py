@@ -37,6 +37,7 @@ def is_lost_entry(damage: Damage) -> bool:
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("which", LOGS)
 def test_damaged_bytes(which: str) -> None:
     files = LOGS[which]()

@@ -24,6 +24,7 @@ def finds(scenario, problem):
     return str(caught.value)
 
 
+@pytest.mark.deep
 def test_a_sink_that_deletes_files_after_an_unknown_commit(monkeypatch):
     commit = sink.EosLogStreamWriter.commit
 
@@ -64,6 +65,7 @@ def test_a_take_over_that_commits_what_was_open(monkeypatch):
     finds(SCENARIOS["streamed transactions"], "more than once")
 
 
+@pytest.mark.deep
 def test_a_sink_that_does_not_recognise_a_replay():
     careless = query(processing_guarantee="at_least_once")
     report = finds(streaming(careless, fill, None, same=False), "more than once")
@@ -71,6 +73,7 @@ def test_a_sink_that_does_not_recognise_a_replay():
     assert "crash_before (create '_checkpoint/commits/" in report
 
 
+@pytest.mark.deep
 def test_a_copier_that_commits_its_offsets_first():
     def run(app):
         producer = Producer(app.log, {"transactional.id": "copier"})

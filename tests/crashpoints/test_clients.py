@@ -11,6 +11,14 @@ from tests.crashpoints.app import every_point, no_threads
 from tests.crashpoints.clients import SCENARIOS
 
 
+@pytest.mark.deep(
+    "group, cooperative",
+    "group, eager",
+    "group, eviction",
+    "group, static",
+    "prepared transactions, refused",
+    "streamed, aborted",
+)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_crash_point(name):
     with no_threads():

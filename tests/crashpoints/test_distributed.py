@@ -11,6 +11,7 @@ from tests.crashpoints.app import every_point, no_threads
 from tests.crashpoints.distributed import SCENARIOS
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_crash_point(name):
     with no_threads():

@@ -14,6 +14,7 @@ from spark_eos.testing.processes import ROOT, running
 PROGRAM = Path(__file__).parent / "killed.py"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("job", "step", "needed"),
     [

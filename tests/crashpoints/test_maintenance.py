@@ -167,6 +167,7 @@ def maintain_too(log):
     maintain(log.store, 7)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("work", "more"),
     [(write, range(12, 24)), (write_and_roll, range(12, 24)), (commit_late, [77]), (maintain_too, [])],

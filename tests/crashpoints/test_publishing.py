@@ -198,6 +198,7 @@ def check(store):
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("form", "maintenance", "patient", "troubles"),
     [

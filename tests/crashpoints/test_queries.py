@@ -8,6 +8,15 @@ from tests.crashpoints.app import every_point, no_threads
 from tests.crashpoints.queries import QUERIES
 
 
+@pytest.mark.deep(
+    "at least once",
+    "complete mode",
+    "foreachBatch",
+    "foreachBatch, replay after the commit",
+    "query",
+    "query, transactional.id",
+    "replay after the commit",
+)
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_crash_point(name):
     with no_threads():

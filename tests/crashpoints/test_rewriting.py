@@ -122,6 +122,7 @@ class Sealing:
         assert plan_sealed(state, AT, cut.start, cut.end, load=self._log.load).rest == ()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("worker", "form", "patient", "troubles"),
     [
@@ -147,6 +148,7 @@ def test_rolling(worker, form, patient, troubles):
         assert every_point(objects, worker, patient, troubles, same, done) >= {"upload", "create"}
 
 
+@pytest.mark.deep("False-troubles0")
 @runs
 def test_compaction(patient, troubles, monkeypatch):
     monkeypatch.setattr(compaction, "ROWS", 6)

@@ -277,6 +277,7 @@ def world(worlds, recipe):
 # -- Crashes ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep("at_least_once-after", "at_least_once-before", "at_most_once-after", "at_most_once-before")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_crash_at_every_operation(worlds, recipe, when):
@@ -322,6 +323,7 @@ def test_one_crash_after_the_other(worlds, recipe):
         world.check(expected(*wanted))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "offsets_in_database"])
 def test_a_request_of_the_dead_process_arrives_late(worlds, recipe):
     """The process dies while a create is under way; it arrives before its successor's n-th operation."""
@@ -360,6 +362,7 @@ LIES = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_store_that_lies(worlds, recipe):
     """The clients have no patience to find out by themselves: the recipe gets each error."""
@@ -528,6 +531,7 @@ def test_a_wrong_log_or_topic_is_told_in_one_line(recipe, log_url, tmp_path):
 # -- Real processes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_real_processes_killed_at_random(log_url, tmp_path):
     """All recipes at work on one log, with flights coming in; each is killed twice."""
     numbers, chance = itertools.count(), random.Random()

@@ -87,6 +87,7 @@ def kill_in_the_middle_then_finish(command, checkpoint, output):
     assert finished(checkpoint) >= BATCHES
 
 
+@pytest.mark.deep
 def test_there_and_back_through_kills(tmp_path):
     url, table, checkpoints = tmp_path / "log", tmp_path / "table", tmp_path / "checkpoints"
     written(str(url))

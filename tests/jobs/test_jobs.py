@@ -26,8 +26,7 @@ STOPPING = Path(__file__).parent / "stopping"
 """A `sitecustomize.py` that stops a job between its two commits."""
 WHERE = {"folder": [*IDS], "minio": ["consume_transform_produce"], "azurite": ["consume_transform_produce"]}
 """Where the log is, and which of the jobs run there: in buckets the one that does most, on flights of a producer's."""
-if not os.environ.get("SPARK_EOS_LONG"):
-    del WHERE["azurite"]
+pytestmark = pytest.mark.deep
 
 
 class Pipeline:

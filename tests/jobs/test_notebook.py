@@ -35,6 +35,7 @@ def test_it_installs_no_spark_beside_the_one_of_the_cluster():
     assert [cell.strip() for cell in cells(NOTEBOOK) if "MAGIC %pip" in cell] == [PIP]
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("spark")
 def test_every_cell_runs(capsys):
     namespace = {}
@@ -69,6 +70,7 @@ def hidden(folder, command):
     return ["unshare", "--mount", "sh", "-c", HIDE, str(folder), *command]
 
 
+@pytest.mark.deep
 def test_it_runs_on_a_cluster_that_shares_nothing_but_the_storage(tmp_path):
     """A master, two workers that do not see the driver's folders, and an object store."""
     pytest.importorskip("obstore", reason="a log in a bucket needs pip install 'spark-eos[objectstore]'")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -96,7 +95,7 @@ class Project:
         return pyarrow.dataset.dataset([str(file) for file in files]).to_table().to_pylist()
 
 
-@pytest.mark.skipif(not os.environ.get("SPARK_EOS_LONG"), reason="takes a minute: SPARK_EOS_LONG=1")
+@pytest.mark.deep
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     project = Project(tmp_path)
     code = tmp_path / "transformations" / "flights.py"
@@ -115,6 +114,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert project.rows("flight_check") == [{"rows": 300, "flights": 300}]
 
 
+@pytest.mark.deep
 def test_tables_and_sinks_with_a_full_refresh(tmp_path):
     pytest.importorskip("yaml", reason="spark-pipelines needs pip install 'spark-eos[pipelines]'")
     pytest.importorskip("grpc", reason="spark-pipelines needs pip install 'spark-eos[pipelines]'")
@@ -136,8 +136,6 @@ def test_tables_and_sinks_with_a_full_refresh(tmp_path):
     assert project.values("copies") == [*range(20)]
     assert project.values("again") == sorted([*range(20), *range(30)])
 
-    if not os.environ.get("SPARK_EOS_LONG"):
-        return
     flow = tmp_path / "data/pipeline-storage/_checkpoints/copies/copy_flights"
     assert sorted(path.name for path in flow.iterdir()) == ["0", "1"]
     shutil.rmtree(flow / "1")

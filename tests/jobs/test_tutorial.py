@@ -146,11 +146,13 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tutorial")
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("spark", "flights")
 def test_the_tutorial_is_true(folder):
     follow(PAGES, folder)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     "pages", [*((page,) for page in GUIDES[:-2]), GUIDES[-2:]], ids=lambda pages: pages[0]

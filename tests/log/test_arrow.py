@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.log.data import arrow
 from spark_eos.log.data.arrow import take_rows
+from tests.tiers import examples
 
 TYPES = {
     pa.binary(): st.binary(max_size=3),
@@ -50,7 +51,7 @@ def batches(draw):
 
 
 @given(batches(), st.randoms(use_true_random=False))
-@settings(derandomize=True, max_examples=300)
+@examples(300)
 def test_they_are_those_of_take(batch, random):
     order = list(range(batch.num_rows))
     random.shuffle(order)

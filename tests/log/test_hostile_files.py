@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from decimal import Decimal
@@ -121,10 +120,9 @@ print(refused)
 
 def test_any_bytes_with_the_right_checksum():
     """In a process of its own: before offsets were checked it died in the first hundred."""
-    seed = random.randrange(1 << 32)
-    command = [sys.executable, "-c", _FUZZ, str(seed), "1500"]
+    command = [sys.executable, "-c", _FUZZ, "1", "1500"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, f"seed {seed}: {done.returncode} {done.stderr[-2000:]}"
+    assert done.returncode == 0, f"{done.returncode} {done.stderr[-2000:]}"
     assert int(done.stdout) > 100
 
 

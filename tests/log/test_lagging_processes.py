@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from spark_eos import Consumer, TopicPartition
 from spark_eos.log.log import Log
 
@@ -60,6 +62,7 @@ def until(writers, more):
         time.sleep(0.02)
 
 
+@pytest.mark.deep
 def test_what_was_answered_is_in_the_log_once(tmp_path):
     url = str(tmp_path / "log")
     Log.create(url, snapshot_interval=20).ensure_topic("t")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.config.compression import Compression
@@ -32,6 +32,7 @@ from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.reader import decode_batch, read_batch
 from spark_eos.log.data.writer import BATCH_OVERHEAD_BYTES, SegmentWriter
 from spark_eos.storage.memory import MemoryStore
+from tests.tiers import examples
 
 NAME = "data/clicks-1/00000000000000000042-x.arrow"
 NOW = 1_700_000_000_000
@@ -292,7 +293,7 @@ ROWS = st.lists(
 @given(
     st.lists(st.tuples(ROWS, st.booleans(), st.booleans()), max_size=6), st.sampled_from([1, 5000, 1 << 20])
 )
-@settings(derandomize=True, max_examples=150)
+@examples(150)
 def test_what_is_written_is_read(appends, buffer_bytes):
     store, expected = MemoryStore(), {}
     with writer(store, partitions=5, buffer_bytes=buffer_bytes) as segment:

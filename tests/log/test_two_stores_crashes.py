@@ -89,6 +89,7 @@ def make(request):
     return lambda target: restore_log(repository, target)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("trouble", TROUBLES[:2], ids=lambda one: one.value)
 def test_a_copy_is_made(trouble: Trouble, make) -> None:
     """Until it is whole it is no log, and then it never names the original's place."""

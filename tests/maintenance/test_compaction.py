@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer, Producer
@@ -27,6 +27,7 @@ from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.maintenance.sparse_world import AT, COMMITTED, UNCOMMITTED, World, seen, small_pages, table
+from tests.tiers import examples
 
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "10000000"}
 
@@ -699,7 +700,7 @@ content = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_
 histories = st.lists(st.tuples(st.sampled_from(STEPS), content), min_size=10, max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     histories,
     st.sampled_from([1, 3, 1000]),

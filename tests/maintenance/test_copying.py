@@ -151,6 +151,7 @@ class StoppedError(BaseException):
     """As a kill."""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("grows", [False, True], ids=["same", "grown"])
 def test_stopped_before_any_operation_it_is_no_log_yet_and_the_same_call_goes_on(grows):
     for stop in count():

@@ -29,6 +29,7 @@ def move(store, to):
     DataMover(Log.open(store, retry=Retry(deadline_s=0)), to, min_age_s=0).run()
 
 
+@pytest.mark.deep("conflict-back", "crash_after-back", "reply_lost-there")
 @pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda one: one.value)
 def test_a_mover_dies(trouble, back):
@@ -77,6 +78,7 @@ def writer(url, name, stop, answered):
             answered.value = number = number + 1
 
 
+@pytest.mark.deep
 def test_movers_are_killed_beside_writers_and_a_reader(tmp_path):
     """Killed at random, begun again, to three places one after the other."""
     url = str(tmp_path / "log")

@@ -7,7 +7,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer
@@ -38,6 +38,7 @@ from tests.maintenance.sparse_world import (
     small_pages,
     table,
 )
+from tests.tiers import examples
 
 
 @pytest.fixture(autouse=True)
@@ -326,7 +327,7 @@ values = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(values, st.sampled_from(["arrow", "parquet"]))
 def test_any_history(steps, form):
     with small_pages():

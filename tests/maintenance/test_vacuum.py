@@ -216,6 +216,7 @@ def test_the_next_process_knows_where_the_end_was(log):
     assert Vacuum(log).run().objects == {}
 
 
+@pytest.mark.deep
 def test_notes_are_few(log):
     for _ in range(300):
         append(log, 1)

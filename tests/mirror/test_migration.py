@@ -147,6 +147,7 @@ def check_all(guide, topic, stages):
 # -- The way there ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_there_and_back(guide, broker):
     at = AT.format(broker.address)
     mirror = f"eoslog mirror in {at} --partitions orders:0-1"
@@ -401,6 +402,7 @@ def test_keys_of_librdkafka_keep_their_partition(guide, broker, monkeypatch):
     assert len({*there.values()}) == 3
 
 
+@pytest.mark.deep
 def test_what_is_refused_on_the_way_back(guide, broker):
     at = AT.format(broker.address)
     broker.create("returned")

@@ -179,6 +179,7 @@ def refused(capsys, code):
     return said
 
 
+@pytest.mark.deep
 def test_into_a_log_on_two_stores_whose_data_is_moved(broker, tmp_path, topic):
     create(broker, topic, 2)
     url = str(tmp_path / "log")
@@ -225,6 +226,7 @@ def test_times_of_the_broker(broker, url, topic):
     assert stamp > 10**12
 
 
+@pytest.mark.deep
 def test_offsets_stay_what_they_are_where_kafka_has_no_gap(broker, url, topic, capsys):
     create(broker, topic, 2)
     for first in (0, 40, 80):
@@ -263,6 +265,7 @@ def test_what_was_aborted_never_appears_and_what_is_open_waits(broker, url, topi
     assert check(in_kafka(broker.address, topic), url, "m", topic) == 62
 
 
+@pytest.mark.deep
 def test_compacted_topics_have_gaps(broker, url, topic):
     create(
         broker, topic, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01",
@@ -283,6 +286,7 @@ def test_compacted_topics_have_gaps(broker, url, topic):
 # -- Deaths --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_killed_after_every_file(broker, tmp_path, topic):
     create(broker, topic, 2)
     produce(broker, topic, numbered(0, 30, 2))
@@ -316,6 +320,7 @@ def test_killed_at_any_moment(broker, url, topic):
     assert check(in_kafka(broker.address, topic), url, "m", topic) == 1500
 
 
+@pytest.mark.deep
 def test_one_that_slept_writes_nothing_more(broker, url, topic):
     create(broker, topic, 1)
     produce(broker, topic, numbered(0, 10))
@@ -334,6 +339,7 @@ def test_one_that_slept_writes_nothing_more(broker, url, topic):
     assert check(in_kafka(broker.address, topic), url, "m", topic) == 30
 
 
+@pytest.mark.deep
 def test_the_broker_is_killed_and_comes_back(broker, url, topic):
     create(broker, topic, 2)
     produce(broker, topic, numbered(0, 100, 2))
@@ -352,6 +358,7 @@ def test_the_broker_is_killed_and_comes_back(broker, url, topic):
 # -- Several processes, more partitions -----------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_processes_share_partitions_one_sleeps_and_one_dies(broker, url, topic, tmp_path):
     create(broker, topic, 4)
     quick = tmp_path / "client.properties"
@@ -392,6 +399,7 @@ def members(broker):
     return [len(one.assignment.topic_partitions) for one in found.members]
 
 
+@pytest.mark.deep
 def test_topics_that_match_later_and_settings_that_change(broker, url, topic):
     create(broker, f"{topic}.a", retention_ms="100000000")
     produce(broker, f"{topic}.a", numbered(0, 3))
@@ -414,6 +422,7 @@ def test_topics_that_match_later_and_settings_that_change(broker, url, topic):
 # -- Refused -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_topic_that_was_made_again_is_refused(broker, url, topic, capsys):
     create(broker, topic)
     produce(broker, topic, numbered(0, 5))
@@ -439,6 +448,7 @@ def test_a_topic_that_was_made_again_is_refused(broker, url, topic, capsys):
     assert check(in_kafka(broker.address, topic), url, "m", topic) == 20
 
 
+@pytest.mark.deep
 def test_a_topic_that_is_made_again_under_a_running_mirror(broker, url, topic):
     """The client goes on in the new topic at the old one's offset, and says nothing of it."""
     create(broker, topic)
@@ -524,6 +534,7 @@ def test_topics_with_records_of_others(broker, url, topic, capsys):
     assert check(in_kafka(broker.address, topic), url, "m", topic, mine=lambda row: row[2] != b"mine") == 10
 
 
+@pytest.mark.deep
 def test_two_writers_at_once(broker, url, topic):
     """A producer of the log writes into the same partition all the time: the map says where each record is."""
     create(broker, topic)

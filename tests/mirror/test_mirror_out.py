@@ -224,6 +224,7 @@ def test_one_that_is_too_large_is_torn_and_said(broker, url, topic, capsys):
 # -- Deaths --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_killed_at_every_step(broker, tmp_path):
     program = Path(__file__).with_name("killed_out.py")
     done = subprocess.run(
@@ -257,6 +258,7 @@ def test_killed_at_any_moment(broker, url, topic):
     assert check(broker, url, topic) == 3000
 
 
+@pytest.mark.deep
 def test_one_that_slept_writes_nothing_more(broker, url, topic):
     Admin(url).create_topic(topic)
     send(url, topic, numbered(0, 10))
@@ -275,6 +277,7 @@ def test_one_that_slept_writes_nothing_more(broker, url, topic):
     assert check(broker, url, topic) == 30
 
 
+@pytest.mark.deep
 def test_one_that_slept_before_its_commit_commits_nothing(broker, url, topic):
     """All records of its transaction are in Kafka. The successor's fence aborts them, and sends them itself."""
     Admin(url).create_topic(topic)
@@ -304,6 +307,7 @@ def is_stopped(pid):
         return False
 
 
+@pytest.mark.deep
 def test_the_broker_is_killed_and_comes_back(broker, url, topic):
     Admin(url).create_topic(topic, partitions=2)
     send(url, topic, numbered(0, 100, 2))
@@ -329,6 +333,7 @@ def mirror_in(broker, url, topic, *more):
     return main([*command, "--refresh", "0.3", "--partitions", topic, "--once", *more])
 
 
+@pytest.mark.deep
 def test_back_to_where_records_came_from(broker, url, topic, capsys):
     """Records of both sides, mixed: Kafka gets those of the log that it has not, each once."""
     create(broker, topic, 2)
@@ -377,6 +382,7 @@ def test_back_to_where_records_came_from(broker, url, topic, capsys):
 # -- Refused -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_topic_of_kafka_that_was_made_again_is_refused(broker, url, topic, capsys):
     Admin(url).create_topic(topic)
     send(url, topic, numbered(0, 5))
@@ -409,6 +415,7 @@ def test_a_topic_of_kafka_that_is_made_again_under_a_running_mirror(broker, url,
     assert rows_in_kafka(broker, topic) == 0
 
 
+@pytest.mark.deep("deleted")
 @pytest.mark.parametrize("how", ["deleted", "made again", "emptied"])
 def test_a_position_that_is_lost_is_missed(broker, url, topic, capsys, how):
     """Else the mirror would begin at the start of the log again, and send all of it twice."""
@@ -492,6 +499,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_is_written(broker, url, 
     assert "sends another log" in refused(capsys, "INVALID_REQUEST")
 
 
+@pytest.mark.deep
 def test_topics_and_partitions_that_come_later(broker, url, topic):
     Admin(url).create_topic(f"{topic}.a", partitions=1, config={"retention.ms": "100000000"})
     send(url, f"{topic}.a", numbered(0, 3))
@@ -524,6 +532,7 @@ def setting(broker, name):
 # -- Offsets -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_every_record_is_found_from_the_other_side(broker, url, topic, capsys):
     Admin(url).create_topic(topic)
     for number in range(4):
@@ -552,6 +561,7 @@ def test_every_record_is_found_from_the_other_side(broker, url, topic, capsys):
     assert capsys.readouterr().out.split() == [str(there[9][0])]
 
 
+@pytest.mark.deep
 def test_a_consumer_moves_over(broker, url, topic):
     Admin(url).create_topic(topic)
     send(url, topic, numbered(0, 6), "x")
@@ -577,6 +587,7 @@ def test_a_consumer_moves_over(broker, url, topic):
     assert at.offset == before.offset, "it is not sent back"
 
 
+@pytest.mark.deep
 def test_the_store_does_not_answer_for_a_moment(broker, topic):
     """In the middle of a transaction: it is aborted, and the same is sent again."""
     store = FaultyStore(MemoryStore())
@@ -594,6 +605,7 @@ def test_the_store_does_not_answer_for_a_moment(broker, topic):
     assert [row[2] for row in in_kafka(broker.address, topic)[0][0]] == [b"0", b"1", b"2"]
 
 
+@pytest.mark.deep
 def test_a_group_moves_back_once_no_record_would_come_twice(broker, url, topic, capsys):
     """The log: 4 records of Kafka, 4 of its own, 4 of Kafka. In Kafka its own lie after all of the others."""
     create(broker, topic)

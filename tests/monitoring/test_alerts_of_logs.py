@@ -347,6 +347,15 @@ def test_all_alerts_have_a_trouble():
     assert ALERTS.keys() == TROUBLES.keys()
 
 
+@pytest.mark.deep(
+    "EoslogGarbage",
+    "EoslogGroupLagGrows",
+    "EoslogLsoStuck",
+    "EoslogPublicationBehind",
+    "EoslogSmallBatches",
+    "EoslogSnapshotsMissing",
+    "EoslogStorageSlow",
+)
 @pytest.mark.parametrize("alert", TROUBLES)
 def test_an_alert_fires_for_a_log_in_trouble_and_ends_with_the_cure(alert, tmp_path, monkeypatch):
     with ExitStack() as stack:

@@ -313,6 +313,7 @@ def test_compacted_topics_have_fewer_records_than_offsets(log):
     assert (lag.offsets, lag.is_exact) == (21, False)
 
 
+@pytest.mark.deep("1")
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_against_what_readers_would_read(seed):
     chance = random.Random(seed)

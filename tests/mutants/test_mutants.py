@@ -54,6 +54,7 @@ def copy(tmp_path_factory):
     return Copy.of_tree(Path(tmp_path_factory.mktemp("copy")))
 
 
+@pytest.mark.deep("abort-not-recorded", "continuity-not-compared", "entry-crc-unchecked", "unknown-is-no")
 @pytest.mark.parametrize("name", CHEAP)
 def test_a_mutant_is_seen_by_the_tests_of_its_area(copy, name):
     mutant = BY_NAME[name]
@@ -64,6 +65,7 @@ def test_a_mutant_is_seen_by_the_tests_of_its_area(copy, name):
     assert (copy.folder / mutant.file).read_text(encoding="utf-8").count(mutant.old) == 1
 
 
+@pytest.mark.deep
 def test_without_a_mutant_they_see_nothing(copy):
     areas = {argument for name in CHEAP for argument in BY_NAME[name].area}
     assert copy.tests(sorted(areas), AREA_S).seen is None

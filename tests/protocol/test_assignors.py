@@ -5,10 +5,11 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.protocol.assignors import ASSIGNORS, EAGER, Subscriber
+from tests.tiers import examples
 
 RANGE, ROUND_ROBIN, STICKY = (ASSIGNORS[name] for name in ("range", "roundrobin", "cooperative-sticky"))
 every_assignor = pytest.mark.parametrize("name", ASSIGNORS)
@@ -290,7 +291,7 @@ def test_range_is_consecutive_and_even_by_topic(members, sizes):
 
 
 @given(members=a_group, sizes=sizes_of)
-@settings(max_examples=150)
+@examples(150)
 def test_sticky_with_equal_subscriptions_is_even_and_sticky(members, sizes):
     members = {member: one._replace(topics=tuple(TOPICS)) for member, one in members.items()}
     found = STICKY(members, sizes)
@@ -307,7 +308,7 @@ def test_sticky_with_equal_subscriptions_is_even_and_sticky(members, sizes):
 
 
 @given(members=a_group, sizes=sizes_of)
-@settings(max_examples=150)
+@examples(150)
 def test_sticky_no_single_move_makes_it_more_even(members, sizes):
     found = STICKY(members, sizes)
     for got in found.values():
@@ -318,7 +319,7 @@ def test_sticky_no_single_move_makes_it_more_even(members, sizes):
 
 
 @given(members=a_group, sizes=sizes_of)
-@settings(max_examples=150)
+@examples(150)
 def test_sticky_nothing_moves_without_need(members, sizes):
     found = STICKY(members, sizes)
     assert STICKY(again(members, found), sizes) == found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from immutables import Map
 
@@ -27,6 +27,7 @@ from spark_eos.protocol.types import (
     ProducerStamp,
     StagedFile,
 )
+from tests.tiers import examples
 
 TOPICS = ("t", "u")
 small = st.integers(-1, 3)
@@ -205,7 +206,7 @@ def action(state):
 
 
 @pytest.mark.conformance("state/pure")
-@settings(max_examples=150)
+@examples(150)
 @given(st.data())
 def test_any_history(data):
     begin = (a.CreateLog("log"), a.CreateTopic("t", "t-id", 3), a.CreateTopic("u", "u-id", 2))

@@ -6,13 +6,14 @@ import sys
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.encoding.packing import BLOCK_ROWS
 from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp
+from tests.tiers import examples
 
 
 def row(base, count=5):
@@ -91,7 +92,7 @@ def some_rows(draw, least=0):
     return rows
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(some_rows(least=1), st.data())
 def test_packed_rows_are_those_that_were_appended(rows, data):
     index = Rows()
@@ -115,7 +116,7 @@ def test_packed_rows_are_those_that_were_appended(rows, data):
     assert type(again[at].kind) is Kind
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(some_rows(least=4), st.data())
 def test_rows_read_from_a_snapshot_go_on_as_those_that_wrote_it(rows, data):
     """Where the blocks are cut is a matter of what was done, not of who has read what when."""

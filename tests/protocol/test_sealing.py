@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import google_crc32c
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.config.isolation import Isolation
@@ -32,6 +32,7 @@ from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp, StagedFile, TopicPartition
 from tests.protocol.test_determinism import requests
+from tests.tiers import examples
 
 
 def rows_of(index):
@@ -68,7 +69,7 @@ def seen(state, load, isolation):
     }
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(st.data())
 def test_any_history_is_read_alike_with_snapshots_and_without(data):
     """Three readers: one who keeps everything, one who drops what is sealed, one who begins from a snapshot."""

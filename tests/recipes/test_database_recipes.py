@@ -114,6 +114,7 @@ def values(log, topic):
 # -- Dual write -------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_dual_write_killed_before_every_line(world):
     cases = []
     for one in killed_at_every_line(DUAL, world, tables=["sales"], topic="sales"):
@@ -208,6 +209,7 @@ def wait_until_fenced(log):
 # -- Outbox -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_outbox_killed_before_every_line(world):
     cases = []
     for one in killed_at_every_line(OUTBOX, world, tables=["orders", "outbox"], topic="orders"):
@@ -227,6 +229,7 @@ def test_outbox_killed_before_every_line(world):
 # -- From the database into the log -----------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_copy_killed_before_every_line(world):
     change(world, ITEMS[world[0]])
     rows = "INSERT INTO items (item) VALUES ('a-#'), ('b-#')"

@@ -136,6 +136,7 @@ def files(folder: Path) -> dict[Path, bytes]:
     }
 
 
+@pytest.mark.deep
 def test_readers_and_writers_by_groups(folder):
     """``chmod 2775``, ``umask 002``: the group writes, all others read."""
     run(MAKE, folder, OWNER, WRITERS, umask=0o002)
@@ -149,6 +150,7 @@ def test_readers_and_writers_by_groups(folder):
     )
 
 
+@pytest.mark.deep
 def test_a_log_that_others_do_not_see(folder):
     """``chmod 2770``, ``umask 007``: nothing for those outside of the group."""
     folder.chmod(0o2770)
@@ -158,6 +160,7 @@ def test_a_log_that_others_do_not_see(folder):
     run(WRITE, folder, WRITER, WRITERS, umask=0o007)
 
 
+@pytest.mark.deep
 def test_the_usual_umask_keeps_the_group_out(folder):
     """``umask 022``: what one user makes, the group reads and does not change."""
     run(MAKE, folder, OWNER, WRITERS)
@@ -166,6 +169,7 @@ def test_the_usual_umask_keeps_the_group_out(folder):
     assert files(folder) == before
 
 
+@pytest.mark.deep
 def test_rows_of_a_topic_that_others_do_not_read(folder):
     """The folder of a topic without rights for others: its rows are unreadable, the chain and other topics are not."""
     run(MAKE + '    Admin(url).create_topic("open", 1)\n    with Producer(url) as producer:\n'

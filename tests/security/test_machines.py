@@ -139,6 +139,7 @@ def test_machines_share_entries_and_a_reader_cannot_hand_over(place, minio_serve
         open_store(place.url, Settings(reader)).read(HINT)
 
 
+@pytest.mark.deep
 def test_without_the_right_to_lead_every_machine_writes_for_itself(place, tmp_path):
     sent = write_on_machines(place, place.settings, tmp_path, lambda: len(writers_of_entries(place)) > 30)
     assert len(values(place.url, place.settings, partitions=1)) == sum(sent)
@@ -226,6 +227,7 @@ def test_azures_roles_of_machines_allow_what_those_of_s3_do():
     assert on_azure("read", reader, lists=True) == {*OF_A_LOG}
 
 
+@pytest.mark.deep
 def test_machines_share_entries_in_azure_with_the_rights_of_writers(azurite_server, tmp_path):
     """They lead without a role more. It lets them delete the objects that they have handed over."""
     given = {name: value for name, value in azurite_server.settings.items() if name != "adls.account-key"}

@@ -355,10 +355,6 @@ _FOLDER = pytest.param([None], IN_ONE_PROCESS, id="folder")
 _BUCKETS = pytest.param(["minio_server", "azurite_server"], "local-cluster[2, {cores}, 1024]", id="buckets")
 WHERE = pytest.mark.parametrize(("servers", "master"), [_FOLDER, _BUCKETS])
 """Logs in folders, with all of Spark in one process; logs on real servers, with executors that are others."""
-WHERE_IN_TIME = pytest.mark.parametrize(
-    ("servers", "master"), [_FOLDER, *([_BUCKETS] if os.environ.get("SPARK_EOS_LONG") else [])]
-)
-"""The same; on servers only if there is the time for it."""
 
 
 class Process:

@@ -129,6 +129,14 @@ READS = {
 }
 
 
+@pytest.mark.deep(
+    "an offset beyond the end",
+    "bad pattern",
+    "latest as a start of a batch",
+    "nothing to read",
+    "offsets are no JSON",
+    "offsets of a partition that is not there",
+)
 @pytest.mark.parametrize("case", READS)
 def test_reads_that_are_refused(spark, log, case):
     options, parts = READS[case]
@@ -166,6 +174,7 @@ def test_a_folder_of_other_files_is_no_log(spark, tmp_path):
     assert [path.name for path in folder.iterdir()] == ["holiday.jpg"]
 
 
+@pytest.mark.deep
 def test_topics_of_different_columns_are_not_one_source(spark, log):
     write(spark.range(3).withColumnRenamed("id", "number"), log, topic="numbers")
     before = snapshot(log)
@@ -204,6 +213,7 @@ def position_of_data(url):
     )
 
 
+@pytest.mark.deep
 def test_a_newer_log_is_refused_for_reading_and_writing(spark, log):
     last = entry_files(log)[-1]
     data = bytearray(last.read_bytes())
@@ -217,6 +227,7 @@ def test_a_newer_log_is_refused_for_reading_and_writing(spark, log):
     assert snapshot(log) == before
 
 
+@pytest.mark.deep
 def test_an_altered_entry_is_named(spark, log):
     last = entry_files(log)[-1]
     altered(last, -1)
@@ -227,6 +238,7 @@ def test_an_altered_entry_is_named(spark, log):
     assert snapshot(log) == before
 
 
+@pytest.mark.deep
 def test_an_altered_data_file_is_named(spark, log):
     (file,) = data_files(log)
     altered(file, position_of_data(log) + 100)
@@ -243,6 +255,7 @@ def test_a_data_file_that_was_cut_off_is_named(spark, log):
     refused(lambda: read(spark, log, subscribe="flights").collect(), file.name, "bytes are there", "restore")
 
 
+@pytest.mark.deep
 def test_a_data_file_that_is_gone_is_named(spark, log):
     (file,) = data_files(log)
     file.unlink()
@@ -309,6 +322,14 @@ WRITES = {
 }
 
 
+@pytest.mark.deep(
+    "a bad number",
+    "a column too many",
+    "a negative partition",
+    "a null in the topic column",
+    "a source's option",
+    "an illegal name",
+)
 @pytest.mark.parametrize("case", WRITES)
 def test_writes_that_are_refused(spark, log, case):
     columns, options, parts = WRITES[case]
@@ -318,6 +339,7 @@ def test_writes_that_are_refused(spark, log, case):
     assert snapshot(log) == before
 
 
+@pytest.mark.deep("a source's option")
 @pytest.mark.parametrize(
     "case", ["no topic", "no value", "an illegal name", "a source's option", "a bad number"]
 )
@@ -329,6 +351,7 @@ def test_a_refused_write_creates_no_log(spark, tmp_path, case):
     assert not url.exists()
 
 
+@pytest.mark.deep
 def test_the_default_save_mode_and_partition_by_are_sparks_own_errors(spark, log):
     frame = spark.range(5).selectExpr(VALUE)
     before = snapshot(log)
@@ -361,6 +384,7 @@ def test_one_bad_row_among_good_ones_writes_nothing(spark, log):
 STRICT = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("delay", pa.int32())])
 
 
+@pytest.mark.deep("columns1-parts1")
 @pytest.mark.parametrize(
     ("columns", "parts"),
     [
@@ -381,6 +405,7 @@ def test_frames_that_do_not_fit_the_schema(spark, log_url, columns, parts):
 # -- Streams -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_update_mode_is_refused_by_spark(spark, log, tmp_path):
     rows = spark.readStream.format("eoslog").option("subscribe", "flights").load(log)
     counted = rows.groupBy(F.col("key")).agg(F.max("value").alias("value"))
@@ -399,6 +424,7 @@ def test_update_mode_is_refused_by_spark(spark, log, tmp_path):
     assert snapshot(log) == before
 
 
+@pytest.mark.deep
 def test_no_checkpoint_location(spark, log):
     before = snapshot(log)
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(Path(log).parent / "elsewhere"))
@@ -421,6 +447,7 @@ def test_a_stream_of_an_unknown_topic(spark, log, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.deep
 def test_a_checkpoint_of_another_log(spark, log, tmp_path):
     checkpoint, other = tmp_path / "c", str(tmp_path / "other")
     stream(spark, log, log, checkpoint)
@@ -433,6 +460,7 @@ def test_a_checkpoint_of_another_log(spark, log, tmp_path):
     assert snapshot(other) == before
 
 
+@pytest.mark.deep
 def test_a_topic_that_was_created_again(spark, log, tmp_path):
     checkpoint = tmp_path / "c"
     stream(spark, log, log, checkpoint)
@@ -452,6 +480,7 @@ def test_a_new_checkpoint_under_the_same_id_is_refused(spark, log, tmp_path):
     assert values(spark, log, "copied") == list(range(ROWS))
 
 
+@pytest.mark.deep
 def test_a_new_checkpoint_for_a_source_of_another_format_is_refused(spark, log, tmp_path):
     """A table's or folder's position has no meaning to the log, but it knows what was committed with the id."""
     spark.range(3).selectExpr(VALUE).write.json(str(tmp_path / "json"))
@@ -469,6 +498,7 @@ def test_a_new_checkpoint_for_a_source_of_another_format_is_refused(spark, log, 
     assert values(spark, log, "copied") == [0, 1, 2]
 
 
+@pytest.mark.deep
 def test_records_that_retention_removed(spark, log, tmp_path):
     from spark_eos.protocol.types import TopicPartition
 
@@ -482,6 +512,7 @@ def test_records_that_retention_removed(spark, log, tmp_path):
     assert values(spark, log, "copied") == [*range(ROWS), *range(15, 20)]
 
 
+@pytest.mark.deep
 def test_partition_by_of_a_stream_is_ignored_by_spark(spark, log, tmp_path):
     """Spark drops it before a sink could see it: the rows are all there, and that is all that can be said."""
     rows = (
@@ -517,6 +548,7 @@ def disk(tmp_path):
     subprocess.run([*sudo, "umount", "-l", str(place)], check=True)
 
 
+@pytest.mark.deep
 def test_a_full_disk(spark, disk):
     place, _ = disk
     url = str(place / "log")
@@ -530,6 +562,7 @@ def test_a_full_disk(spark, disk):
     assert values(spark, url, "flights") == list(range(7))
 
 
+@pytest.mark.deep
 def test_a_read_only_disk(spark, disk):
     place, remount = disk
     url = str(place / "log")
@@ -572,6 +605,7 @@ for step in use():
 """
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not")
 def test_a_missing_permission(log):
     """As another user than root, which is denied nothing; Spark's process is root's, so without Spark."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from spark_eos.config.sink import SINK
@@ -29,15 +27,15 @@ def test_a_changed_option(change, bench, tmp_path, benches, shares):
     change.run(driven)
 
 
-if "SPARK_EOS_LONG" in os.environ:  # Two queries for each row.
+@pytest.mark.deep  # Two queries for each row.
+@ROWS
+def test_a_changed_option_on_spark(change, bench, tmp_path, benches, spark, shares):
+    on_spark = OnSpark(bench, tmp_path, benches)
+    on_spark.spark, on_spark.shares = spark, shares
+    change.run(on_spark)
 
-    @ROWS
-    def test_a_changed_option_on_spark(change, bench, tmp_path, benches, spark, shares):
-        on_spark = OnSpark(bench, tmp_path, benches)
-        on_spark.spark, on_spark.shares = spark, shares
-        change.run(on_spark)
 
-
+@pytest.mark.deep
 def test_many_options_changed_at_once_on_spark(bench, tmp_path, benches, spark):
     q = OnSpark(bench, tmp_path, benches)
     q.spark = spark

@@ -29,6 +29,7 @@ def source(bench):
     return bench
 
 
+@pytest.mark.deep
 def test_a_query_stopped_and_started_twenty_times_goes_on(streams, bench):
     bench.topic("src", 2)
     for number in range(20):
@@ -52,6 +53,7 @@ def test_a_lost_checkpoint_is_continued_from_the_committed_offsets(streams, sour
     assert source.group("g") == {("src", 0): 50, ("src", 1): 50}
 
 
+@pytest.mark.deep
 def test_a_lost_checkpoint_is_not_read_from_the_beginning(streams, source):
     streams.copy({"group_id": "g"}, transactional_id="tx", checkpoint="first")
     refused(
@@ -73,6 +75,7 @@ def test_a_lost_checkpoint_is_not_read_from_the_beginning(streams, source):
     assert source.values("again") == [*range(60)]
 
 
+@pytest.mark.deep
 def test_a_foreign_source_with_a_lost_checkpoint_is_refused(streams, bench, tmp_path):
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -92,6 +95,7 @@ def test_a_foreign_source_with_a_lost_checkpoint_is_refused(streams, bench, tmp_
     assert bench.values("out") == [1, 2, 3]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("sliced", [20, 30])
 def test_a_checkpoint_put_back_is_refused(streams, source, tmp_path, sliced):
     """Also where it would cut the same batch numbers into other slices."""
@@ -122,6 +126,7 @@ def test_a_checkpoint_put_back_is_refused(streams, source, tmp_path, sliced):
     assert source.values("out") == [*range(130)]
 
 
+@pytest.mark.deep
 def test_the_last_batch_in_other_slices_is_refused(streams, source, tmp_path):
     """The checkpoint lost its last batch only: Spark plans the same number again, with other ends."""
     streams.copy({"maxOffsetsPerTrigger": 40})
@@ -137,6 +142,7 @@ def test_the_last_batch_in_other_slices_is_refused(streams, source, tmp_path):
     assert source.values("out") == [*range(60)]
 
 
+@pytest.mark.deep
 def test_a_checkpoint_pointed_at_another_log_is_refused(streams, source, benches):
     streams.copy()
     other = benches("other")
@@ -150,6 +156,7 @@ def test_a_checkpoint_pointed_at_another_log_is_refused(streams, source, benches
     assert source.values("out") == [*range(60)]
 
 
+@pytest.mark.deep
 def test_a_log_that_was_replaced_is_refused(streams, source):
     streams.copy()
     shutil.rmtree(source.url)
@@ -159,6 +166,7 @@ def test_a_log_that_was_replaced_is_refused(streams, source):
     assert source.values("out") == []
 
 
+@pytest.mark.deep
 def test_a_topic_deleted_and_created_again_is_refused(streams, source):
     streams.copy()
     Admin(source.url).delete_topic("src")
@@ -168,6 +176,7 @@ def test_a_topic_deleted_and_created_again_is_refused(streams, source):
     assert source.values("out") == [*range(60)]
 
 
+@pytest.mark.deep
 def test_a_deleted_topic_is_an_error_or_left_out(streams, source):
     def run(**options):
         reader = streams.spark.readStream.format("eoslog").option("subscribePattern", "src.*")

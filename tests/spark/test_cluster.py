@@ -82,6 +82,7 @@ def listening(port):
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.deep
 def test_whole_topics_what_follows_a_version_of_a_table_and_an_encrypted_log(cluster, bench, tmp_path):
     """Workers that are processes of their own read sealed files and the rest, and read the keys for themselves."""
     bench.topic("flights", 2)
@@ -122,6 +123,7 @@ def test_whole_topics_what_follows_a_version_of_a_table_and_an_encrypted_log(clu
     assert any("Asked to launch executor" in worker.text for worker in cluster.workers)
 
 
+@pytest.mark.deep
 def test_job_on_a_cluster_that_loses_a_worker(cluster, bench, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     bench.topic("flights", 2)

@@ -70,6 +70,7 @@ def test_what_is_not_needed_changes_nothing(use, engine):
     assert copied(engine, use, given) == 10
 
 
+@pytest.mark.deep("batch source-kafka.max.poll.interval.ms")
 @pytest.mark.parametrize(("use", "name", "given"), ROWS)
 def test_any_case_has_the_same_answer(use, name, given):
     def spelled(spell):

@@ -231,6 +231,7 @@ def typed(bench):
     return make
 
 
+@pytest.mark.deep
 def test_a_column_that_is_added_while_a_query_runs(streams, bench, typed, until):
     typed("typed", NARROW, [{"n": 1}])
     frame = streams.read(topics="typed")
@@ -284,6 +285,7 @@ def test_a_topic_with_a_schema_that_joins_a_pattern_of_topics_without(read, type
         source.latestOffset(end, ALL)
 
 
+@pytest.mark.deep
 def test_columns_that_were_chosen_may_be_fewer(spark, streams, bench, typed):
     typed("typed", WIDE, [{"n": 1, "text": "one"}])
     chosen = spark.readStream.format("eoslog").schema("n long").option("subscribe", "typed")
@@ -304,6 +306,7 @@ def test_a_frame_that_is_older_than_the_topics_columns(spark, bench, typed):
         frame.collect()
 
 
+@pytest.mark.deep
 def test_sources_of_a_union_that_change_places(streams, bench):
     for topic in ("a", "b"):
         bench.topic(topic)

@@ -39,6 +39,7 @@ def values(frame):
     return sorted(int(str(row.value).rpartition("-")[2].rstrip("')")) for row in frame.collect())
 
 
+@pytest.mark.deep
 def test_batch_stream_and_table(spark, written, keys, tmp_path):
     source = spark.readStream.format("eoslog").options(**keys, subscribe="in", startingOffsets="earliest")
     for _ in range(2):  # The second run finds everything done.
@@ -65,6 +66,7 @@ def test_without_keys_nothing_is_read_or_written(spark, written):
     assert Bench(written).state.seq == before
 
 
+@pytest.mark.deep
 def test_a_task_that_has_no_keys(spark, written, monkeypatch, keys):
     """The driver has the variable, and Spark's workers, which began before, have not."""
     path = keys["encryption.keys"].removeprefix("file:")

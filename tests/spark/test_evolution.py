@@ -105,6 +105,7 @@ def test_sources_come_go_and_are_renamed_through_kills(named, bench, tmp_path):
     assert bench.values("out") == made
 
 
+@pytest.mark.deep
 def test_a_source_that_leaves_before_its_batch_is_done(named, bench, tmp_path):
     bench.produce("a", range(5))
     bench.produce("b", range(5, 10))
@@ -126,6 +127,7 @@ def test_a_source_that_leaves_before_its_batch_is_done(named, bench, tmp_path):
     assert bench.group("tx") == {("a", 0): 7, ("b", 0): 5}
 
 
+@pytest.mark.deep
 def test_version_2_of_the_offset_log_without_names(streams, bench):
     streams.spark.conf.set(FORMAT, "2")
     try:

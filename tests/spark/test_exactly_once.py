@@ -80,6 +80,7 @@ MOMENTS = ("task", "before", "after", "fails")
 HARDEST = ("task", "after")
 
 
+@pytest.mark.deep("buckets")
 @WHERE
 def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, watched, process, servers, master):
     """Killed in a task, before the sink's commit, and exactly between it and Spark's own note of the batch;

@@ -11,7 +11,7 @@ from spark_eos import Admin
 from spark_eos.errors import CheckpointMismatchError, ProducerFencedError
 from spark_eos.testing import FaultyStore
 
-from .conftest import WHERE_IN_TIME
+from .conftest import WHERE
 
 pytestmark = pytest.mark.usefixtures("specified")
 
@@ -115,7 +115,8 @@ def test_a_run_without_rows_is_fenced_and_fences(bench, driver):
 # -- two drivers ----------------------------------------------------------------------------------------
 
 
-@WHERE_IN_TIME
+@pytest.mark.deep
+@WHERE
 def test_a_frozen_driver_that_thaws_is_fenced_and_its_successor_goes_on(
     streams, benches, process, servers, master
 ):

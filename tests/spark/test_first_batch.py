@@ -45,6 +45,7 @@ def from_there(bench, began):
     return sorted(int(value) for partition, offset, value in bench.rows("src") if offset >= began[partition])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "start",
     [

@@ -36,6 +36,7 @@ def writer(streams, bench, tmp_path):
     return frame.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True)
 
 
+@pytest.mark.deep
 def test_a_query_is_started_in_a_thread(writer, bench):
     # The statement about Spark that this rests on: a thread of Python has no active session, and finds nothing.
     assert "[DATA_SOURCE_NOT_FOUND]" in str(in_thread(lambda: writer.start(bench.url)))
@@ -70,6 +71,7 @@ def test_wrong_stream_options_are_told_by_load(streams, bench, given, told):
         streams.read(**given)
 
 
+@pytest.mark.deep
 def test_an_option_of_batches_ends_a_stream_with_that_error_alone(streams, bench):
     bench.topic("src")
     with pytest.raises(
@@ -94,6 +96,7 @@ def sql(spark, bench):
             spark.sql(f"DROP {kind} IF EXISTS {table.name}")
 
 
+@pytest.mark.deep
 def test_statements_of_the_docs(sql, spark, bench):
     """docs/reference/spark.md, SQL: each of its statements, in order."""
     blocks = re.findall(r"^```sql\n(.*?)^```", DOCS.read_text(), re.DOTALL | re.MULTILINE)
@@ -105,6 +108,7 @@ def test_statements_of_the_docs(sql, spark, bench):
     assert bench.values("flights") == ["LH 3"]
 
 
+@pytest.mark.deep
 def test_a_table_takes_its_columns_from_the_topic_and_its_options_from_each_statement(sql, spark, bench):
     spark.range(3).write.format("eoslog").mode("append").save(bench.url, topic="ids")
     sql("CREATE TABLE ids USING eoslog OPTIONS (path 'LOG', subscribe 'ids')")
@@ -121,6 +125,7 @@ def test_a_table_takes_its_columns_from_the_topic_and_its_options_from_each_stat
         sql("INSERT INTO ids VALUES (4L)")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -142,6 +147,7 @@ def test_what_cannot_be_a_table_is_refused_before_anything_is_written(sql, spark
     assert bench.state.seq == before
 
 
+@pytest.mark.deep
 def test_writers_that_name_a_table(sql, spark, bench, streams, tmp_path):
     rows = spark.range(2).selectExpr("cast(id as string) value")
     given = {"path": bench.url, "topic": "out"}

@@ -17,6 +17,7 @@ def forget_last(folder, number):
         (folder / "commits" / name).unlink()
 
 
+@pytest.mark.deep
 def test_transactional_id_set_changed_and_dropped_between_two_commits(streams, bench, tmp_path):
     bench.topic("src", 2)
     names = [{}, {"transactional_id": "x"}, {"transactional_id": "y", "group_id": "g"}, {}]
@@ -46,6 +47,7 @@ def counts(streams, **source):
     return frame.selectExpr("key", "CAST(count AS STRING) AS value")
 
 
+@pytest.mark.deep
 def test_a_stateful_query_that_lost_its_checkpoint(streams, bench, tmp_path):
     """It would go on with empty state: refused, and accepted where the user says so."""
     sink = {"mode": "complete", "transactional_id": "tx"}

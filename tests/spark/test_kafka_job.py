@@ -125,6 +125,7 @@ def test_a_job_runs_at_its_second_start(job, bench):
     assert bench.group("orders-job")["orders", 0] == bench.partitions("orders")[0].end
 
 
+@pytest.mark.deep
 def test_by_the_guide_the_first_start_names_what_the_sink_does_not_take(job, bench):
     job.security["kafka.options"] = "ignore"
     text = job.says()

@@ -11,6 +11,7 @@ from spark_eos import read_arrow
 from tests.clients.many_processes_page import programs
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("spark")
 def test_tasks_of_spark_stage_rows(tmp_path):
     program = programs(tmp_path)["Spark's executors"]

@@ -90,6 +90,7 @@ def test_clients(url, settings):
         assert Log.shared(url, Settings(settings)) is Log.shared(again, Settings(settings))
 
 
+@pytest.mark.deep("azurite")
 def test_spark_writes_and_reads(spark, url, settings, tmp_path):
     frame = spark.range(ROWS).selectExpr("CAST(id AS STRING) AS value")
     write = frame.repartition(3).write.format("eoslog").options(**settings, **{"num.partitions": "2"})
@@ -109,6 +110,7 @@ def test_spark_writes_and_reads(spark, url, settings, tmp_path):
     assert sum(offset.offset for at, offset in group.items() if at.topic == "in") == ROWS
 
 
+@pytest.mark.deep
 def test_a_stream_with_the_rights_of_a_reader_and_of_a_writer(spark, minio_server, tmp_path):
     """From one log into another, with no more than conf/policies gives; and no query begins that may not write."""
     places = [uuid.uuid4().hex[:8] for _ in range(2)]
@@ -134,6 +136,7 @@ def test_a_stream_with_the_rights_of_a_reader_and_of_a_writer(spark, minio_serve
     assert [info.name for info in open_store(first, minio_server.settings).list("")] == before
 
 
+@pytest.mark.deep
 @MINIO_ALONE
 def test_a_stream_through_a_bad_network(spark, url, settings, tmp_path):
     """A query that fails is started again, as often as it takes: no row is lost, none is there twice."""
@@ -164,6 +167,7 @@ def test_a_stream_through_a_bad_network(spark, url, settings, tmp_path):
     assert sorted(int(value) for values in found.values() for value in values) == list(range(ROWS))
 
 
+@pytest.mark.deep
 def test_the_checkpoint_of_a_query_read_in_buckets(spark, minio_server, azurite_server, tmp_path):
     """What Spark has written, put where s3a:// and abfss:// would have put it."""
     query = (
@@ -206,6 +210,7 @@ def executions(spark):
     return {shown.executionId(): shown for shown in map(listed.apply, range(listed.size()))}
 
 
+@pytest.mark.deep
 def test_secrets_are_in_no_plan_and_not_in_the_log(spark, url, settings, secret, tmp_path, capsys):
     earlier = executions(spark).keys()
     with Producer(url, settings) as producer:
@@ -238,6 +243,7 @@ def test_secrets_are_in_no_plan_and_not_in_the_log(spark, url, settings, secret,
         assert path.is_dir() or secret.encode() not in path.read_bytes()
 
 
+@pytest.mark.deep("azurite")
 def test_secrets_are_in_no_error(spark, url, settings):
     # Azure's keys are base64.
     wrong = "wrong/and/still/kept/from/everybody+"

@@ -215,6 +215,7 @@ def test_all_partitions_that_are_not_read_are_named():
     assert "names partition 0 of topic 'b', partition 3 of topic 'b', which option subscribe" in text
 
 
+@pytest.mark.deep("gzip-zstd")
 @pytest.mark.parametrize(("codec", "use"), [("gzip", "zstd"), ("snappy", "lz4"), ("GZIP", "zstd")])
 def test_codecs_that_are_not_there(codec, use):
     given = {"path": "/l", "kafka.compression.type": codec}

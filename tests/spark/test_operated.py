@@ -21,6 +21,7 @@ def status(tmp_path, capfd):
     return look
 
 
+@pytest.mark.deep
 def test_a_query_that_has_ended_is_found_and_started_again(spark, tmp_path, status, capfd, monkeypatch):
     url, checkpoint = str(tmp_path / "log"), str(tmp_path / "checkpoint")
     log = Log.create(url)

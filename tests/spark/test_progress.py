@@ -160,6 +160,7 @@ def test_a_query_without_progress_and_a_source_of_another_format():
     assert query_progress(json.loads(json.dumps(other))) == other
 
 
+@pytest.mark.deep
 def test_bytes_of_sealed_pages_are_estimated_without_a_read(bench):
     topic = bench.topic("src", 1)
     for number in range(1200):

@@ -276,6 +276,7 @@ def wrong(how):
     return Wrong
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["short", "none"])
 def test_a_source_that_plans_otherwise_than_it_says_is_refused(spark, streams, bench, monkeypatch, how):
     monkeypatch.delenv("SPARK_LOCAL_DIRS")
@@ -294,6 +295,7 @@ def test_a_source_that_plans_otherwise_than_it_says_is_refused(spark, streams, b
         assert bench.count("out") == 0
 
 
+@pytest.mark.deep
 def test_plans_that_spark_makes_are_proved(spark, streams, bench, monkeypatch):
     monkeypatch.delenv("SPARK_LOCAL_DIRS")
     for topic in ("src", "more"):

@@ -110,6 +110,7 @@ def scans(frame):
     return "parquet" in plan, "eoslog" in plan
 
 
+@pytest.mark.deep
 def test_typed_rows_in_hostile_settings(spark, typed):
     """The session says that missing files are passed over and dates are of the old calendar. This read says not."""
     said = {
@@ -184,6 +185,7 @@ def test_a_topic_that_is_created_again(spark, tmp_path, end):
     assert sorted(row.n for row in read_table(spark, url, "t").collect()) == [*range(1000, 1060)]
 
 
+@pytest.mark.deep
 def test_a_topic_that_is_compacted_by_now(spark, tmp_path):
     """Records of the plan may be gone, and no read of these offsets would say so."""
     url = str(tmp_path / "log")
@@ -210,6 +212,7 @@ def test_zeros_and_nan(spark, sealed):
         same(found.filter(condition), wanted.filter(condition))
 
 
+@pytest.mark.deep
 def test_aggregates_from_the_files_bounds(spark, sealed, session):
     """Of files with other columns than those that are read, in a session that takes aggregates from bounds."""
     session(sources_useV1SourceList="", parquet_aggregatePushdown="true")
@@ -225,6 +228,7 @@ def test_aggregates_from_the_files_bounds(spark, sealed, session):
             assert [*row] == ([1000, 1019, 20, 20] if name == "m" else [0, 19, 20, 20])
 
 
+@pytest.mark.deep
 def test_ids_of_fields(spark, tmp_path, session):
     """A session may look for columns by their ids: ours have none in the files."""
     session(parquet_fieldId_read_enabled="true", parquet_fieldId_read_ignoreMissing="true")

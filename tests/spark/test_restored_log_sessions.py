@@ -89,6 +89,7 @@ def is_sound(bench):
 # -- A query with this sink -----------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_checkpoint_of_the_restored_entry_goes_on(streams, source, places):
     streams.copy()
     places.backup()
@@ -104,6 +105,7 @@ def test_a_checkpoint_of_the_restored_entry_goes_on(streams, source, places):
     assert is_sound(source)
 
 
+@pytest.mark.deep
 def test_a_batch_that_is_in_the_restored_log_and_not_done_in_the_checkpoint_is_not_doubled(
     streams, source, places
 ):
@@ -119,6 +121,7 @@ def test_a_batch_that_is_in_the_restored_log_and_not_done_in_the_checkpoint_is_n
     source.check_contiguous("out")
 
 
+@pytest.mark.deep
 def test_an_older_and_a_newer_checkpoint_are_refused_and_the_remedy_goes_on(streams, source, places):
     """The source sees it while the log is shorter, the sink always: the log knows its last micro-batch."""
     streams.copy()
@@ -175,6 +178,7 @@ def test_a_query_with_another_sink_goes_on_from_an_older_checkpoint_and_not_from
     assert in_files(spark, tmp_path) == [*range(90), *range(200, 230)]
 
 
+@pytest.mark.deep
 def test_what_is_not_detected(spark, streams, source, places, tmp_path):
     """Writers have brought the restored log past the offsets of a checkpoint whose query has another sink."""
     places.backup()
@@ -189,6 +193,7 @@ def test_what_is_not_detected(spark, streams, source, places, tmp_path):
 # -- A log that moves -----------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_log_that_moves_under_a_running_query(streams, source, benches, until):
     query = streams.write(
         streams.read(**IN_TWO).select("key", "value"), trigger={"processingTime": "0 seconds"}

@@ -44,6 +44,7 @@ def shown(spark, bench):
     return run
 
 
+@pytest.mark.deep
 def test_columns_are_merged_by_a_batch(write, shown, bench):
     write("select 1 as id, 'a' as name, named_struct('x', 1) as s, float(1.5) as f", row_format="typed")
     merge = {"mergeSchema": "true"}
@@ -74,6 +75,7 @@ def test_columns_are_merged_by_a_batch(write, shown, bench):
     assert bench.state.seq == versions  # What is refused changes nothing.
 
 
+@pytest.mark.deep
 def test_whole_numbers_become_others_only_by_hand(write, shown, bench):
     write("select 1 as n, 0 as m", row_format="typed")
     with pytest.raises(

@@ -83,6 +83,7 @@ def values(frame):
     return sorted(row.value for row in frame.selectExpr("CAST(value AS STRING) AS value").collect())
 
 
+@pytest.mark.deep
 def test_what_may_only_be_read_is_read_as_it_was_decided(spark, decided, mounted, tmp_path):
     orders, payments = decided
     shown, target = mounted(payments), tmp_path / "target"
@@ -110,6 +111,7 @@ def test_what_may_only_be_read_is_read_as_it_was_decided(spark, decided, mounted
     assert Bench(target).values("copy") == ["a", "before"]
 
 
+@pytest.mark.deep
 def test_without_the_deciding_log_readers_wait(spark, decided, mounted, tmp_path):
     orders, payments = decided
     shown = mounted(payments)

@@ -204,6 +204,7 @@ def test_timestamps_before_1970_are_cut_downwards(bench):
     assert pc.cast(found, pa.int64()).to_pylist() == [-1, -1, -1, -2, 1]
 
 
+@pytest.mark.deep
 def test_rows_that_name_their_topics_lose_no_column(spark, streams):
     """By the column: a topic with a schema takes all columns or none; new ones are created in one entry."""
     url = streams.bench.url

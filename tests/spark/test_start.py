@@ -25,6 +25,7 @@ exec "{python}" "$@"
 """
 
 
+@pytest.mark.deep
 def test_a_query_whose_python_was_slow_to_start_is_started_again(bench, tmp_path):
     bench.topic("src", 2)
     bench.produce("src", range(50))
@@ -84,6 +85,7 @@ def test_what_is_not_of_the_start_is_left_to_the_caller_and_tries_are_bounded(ot
     assert not query.was_awaited
 
 
+@pytest.mark.deep("spark_eos.spark.progress")
 @pytest.mark.parametrize("module", [start, progress, listener])
 def test_the_example_of_the_docstring_runs(module, spark, tmp_path):
     done = doctest.testmod(module, extraglobs={"spark": spark, "folder": str(tmp_path)})

@@ -409,6 +409,7 @@ def test_a_job_that_is_repeated_writes_nothing(spark, bench, caplog):
         assert bench.files(topic) == bench.referenced(topic)
 
 
+@pytest.mark.deep
 def test_a_write_that_is_repeated_writes_nothing(spark, bench):
     frame = spark.range(50_000).selectExpr("cast(id as string) as value").repartition(3)
 
@@ -440,6 +441,7 @@ def test_one_without_the_other(spark, bench):
 # -- drivers that are killed --------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_killed_driver_loses_and_halves_nothing(streams, benches, process):
     """Killed in a task, and between the commit of the transaction and Spark's own note of the batch."""
     logs = {moment: benches(moment) for moment in ("task", "after")}

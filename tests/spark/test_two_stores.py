@@ -35,6 +35,7 @@ def values(frame):
     return sorted(int(row.value) for row in frame.selectExpr("CAST(value AS STRING) AS value").collect())
 
 
+@pytest.mark.deep
 def test_batches_streams_and_tables(spark, place, minio_server, other, tmp_path):
     url, options, data = place
     frame = spark.range(ROWS).selectExpr("CAST(id AS STRING) AS value").repartition(2)
@@ -79,6 +80,7 @@ class StopError(Exception):
     """Ends a move at a step; the next one goes on there."""
 
 
+@pytest.mark.deep
 def test_a_query_goes_on_while_its_data_is_moved(spark, place, minio_server, tmp_path):
     """To the other server: before, with files at both places, when all are copied, and after."""
     url, options, data = place

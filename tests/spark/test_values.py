@@ -71,6 +71,7 @@ def test_every_type_from_a_client_through_spark_to_a_client(spark, log_url):
     )
 
 
+@pytest.mark.deep
 def test_a_stream_with_broken_values_and_rows_that_cannot_be_encoded(spark, log_url, tmp_path):
     """Both go to the dead letters, in the commit of their micro-batch, with what is needed to try them again."""
     admin = Admin(log_url)

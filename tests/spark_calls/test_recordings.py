@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.spark_calls.cycles import CYCLES, SHORT
 from tests.spark_calls.record import ROOT
 from tests.spark_calls.recording import kept
@@ -15,6 +17,7 @@ def test_every_life_cycle_has_a_recording():
     assert set(kept()) == set(CYCLES)
 
 
+@pytest.mark.deep
 def test_spark_does_what_was_recorded():
     ended = subprocess.run(
         [sys.executable, "-m", "tests.spark_calls.record", *SHORT],

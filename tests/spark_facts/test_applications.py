@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 IN_DRIVER = ("initialOffset", "latestOffset", "partitions", "StreamWriter", "commit")
 IN_TASKS = ("read", "write")
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture(scope="module")
 def here(queries):

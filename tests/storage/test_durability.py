@@ -382,6 +382,7 @@ def write_one(store: PosixStore, how: str) -> None:
             file.write(body[700:])
 
 
+@pytest.mark.deep("write behind-False-False", "write behind-False-True", "write behind-True-False")
 @pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("how", ["create", "upload", "write behind"])
@@ -524,6 +525,7 @@ def test_a_log_survives_every_power_cut(tmp_path: Path) -> None:
     assert problems(disk, tmp_path / "after", problems_of_log) == []
 
 
+@pytest.mark.deep("without_sync_of_files")
 @pytest.mark.parametrize("broken", [without_sync_of_files, without_sync_of_the_link])
 def test_a_log_on_a_store_that_breaks_its_word_is_found_out(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Any
@@ -544,6 +546,7 @@ def test_a_log_on_a_store_that_breaks_its_word_is_found_out(
     assert problems(disk, tmp_path / "after", check) != []
 
 
+@pytest.mark.deep("False")
 @pytest.mark.parametrize("done", [False, True])
 def test_a_commit_in_doubt_is_answered_only_when_it_is_durable(tmp_path: Path, *, done: bool) -> None:
     in_doubt = 0

@@ -70,6 +70,7 @@ def test_all_ranges(size: int) -> None:
             assert bytes(fresh.read(name, start)) == body[start:]
 
 
+@pytest.mark.deep
 def test_every_byte_counts() -> None:
     inner = MemoryStore()
     uploaded(of(inner), b"x" * 100)

@@ -423,6 +423,7 @@ def start(tmp_path):
             one.end()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_the_others_go_on_without_their_leader(tmp_path, start, how):
     """What a process was told is in the log, once; whether its leader lives, dies or sleeps."""
@@ -450,6 +451,7 @@ def test_the_others_go_on_without_their_leader(tmp_path, start, how):
     assert len(told) == len(set(told))
 
 
+@pytest.mark.deep
 def test_a_machine_that_reaches_no_other_shares_entries(tmp_path, start):
     """Its requests are objects in the store, and the leader takes them along. Entries take as long as in S3."""
     log = Log.create(MachineStore(tmp_path, "observer"))

@@ -718,6 +718,7 @@ print("done")
 """
 
 
+@pytest.mark.deep
 def test_a_forked_process_is_told_by_its_clients_and_leaves_the_upload_alone(server):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKED_CLIENTS, server.address],

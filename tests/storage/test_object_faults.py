@@ -60,6 +60,7 @@ def everything(settings):
         return found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", [1, 2])
 def test_exactly_once_through_a_bad_network(seed):
     with serving(ObjectServer({"bucket": {}})) as server:

@@ -97,6 +97,7 @@ def test_clients_find_an_installed_store(installed, tmp_path):
     assert (tmp_path / "log/_log").is_dir()
 
 
+@pytest.mark.deep
 def test_tasks_of_spark_find_it(installed, tmp_path):
     assert run(SPARK, installed, f"toy://{tmp_path}/log").split() == ["20"]
     assert (tmp_path / "log/_log").is_dir()

@@ -63,6 +63,7 @@ CONDITIONS = {
 """Conditions, and what they mean; NaN is larger than all numbers."""
 
 
+@pytest.mark.deep
 def test_spark_reads_every_version_exactly(tmp_path):
     pytest.importorskip("delta", reason="delta-spark is not installed")
     world = World(tmp_path / "log")

@@ -516,6 +516,7 @@ def test_a_catalog_is_known_by_its_name_alone(tmp_path, monkeypatch):
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.deep
 def test_a_table_in_a_bucket(minio_server, tmp_path):
     """Settings of the log's store reach pyiceberg, and no secret of them the table."""
     root, settings = f"{minio_server.url}/tests/iceberg-in-a-bucket", Settings(minio_server.settings)

@@ -73,6 +73,7 @@ def check(rows, known):
     return len(found[0])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(2))
 def test_whole_reads_beside_writers_maintenance_and_vacuum(tmp_path, seed):
     """At the smallest ages: a file that a read has planned may be gone, and then the read says so."""

@@ -182,6 +182,7 @@ def test_a_torn_commit_is_flagged(seed):
     assert {anomaly.name for anomaly in report.forbidden} == {"torn"}
 
 
+@pytest.mark.deep
 def test_ten_thousand_transactions_make_few_edges():
     """As many as there are operations and processes at a time, not as there are pairs."""
     recorder = Recorder(clock=lambda: 0.0)

@@ -18,18 +18,24 @@ def _quiet():
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("first", [0, random.SystemRandom().randrange(10**9)], ids=["fixed", "new"])
-def test_what_is_acknowledged_is_in_the_log_once(first):
-    worlds = [crowd(seed) for seed in range(first, first + (12 if first else 32))]
+@pytest.mark.deep("many", "new")  # New ones are others in each run.
+@pytest.mark.parametrize(
+    ("first", "number"),
+    [(0, 5), (0, 32), (random.SystemRandom().randrange(10**9), 12)],
+    ids=["few", "many", "new"],
+)
+def test_what_is_acknowledged_is_in_the_log_once(first, number):
+    worlds = [crowd(seed) for seed in range(first, first + number)]
     assert {world.seed: world.problems for world in worlds if world.problems} == {}
-    if first:
-        return  # How much happens in worlds that are drawn at random differs.
+    if number < 32:
+        return  # How much happens in few worlds, and in those that are drawn at random, differs.
     happened = totals(worlds)
     assert happened["lagging"] > 1000
     assert happened["put back"] >= 5
     assert happened["diverged"] >= 5
 
 
+@pytest.mark.deep
 def test_one_seed_is_one_world():
     assert crowd(3).trace == crowd(3).trace
 

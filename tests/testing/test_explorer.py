@@ -423,6 +423,14 @@ BUGS = {
 }
 
 
+@pytest.mark.deep(
+    "a leader reports a request in the entry after its own",
+    "only the first of a slot's requests is in doubt",
+    "the answer is no while others can find the request",
+    "what was taken along is taken along again",
+    "who slept believes that a retired slot was another's",
+    "who waits for the turn is forgotten",
+)
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(monkeypatch, bug):
     name, wrong, *changes = BUGS[bug]
@@ -449,6 +457,7 @@ def say(capsys):
     return say
 
 
+@pytest.mark.deep("copiers", "group-commit", "group-commit-at-odds", "lagging")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_is_wrong_in_calm_faults(name, say):
     report = explore(SCENARIOS[name], faults=0)
@@ -471,6 +480,25 @@ BOUNDED = {
 """Casts of which only so many states are looked at here; `scripts/explore` looks at all."""
 
 
+@pytest.mark.deep(
+    "copiers",
+    "forked",
+    "group",
+    "group-commit",
+    "idempotent",
+    "lagging",
+    "newcomer",
+    "outrun",
+    "prepared",
+    "recovery-streamed",
+    "retired",
+    "same-batch",
+    "snapshots",
+    "streamed-zombies",
+    "threads",
+    "vacuum",
+    "zombies",
+)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_is_wrong_after_a_misfortune(name, say):
     report = explore(SCENARIOS[name], faults=1, states=BOUNDED.get(name, 1_000_000))
@@ -525,6 +553,7 @@ def all_ends(scenario, faults):
     return ends, executions
 
 
+@pytest.mark.deep("1")
 @pytest.mark.parametrize("faults", [0, 1])
 def test_pruning_loses_no_end(faults):
     ends, executions = all_ends(SMALL, faults)
@@ -543,6 +572,17 @@ REDUCED = [
 ]  # fmt: skip
 
 
+@pytest.mark.deep(
+    "both-ways-1",
+    "copiers-0",
+    "expiry-1",
+    "floor-1",
+    "group-1",
+    "recovery-streamed-1",
+    "repeated-1",
+    "streamed-zombies-0",
+    "undecided-streamed-1",
+)
 @pytest.mark.parametrize(("name", "faults"), REDUCED)
 def test_orders_that_are_left_out_lose_no_end_and_no_log(name, faults):
     reduced = explore(SCENARIOS[name], faults=faults)

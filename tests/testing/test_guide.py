@@ -37,6 +37,7 @@ def test_the_tests_of_the_guide_pass(tmp_path):
     assert "3 passed" in done.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("old", "new"),
     [

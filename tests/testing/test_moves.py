@@ -34,6 +34,7 @@ FIXED = 33
 """In the worlds from this one on a mover dies, or sleeps, and another one goes on."""
 
 
+@pytest.mark.deep("new")  # Other worlds in each run.
 @pytest.mark.parametrize("first", [FIXED, random.SystemRandom().randrange(10**9)], ids=["fixed", "new"])
 def test_a_log_moves_with_what_was_acknowledged_and_nothing_comes_after_it(first):
     worlds = [moved(seed) for seed in range(first, first + (8 if first == FIXED else 4))]
@@ -69,6 +70,7 @@ def test_a_closer_that_does_not_look_after_its_create_is_found(monkeypatch):
     assert _found("is lost", first=1047, last=1170)
 
 
+@pytest.mark.deep
 def test_a_closer_that_copies_nothing_after_it_has_closed_is_found(monkeypatch):
     """What was written while it copied is in the old log alone."""
     fix, close = copying._fix, copying.close_log
@@ -101,6 +103,7 @@ def test_a_writer_that_ignores_the_mark_is_found(monkeypatch):
     assert _found("by a call that began at")
 
 
+@pytest.mark.deep
 def test_a_writer_that_opens_a_copy_just_before_it_is_a_log_is_found(monkeypatch):
     """It sleeps after it has found no snapshot, until there is a snapshot and an entry 0. The copy takes long."""
 

@@ -23,6 +23,7 @@ def _quiet():
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.deep("new")  # Other worlds in each run.
 @pytest.mark.parametrize("first", [0, random.SystemRandom().randrange(10**9)], ids=["fixed", "new"])
 def test_what_is_acknowledged_behind_a_restore_stays(first):
     worlds = [restored(seed) for seed in range(first, first + 20)]
@@ -65,11 +66,13 @@ def _found(problem: str) -> bool:
     return any(problem in one for seed in range(1000) for one in restored(seed).problems)
 
 
+@pytest.mark.deep
 def test_a_process_that_does_not_look_is_found(monkeypatch):
     monkeypatch.setattr(DivergenceDetector, "_compare", lambda *_: None)
     assert _found("is lost")
 
 
+@pytest.mark.deep
 def test_entries_of_two_histories_in_one_log_are_found(monkeypatch):
     monkeypatch.setattr(sys.modules["spark_eos.protocol.rules.apply"], "check_history", lambda *_: None)
     # It sees most of them first: with it, one world in a thousand tells.

@@ -165,9 +165,13 @@ def test_one_seed_is_one_run_in_any_process():
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("first", [0, random.SystemRandom().randrange(10**9)], ids=["fixed", "new"])
-def test_nothing_breaks(first, capsys):
-    runs = RUNS if first == 0 else RUNS // 2
+@pytest.mark.deep("many", "new")  # New ones are others in each run.
+@pytest.mark.parametrize(
+    ("first", "runs"),
+    [(0, 30), (0, RUNS), (random.SystemRandom().randrange(10**9), RUNS // 2)],
+    ids=["few", "many", "new"],
+)
+def test_nothing_breaks(first, runs, capsys):
     tally = list(campaign(range(first, first + runs), jobs=2))[-1]
     with capsys.disabled():  # New seeds are told also if all is well.
         print(f"\nsimulated seeds {first} to {first + runs - 1}: {tally}")  # noqa: T201
@@ -175,7 +179,7 @@ def test_nothing_breaks(first, capsys):
     assert not tally.failures, f"{tally.failures}\n\n{story(tally.failures[0].seed)}"
     assert tally.fewest >= 1000
     assert set(tally.faults) > {"kill", "freeze", "jump", "lost", "busy", "conflict"}
-    if first == 0 and RUNS >= 120:
+    if first == 0 and runs >= 120:
         assert _missing(tally) == set()
 
 

@@ -72,6 +72,7 @@ def test_the_grammar_holds_nothing_but_what_was_recorded():
     assert {(before, word) for before in AFTER for word in AFTER[before]} == recorded(RECORDINGS)
 
 
+@pytest.mark.deep
 def test_the_simulated_spark_does_what_was_recorded(monkeypatch):
     """All of it, in the life cycles that it has; and, as `judge` checks in every world, nothing else."""
     told = []
@@ -98,6 +99,7 @@ def problems():
     return [problem for plan in WORLDS for problem in simulate(plan).problems]
 
 
+@pytest.mark.deep
 def test_a_model_without_the_second_initial_offset_is_refused(monkeypatch):
     start = Run._start_of
 
@@ -111,6 +113,7 @@ def test_a_model_without_the_second_initial_offset_is_refused(monkeypatch):
     assert any("to do 'partitions from the beginning'" in problem for problem in problems())
 
 
+@pytest.mark.deep
 def test_a_model_that_commits_to_the_source_too_early_is_refused(monkeypatch):
     batch = Run._batch
 
@@ -122,6 +125,7 @@ def test_a_model_that_commits_to_the_source_too_early_is_refused(monkeypatch):
     assert any("the batch before has ended there" in problem for problem in problems())
 
 
+@pytest.mark.deep
 def test_a_source_whose_beginning_moves_is_found(monkeypatch):
     """The source as it was: the second answer to ``initialOffset`` is another one, and goes before the recorded one."""
     new = driver.EosLogStreamReader

@@ -139,6 +139,7 @@ def test_what_breaks_a_rule_is_found(browser, url):
         assert {one[0] for one in violations(page)} >= {"color-contrast", "select-name"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_the_form_that_asks_for_the_token(browser, colours):
     log = Log.create(MemoryStore())
@@ -154,6 +155,7 @@ def test_the_form_that_asks_for_the_token(browser, colours):
         assert violations(page) == []
 
 
+@pytest.mark.deep("dark")
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_what_is_out_of_date(browser, colours):
     log = Log.create(MemoryStore())

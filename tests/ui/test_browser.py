@@ -106,6 +106,7 @@ def test_what_a_person_sees_while_the_log_is_written_to(open_page):
     picture(page, "topic")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("width", [360, 1280])
 def test_every_view_fits_the_screen(open_page, width):
     page = open_page(width, color_scheme="dark")
@@ -165,6 +166,7 @@ def test_another_site_reaches_nothing(browser, url):
         assert set(statuses) == {403}
 
 
+@pytest.mark.deep
 def test_the_focus_stays_while_rows_are_made_again(open_page):
     page = open_page(width=360)
     page.goto(page.url.partition("#")[0] + "#/topic/orders")
@@ -238,6 +240,7 @@ def test_verify_shows_what_it_finds(open_page):
     page.get_by_text("The log is sound.").wait_for()
 
 
+@pytest.mark.deep
 def test_an_abort_whose_reply_is_lost_is_looked_for(open_page, log):
     producer = Producer(log, {"transactional.id": "unheard"})
     producer.init_transactions()
@@ -303,6 +306,7 @@ def unsteady():
     assert not thread.is_alive()
 
 
+@pytest.mark.deep
 def test_what_is_not_up_to_date_says_so(browser, unsteady):
     from playwright.sync_api import expect
 
@@ -335,6 +339,7 @@ def test_what_is_not_up_to_date_says_so(browser, unsteady):
         expect(page.locator("main")).to_have_class("stale")
 
 
+@pytest.mark.deep
 def test_the_strip_of_the_history_is_a_table_too(open_page, log):
     from playwright.sync_api import expect
 

@@ -57,6 +57,7 @@ def test_requests_do_not_grow_with_the_history(stores):
     assert long == short
 
 
+@pytest.mark.deep
 @in_chromium
 def test_elements_do_not_grow_with_the_history(stores, browser):
     counted = []

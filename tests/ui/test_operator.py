@@ -83,6 +83,7 @@ def hands(browser, trouble):
         yield Hands(page)
 
 
+@pytest.mark.deep
 def test_an_afternoon(hands, trouble):
     first = "Overview"
 
@@ -152,6 +153,7 @@ def test_an_afternoon(hands, trouble):
     hands.sees("Verify has found 1 damaged or missing objects.")
 
 
+@pytest.mark.deep
 def test_every_view_by_keyboard(hands, trouble):
     from playwright.sync_api import expect
 

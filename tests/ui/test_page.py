@@ -621,6 +621,7 @@ def test_twenty_browsers_cost_one_poll_a_second(log):
     assert not thread.is_alive()
 
 
+@pytest.mark.deep
 def test_the_command_names_its_address_and_token(log_url):
     import httpx
 

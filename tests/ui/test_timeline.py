@@ -66,6 +66,7 @@ def asked_by(follower, watchers, **fields):
     return answers[0]
 
 
+@pytest.mark.deep("1-300", "12-300")
 @pytest.mark.parametrize("length", [10, 300])
 @pytest.mark.parametrize("watchers", [1, 12])
 def test_a_poll_costs_one_read_of_each_new_entry(length, watchers, request):
