@@ -187,8 +187,12 @@ def tables(whole: dict[str, dict[str, Any]], most: int = 40) -> Iterable[str]:
         files[file] = count + 1, walls + wall, processors + processor
     yield "| processes | started | processor s |"
     yield "|---|--:|--:|"
+    seen = 0.0
     for kind, (count, seconds) in sorted(whole["processes"].items(), key=lambda row: -row[1][1]):
+        seen += seconds
         yield f"| {kind} | {count} | {seconds:.0f} |"
+    total = sum(processor for table in ("tests", "fixtures") for _, processor in whole[table].values())
+    yield f"| what ended between two looks, of any kind | | {max(0.0, total - seen):.0f} |"
     yield ""
     yield "| fixture | wall s | processor s |"
     yield "|---|--:|--:|"

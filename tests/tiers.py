@@ -1,8 +1,8 @@
 """A pytest plugin: the tests that everybody runs, and the deep ones beside them.
 
 ``@pytest.mark.deep`` leaves a test to ``--all``; ``@pytest.mark.deep("folder", "bucket")`` those with these ids of
-their parameters. A test that is named on the command line (``file.py::test``) runs in any case. What a test shows
-stands in its name, not in its tier.
+their parameters. A test that is named on the command line (``file.py::test``) runs in any case, but for ``--quick``.
+What a test shows stands in its name, not in its tier.
 
 The quick tier leaves nothing to chance: properties are tried with the same examples each time, and with fewer
 (`examples`).
@@ -38,15 +38,16 @@ def examples(number: int) -> hypothesis.settings:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("tiers", "quick and deep tests").addoption(
-        "--all", action="store_true", help="run the deep tests, too"
-    )
+    group = parser.getgroup("tiers", "quick and deep tests")
+    group.addoption("--all", action="store_true", help="run the deep tests, too")
+    group.addoption("--quick", action="store_true", help="no deep test, not even one that is named")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "deep: what takes long and shows no rule by itself; it runs with --all"
+        "markers", "deep(*ids): it runs with --all (of several parameters, those with these ids)"
     )
+    hypothesis.settings.load_profile("all" if config.option.all else "quick")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -62,6 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = tuple(argument for argument in config.args if "::" in argument)
     if not named:
         _check_ids(items)
+    if config.option.quick:
+        named = ()
     if config.option.all:
         return
     deep = {item for item in items if _is_deep(item) and not item.nodeid.startswith(named)}

@@ -62,8 +62,7 @@ SIMULATOR = (
     *("--seeds", "{}:{}".format(*SEEDS)),
 )
 
-_PYTEST = ("-m", "pytest", "-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist", "--all")
-_QUICK = ("-m", "not deep")
+_PYTEST = ("-m", "pytest", "-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist")
 _NOT_FOUND, _NONE_LEFT = 4, 5
 """How pytest ends where a test that was named is not there, and where none is left of a tier."""
 _SEEN = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
@@ -134,14 +133,14 @@ class Copy:
 
     def quick_tests(self, arguments: Sequence[str], budget_s: float) -> Sight:
         """The same, of the quick tier alone. Where all are deep, or have another name now, nothing is seen."""
-        return self.tests((*_QUICK, *arguments), budget_s)
+        return self.tests(("--quick", *arguments), budget_s)
 
     def tests(self, arguments: Sequence[str], budget_s: float) -> Sight:
         """Run tests until one fails. A run that collected nothing, or broke down, is an error of the list."""
         started = time.monotonic()
         code, output = self._run((*_PYTEST, *arguments), budget_s)
         seconds = time.monotonic() - started
-        has_none = code in {_NOT_FOUND, _NONE_LEFT} and arguments[0] == _QUICK[0]
+        has_none = code in {_NOT_FOUND, _NONE_LEFT} and "--quick" in arguments
         if code in {0, None} or has_none:
             return Sight(None, seconds, output)
         found = _SEEN.search(output)
@@ -214,7 +213,7 @@ def examine(copy: Copy, mutant: Mutant, before: Row, campaign: str) -> Row:
                 return before._replace(seen=sight.seen, seconds=spent, tier="quick")
         if campaign == "quick":
             return before._replace(tier="deep")
-        sight = copy.tests(mutant.area, AREA_S)
+        sight = copy.tests(("--all", *mutant.area), AREA_S)
         if sight.seen is None and copy.has_simulator:
             sight = copy.simulation()
             sight = sight._replace(seen=sight.seen and f"simulator, {sight.seen}")
