@@ -53,6 +53,12 @@ def test_publication(publication):
     assert publication.states > 50_000
 
 
+@pytest.mark.deep(
+    "a version pins nothing",
+    "replaced files are pinned",
+    "a file crosses the end",
+    "any publisher ends an intent",
+)
 @pytest.mark.usefixtures("publication")
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_seen(mistake):

@@ -51,6 +51,7 @@ OF_A_MUTANT = 8
 pytestmark = pytest.mark.usefixtures("tlc")
 
 
+@pytest.mark.deep
 def test_transactions_keep_their_promises():
     model = check("TransactionsModel")
     assert model.violated is None

@@ -28,6 +28,8 @@ ANNA_LOG, BERT_LOG = "python produce.py log anna", "python produce.py log bert -
 BILLING, AUDIT = "python consume.py kafka billing", "python consume.py kafka audit"
 AT = "log --name shop --bootstrap-server {}"
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture(scope="module")
 def connectors():
@@ -147,7 +149,6 @@ def check_all(guide, topic, stages):
 # -- The way there ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep
 def test_there_and_back(guide, broker):
     at = AT.format(broker.address)
     mirror = f"eoslog mirror in {at} --partitions orders:0-1"
@@ -402,7 +403,6 @@ def test_keys_of_librdkafka_keep_their_partition(guide, broker, monkeypatch):
     assert len({*there.values()}) == 3
 
 
-@pytest.mark.deep
 def test_what_is_refused_on_the_way_back(guide, broker):
     at = AT.format(broker.address)
     broker.create("returned")

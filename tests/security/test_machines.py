@@ -129,6 +129,7 @@ def share_entries(place, settings, tmp_path):
     return wanted, seen
 
 
+@pytest.mark.deep
 def test_machines_share_entries_and_a_reader_cannot_hand_over(place, minio_server, tmp_path):
     settings = temporary(minio_server, joined("writer", "machines-writer", place.path))
     wanted, seen = share_entries(place, settings, tmp_path)

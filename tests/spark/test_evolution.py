@@ -66,6 +66,7 @@ def remove(folder, number):
         (folder / name).unlink()
 
 
+@pytest.mark.deep
 def test_sources_come_go_and_are_renamed_through_kills(named, bench, tmp_path):
     made = []
 

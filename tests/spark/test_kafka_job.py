@@ -109,6 +109,7 @@ def job(spark, bench, tmp_path):
     return Job(spark, bench.url, tmp_path)
 
 
+@pytest.mark.deep
 def test_a_job_runs_at_its_second_start(job, bench):
     text = job.says()
     assert "14 options are settings of Kafka's transport" in text

@@ -154,6 +154,7 @@ def test_an_older_and_a_newer_checkpoint_are_refused_and_the_remedy_goes_on(stre
 # -- A query whose sink is elsewhere --------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_query_with_another_sink_goes_on_from_an_older_checkpoint_and_not_from_a_newer_one(
     spark, streams, source, places, tmp_path
 ):

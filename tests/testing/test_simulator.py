@@ -321,6 +321,7 @@ def test_a_campaign_says_what_it_tried():
     assert f"{tally.events['commits']:,} commits" in tally.table()
 
 
+@pytest.mark.deep("no continuity")
 @pytest.mark.parametrize(
     ("where", "name", "broken", "says"),
     [

@@ -110,6 +110,7 @@ VIEWS = [
 ]
 
 
+@pytest.mark.deep
 def test_every_view(browser, url):
     """As each is used: with records, rows that are open, what was found, and the dialogs."""
     found = {}
