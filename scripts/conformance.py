@@ -21,8 +21,8 @@ HEAD = """\
 
 <!-- Written by scripts/conformance from tests/conformance/rows.py and the markers of the tests. Do not edit. -->
 
-Each row is carried by the tests named beside it. `scripts/test` fails if a row has no test that passes, if one of
-its tests fails, or if this page is not what `scripts/conformance` would write. {counts}
+Each row is carried by the tests named beside it. `scripts/test --all` fails if a row has no test that passes, or if one
+of its tests fails, `scripts/test` if this page is not what `scripts/conformance` would write. {counts}
 """
 
 
