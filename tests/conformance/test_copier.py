@@ -109,7 +109,7 @@ def in_order(found):
     return len(last) == INPUTS * OUTPUTS
 
 
-@pytest.mark.deep
+@pytest.mark.deep("hard_bounce-group_id", "clean_bounce-group_metadata", "clean_bounce-group_id")
 @pytest.mark.parametrize(
     ("how", "mode"),
     [
