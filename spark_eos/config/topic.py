@@ -27,7 +27,8 @@ TOPIC = Table(
             allowed="delete, compact, or both, as in compact,delete",
         ),
         "delete",
-        "What maintenance does with old records: delete them, or keep the newest record of each key.",
+        "What maintenance does with old records: delete them, or keep the newest record of each key. With `compact`, a "
+        "record without a key is refused, and a topic with a schema needs `key.columns`.",
         _RETENTION,
     ),
     Option(

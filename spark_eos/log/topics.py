@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
 
 __all__ = [
+    "check_compactable",
     "check_segments",
     "check_values",
     "codec_of",
     "compression_at_level",
     "compression_of_topic",
     "config_value",
+    "is_compacted",
     "kept_readable",
     "key_columns",
     "layout_of",
@@ -73,6 +75,7 @@ def new_topic(
     check_partitions(name, partitions)
     settings = check_stored(TOPIC, config or {})
     check_values(name, settings, typed=schema is not None)
+    check_compactable(name, settings, typed=schema is not None)
     stored = normal = None
     if schema is not None:
         normal = own_schema(schema)
@@ -195,7 +198,29 @@ def key_columns(topic: Topic) -> tuple[str, ...]:
     """The columns that choose the partition: ``key``, or those of the setting ``key.columns``."""
     if not topic.schemas:
         return ("key",)
-    return tuple(name.strip() for name in config_value(topic, "key.columns").split(",") if name.strip())
+    return tuple(listed(config_value(topic, "key.columns")))
+
+
+def is_compacted(topic: Topic) -> bool:
+    """Whether a topic's records are compacted: ``cleanup.policy``, and that there are keys."""
+    return _says_compact(config_value(topic, "cleanup.policy")) and bool(key_columns(topic))
+
+
+def check_compactable(topic: str, settings: Mapping[str, str], *, typed: bool) -> None:
+    """Raise `ConfigError` if the topic is to be compacted, but its columns have no keys."""
+    if (
+        typed
+        and _says_compact(settings.get("cleanup.policy", ""))
+        and not listed(settings.get("key.columns", ""))
+    ):
+        raise ConfigError(
+            f"topic {topic!r}: cleanup.policy={settings['cleanup.policy']} keeps the newest row of each key, and no "
+            "column is one: set key.columns as well, or leave it at delete"
+        )
+
+
+def _says_compact(policy: str) -> bool:
+    return "compact" in listed(policy)
 
 
 def max_message_bytes(topic: Topic) -> int | None:

@@ -143,8 +143,8 @@ class KeyMap:
 
 
 def is_kept(keys: Keys, offsets: npt.NDArray[np.int64], newest: KeyMap, *, tombstones: bool) -> Flags:
-    """Which records stay: those that are their key's newest, as far as the map knows; tombstones if they may."""
-    kept: Flags = keys.present & (newest.latest(keys.hashes) <= offsets)
+    """Which records stay: their key's newest, as far as the map knows; tombstones if they may; all without a key."""
+    kept: Flags = ~keys.present | (newest.latest(keys.hashes) <= offsets)
     return kept if tombstones else kept & ~keys.tombstones
 
 

@@ -8,7 +8,9 @@ newer ones that are committed, and sealed; so a pass may end anywhere.
   the offsets stay as holes.
 - A tombstone (``value`` is null; in a topic with a schema all columns but ``key.columns``) stays for
   ``delete.retention.ms`` after the pass that removed the older records of its key, and goes with a pass after that.
-- A record without a key goes, as in Kafka. A topic with a schema but without ``key.columns`` is not compacted.
+- A record without a key stays: nothing says that it was replaced. Producers of a compacted topic are refused it
+  (`RowConverter`), but one may be older than the topic's ``cleanup.policy``, or come from a mirror.
+- A topic with a schema but without ``key.columns`` is not compacted.
 - What the newest batch of a producer was is part of the log's state: no record is needed to know it.
 """
 
@@ -31,7 +33,7 @@ from spark_eos.errors import (
 from spark_eos.log.data.records import Records
 from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
-from spark_eos.log.topics import config_value, key_columns, layout_of, schema_error
+from spark_eos.log.topics import config_value, is_compacted, key_columns, layout_of, schema_error
 from spark_eos.maintenance.cleaner import Flags, KeyMap, Keys, is_kept, keys_of, label_of, since
 from spark_eos.maintenance.dirty_ratio import DirtyRatios, is_clean
 from spark_eos.maintenance.rewrite import SMALL_BYTES, Rewriter, has_moved, read_row
@@ -42,7 +44,7 @@ from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
 from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["KEYS", "Compacted", "Compactor", "is_compacted"]
+__all__ = ["KEYS", "Compacted", "Compactor"]
 
 KEYS = 4_000_000
 """Keys that a pass looks at, at most: some 100 MB, and three times that for a moment. Kafka: 128 MB by default."""
@@ -87,11 +89,6 @@ class _Pass:
     now_ms: int
     expired_ms: int
     at: int = -1
-
-
-def is_compacted(topic: Topic) -> bool:
-    """Whether a topic's records are compacted: ``cleanup.policy``, and that there are keys."""
-    return "compact" in config_value(topic, "cleanup.policy").split(",") and bool(key_columns(topic))
 
 
 class Compactor:

@@ -145,7 +145,7 @@ class BatchWriter:
 
 def _without_limits(topic: Topic) -> Topic:
     """For the writer: Kafka has taken the records, whatever the log's topic asks of producers."""
-    config = topic.config.set("max.message.bytes", str(sys.maxsize))
+    config = topic.config.set("max.message.bytes", str(sys.maxsize)).set("cleanup.policy", "delete")
     return topic._replace(config=config)
 
 

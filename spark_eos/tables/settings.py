@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from spark_eos.config.nearest import suggestion
 from spark_eos.errors import ConfigError
-from spark_eos.maintenance.compaction import is_compacted
+from spark_eos.log.topics import is_compacted
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import Topic
 

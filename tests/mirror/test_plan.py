@@ -19,6 +19,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.log import Log
+from spark_eos.log.topics import is_compacted
 from spark_eos.mirror import plan as planning
 from spark_eos.mirror.batch_writer import BatchWriter, Filled
 from spark_eos.mirror.buffer import Columns
@@ -228,6 +229,17 @@ def test_positions_do_not_expire(log):
 def test_a_position_of_another_program_is_named():
     with pytest.raises(CorruptRecordError, match=r"transactional\.id 'mirror/m/a/b/0' is one of a mirror"):
         position_of('{"a": 1}', "mirror/m/a/b/0")
+
+
+def test_records_without_a_key_come_into_a_compacted_topic(tmp_path):
+    """Kafka has taken them, before its topic was compacted: the mirror goes on, and they stay."""
+    log = Log.create(str(tmp_path / "log"))
+    target = Target(SourceTopic("t", "kafka-id", 1), "t", {"cleanup.policy": "compact"})
+    log.commit(lambda state: prepare(state, "m", [target], NEW, may_append=False))
+    take(log, "run")
+    assert is_compacted(log.topic("t"))
+    write_with_map(log, share_of(log, "run", [0, 1]))
+    assert log.state.partitions[log.topic("t").topic_id, 0].end == 2
 
 
 def test_an_empty_plan_is_nothing():

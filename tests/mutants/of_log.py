@@ -30,6 +30,22 @@ MUTANTS = (
         ("tests/log/test_hostile_files.py",),
     ),
     Mutant(
+        "compacted-topics-take-rows-without-a-key",
+        "spark_eos/log/data/task_io.py",
+        "        keys=key_columns(topic) if is_compacted(topic) else (),",
+        "        keys=(),",
+        "rows without a key come into a compacted topic, where they stay for ever",
+        ("tests/clients/test_keys_of_compacted_topics.py",),
+    ),
+    Mutant(
+        "records-without-a-key-wait",
+        "spark_eos/clients/producer/producer.py",
+        "            if key is None and buffer.needs_key:",
+        "            if False:",
+        "one record without a key spoils all that were sent beside it",
+        ("tests/clients/test_keys_of_compacted_topics.py",),
+    ),
+    Mutant(
         "times-of-any-year",
         "spark_eos/log/data/convert.py",
         "            if array is not None and (found := outside(array)) is not None:",

@@ -178,11 +178,11 @@ MUTANTS = (
         _OF_COMPACTION,
     ),
     Mutant(
-        "records-without-a-key-stay",
+        "records-without-a-key-go",
         _CLEANER,
+        "    kept: Flags = ~keys.present | (",
         "    kept: Flags = keys.present & (",
-        "    kept: Flags = (",
-        "records without a key stay for ever in a compacted topic",
+        "records without a key, which no other record has replaced, are deleted by compaction",
         _OF_COMPACTION,
     ),
     Mutant(

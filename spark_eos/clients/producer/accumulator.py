@@ -29,7 +29,7 @@ from spark_eos.log.data.timestamps import TimestampBounds
 from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.log import Log
 from spark_eos.log.schemas.fitting import Fitting
-from spark_eos.log.topics import layout_of, max_message_bytes
+from spark_eos.log.topics import is_compacted, layout_of, max_message_bytes
 from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
@@ -125,10 +125,11 @@ class TopicBuffer:
         metrics: ProducerMetrics | None = None,
     ) -> None:
         self.topic = topic
-        self.record_bytes = (
-            -1 if topic.schemas else min(request_bytes, max_message_bytes(topic) or request_bytes)
-        )
-        """The largest key and value together of a record that comes alone; -1: of this topic none can."""
+        limit = max_message_bytes(topic) or request_bytes
+        self.record_bytes = -1 if topic.schemas else min(request_bytes, limit)
+        """The most that a record that comes alone may have; -1: of this topic none can."""
+        self.needs_key = is_compacted(topic)
+        """Whether a record without a key is refused, before it is added."""
         self._log = log
         self.times = self._bounds()
         """What timestamps the topic allows. Checked before a record is added: it must not spoil those that wait."""
@@ -172,6 +173,7 @@ class TopicBuffer:
         """The topic has more partitions or other columns now: a writer for them takes over."""
         self._seal()
         self.topic, self._partitioner = topic, partitioner
+        self.needs_key = is_compacted(topic)
         self._fitting = Fitting(layout_of(topic))
         self.times = self._bounds()
 
@@ -369,9 +371,7 @@ class Accumulator:
     def finish(self) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
         """Make everything durable: (topic, topic id) of each topic, and the files."""
         files = tuple(file for buffer in self.buffers.values() for file in buffer.finish())
-        topics = tuple(
-            (name, buffer.topic.topic_id) for name, buffer in self.buffers.items() if buffer.records
-        )
+        topics = tuple((name, one.topic.topic_id) for name, one in self.buffers.items() if one.records)
         return topics, files
 
     def resolve(self, appended: Sequence[Appended]) -> None:

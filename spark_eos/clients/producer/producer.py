@@ -135,7 +135,8 @@ class Producer(ProducerInformation):
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         InvalidRecordError
-            The value, key, a header or the timestamp has the wrong type, or the topic has a schema.
+            The value, key, a header or the timestamp has the wrong type, the topic has a schema, or it is compacted
+            and the record has no key.
         SerializationError
             A serializer failed. Nothing was sent.
         InvalidTimestampError
@@ -174,6 +175,11 @@ class Producer(ProducerInformation):
                 buffer.times.check(timestamp_ms)
             if bare > buffer.record_bytes:
                 return self._refuse_record(buffer, bare, on_delivery)
+            if key is None and buffer.needs_key:
+                raise InvalidRecordError(
+                    f"a record for topic {topic!r} has no key, and the topic is compacted (cleanup.policy): give it a "
+                    "key, or set cleanup.policy=delete"
+                )
             size = bare + ROW_OVERHEAD_BYTES
             if transactions is None:
                 self._count(gathered, size)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +24,8 @@ where all rows get the time of writing)."""
 class RowConverter:
     """Turns record batches into `Columns` of one topic, or refuses them.
 
-    ``now_ms`` is the timestamp of rows that have none, ``times`` bounds the others; ``max_message_bytes`` (None: no
+    ``now_ms`` is the timestamp of rows that have none, ``times`` bounds the others. A row without a value in any of the
+    columns ``keys`` is refused: where the topic is compacted. ``max_message_bytes`` (None: no
     limit) bounds a row's text and bytes: key and value, or all string and binary columns of a topic with a schema.
     """
 
@@ -32,6 +36,7 @@ class RowConverter:
         *,
         now_ms: int,
         max_message_bytes: int | None = None,
+        keys: Sequence[str] = (),
         times: TimestampBounds | None = None,
     ) -> None:
         self._topic = topic
@@ -39,6 +44,8 @@ class RowConverter:
         (self._now,) = constant_array(now_ms, layout.physical.field(layout.timestamp_column).type, 1)
         self._limit = max_message_bytes
         self._times = times
+        self._keys = keys
+        self._keys_at = [layout.physical.get_field_index(name) for name in keys]
         self._time_at = layout.physical.get_field_index(layout.timestamp_column)
         self._schema: pa.Schema | None = None
         self._positions: list[int | None] = []
@@ -69,6 +76,8 @@ class RowConverter:
         given = columns[self._time_at]
         if self._times is not None and given is not None:
             self._times.check_column(given)
+        if self._keys_at and batch.num_rows:
+            self._check_keys(columns)
         if self._limit is not None:
             self._check_sizes(columns, self._limit)
         return columns
@@ -164,6 +173,21 @@ class RowConverter:
                 f"column {field.name!r} of topic {self._topic!r}: a value of type {found.type} cannot be "
                 f"stored as {field.type}: {error}"
             ) from error
+
+    def _check_keys(self, columns: Columns) -> None:
+        found = [columns[at] for at in self._keys_at]
+        given = [array for array in found if array is not None]
+        if any(not array.null_count for array in given):
+            return
+        row = 0
+        if given:
+            lacks = reduce(pc.and_, [array.is_null() for array in given])
+            row = pc.index(lacks, True).as_py()
+        if row >= 0:
+            raise InvalidRecordError(
+                f"row {row} of the batch for topic {self._topic!r} has no key ({', '.join(self._keys)}), and the topic "
+                "is compacted (cleanup.policy): give it a key, or set cleanup.policy=delete"
+            )
 
     def _check_sizes(self, columns: Columns, limit: int) -> None:
         sized = [

@@ -20,7 +20,7 @@ from spark_eos.log.data.records import Records, needs_file, read
 from spark_eos.log.data.timestamps import TimestampBounds, going_on
 from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.data_place import DataPlace
-from spark_eos.log.topics import compression_of_topic, layout_of, max_message_bytes
+from spark_eos.log.topics import compression_of_topic, is_compacted, key_columns, layout_of, max_message_bytes
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
 
@@ -62,6 +62,7 @@ def stage_rows(
         times=times,
         compression=compression_of_topic(topic, compression),
         max_message_bytes=min(limits, default=None),
+        keys=key_columns(topic) if is_compacted(topic) else (),
         buffer_bytes=buffer_bytes,
         write_behind=write_behind,
     )

@@ -6,7 +6,7 @@ byte ranges (`BatchRef`), each a run of record batches of one partition (`spark_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -56,6 +56,7 @@ class SegmentWriter(OfOneProcess):
     ``name`` is the object to create; in the rare case that another file is needed (a column turned out
     not to be empty after all, or ``file_bytes`` was reached), its name has ``-1``, ``-2``, … before the
     ending. ``now_ms`` is the timestamp of rows that have none; ``times`` bounds the others.
+    ``keys`` and ``max_message_bytes`` are as in `RowConverter`.
     ``write_behind`` is as in `Store.upload`.
 
     Nothing is created before the first flush, nor if there are no rows. A context manager: leaving it
@@ -74,6 +75,7 @@ class SegmentWriter(OfOneProcess):
         buffer_bytes: int = BUFFER_BYTES,
         compression: Compression | None = None,
         max_message_bytes: int | None = None,
+        keys: Sequence[str] = (),
         file_bytes: int = FILE_BYTES,
         write_behind: bool = False,
         times: TimestampBounds | None = None,
@@ -94,7 +96,7 @@ class SegmentWriter(OfOneProcess):
         self._write_behind = write_behind
         self._options = write_options(compression)
         self._intake = RowConverter(
-            topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes, times=times
+            topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes, keys=keys, times=times
         )
         self._pending: list[_Pending] = []
         self._pending_bytes = 0

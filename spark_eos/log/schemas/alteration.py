@@ -10,7 +10,14 @@ from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD
 from spark_eos.log.schemas.edits import Edits, check_keys, edited
 from spark_eos.log.schemas.versions import by_name, new_ids, next_version, with_ids
-from spark_eos.log.topics import check_segments, check_values, kept_readable, listed, schema_of
+from spark_eos.log.topics import (
+    check_compactable,
+    check_segments,
+    check_values,
+    kept_readable,
+    listed,
+    schema_of,
+)
 from spark_eos.protocol.actions import AlterTopic
 from spark_eos.protocol.state import Topic
 
@@ -49,6 +56,7 @@ def alteration(
     if settings is not None:
         settings = kept_readable(topic.name, topic.config, settings)
         check_values(topic.name, settings, typed=bool(topic.schemas))
+        check_compactable(topic.name, settings, typed=bool(topic.schemas))
     if stored is not None or any(name.startswith("segment.") for name in config or {}):
         check_segments(topic.name, topic.config if settings is None else settings, schema)
     stored_settings = None if settings is None else tuple(sorted(settings.items()))
