@@ -11,6 +11,7 @@ import pyarrow as pa
 from spark_eos.errors import CorruptRecordError
 from spark_eos.log.data.layout import TIMESTAMP_TYPE
 from spark_eos.log.data.records import Records
+from spark_eos.log.data.value_ranges import first_without_name
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.actions import Membership
 from spark_eos.protocol.state import Topic
@@ -250,6 +251,11 @@ def to_records(topic: Topic, partition: int, found: Records) -> list[ConsumerRec
             ConsumerRecord(topic.name, partition, at, stamp, key, value)
             for at, stamp, key, value in zip(offsets, stamps, keys, values, strict=True)
         ]
+    if (row := first_without_name(column)) is not None:
+        raise CorruptRecordError(
+            f"{topic.name}-{partition}, offset {offsets[row]}: a header is null or has no name. Read the record with "
+            f"poll_arrow, or seek to offset {offsets[row] + 1} to go on; max_records=1 gives the records before it"
+        )
     return [
         ConsumerRecord(topic.name, partition, at, stamp, key, value, _headers(found))
         for at, stamp, key, value, found in zip(

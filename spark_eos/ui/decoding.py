@@ -55,12 +55,10 @@ class Decoder:
         """A key."""
         return shown_bytes(data, self._decoding, self._cut)
 
-    def headers(self, headers: list[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    def headers(self, headers: list[Mapping[str, Any] | None] | None) -> list[dict[str, Any]]:
         """The headers of a record."""
-        return [
-            {"key": one["key"], **shown_bytes(one["value"], "auto", self._cut)}
-            for one in (headers or [])[:100]
-        ]
+        named = [(one["key"], one["value"]) if one else (None, None) for one in (headers or [])[:100]]
+        return [{"key": key, **shown_bytes(value, "auto", self._cut)} for key, value in named]
 
     def columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The typed columns of a record, as Arrow scalars."""

@@ -46,6 +46,22 @@ MUTANTS = (
         ("tests/clients/test_keys_of_compacted_topics.py",),
     ),
     Mutant(
+        "headers-without-a-name",
+        "spark_eos/log/data/convert.py",
+        "        if headers is not None and (row := first_without_name(headers)) is not None:",
+        "        if False:",
+        "a header is taken that is null, and no consumer comes past its batch",
+        ("tests/clients/test_every_value.py",),
+    ),
+    Mutant(
+        "header-of-another-record",
+        "spark_eos/log/data/value_ranges.py",
+        'np.cumsum(lengths), at, side="right"',
+        'np.cumsum(lengths), at, side="left"',
+        "the record is named that is before the one with a bad header",
+        ("tests/clients/test_every_value.py",),
+    ),
+    Mutant(
         "times-of-any-year",
         "spark_eos/log/data/convert.py",
         "            if array is not None and (found := outside(array)) is not None:",

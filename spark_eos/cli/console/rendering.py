@@ -114,10 +114,7 @@ def rendered_json(codec: ValueCodec | None = None, on_error: OnError | None = No
                     continue
                 shown["value"] = json.loads(decoded)
             if headers:
-                shown["headers"] = [
-                    [one["key"], None if one["value"] is None else bytes_as_json(one["value"])]
-                    for one in headers or ()
-                ]
+                shown["headers"] = [one and _header_as_json(**one) for one in headers]
             yield _dumped(shown) + b"\n"
 
     return render
@@ -174,12 +171,19 @@ def _milliseconds(table: pa.Table, name: str) -> list[int]:
 def _headers_text(headers: list[dict[str, Any]] | None, form: PrintFormat, show: Write) -> bytes:
     if not headers:
         return b"NO_HEADERS"
+    nothing = form.null_literal
     return form.headers_separator.join(
-        header["key"].encode()
+        nothing  # Of an earlier version, as one without a name.
+        if header is None
+        else (nothing if header["key"] is None else header["key"].encode())
         + b":"
-        + (form.null_literal if header["value"] is None else show(header["value"]))
+        + (nothing if header["value"] is None else show(header["value"]))
         for header in headers
     )
+
+
+def _header_as_json(key: str | None, value: bytes | None) -> list[Any]:
+    return [key, None if value is None else bytes_as_json(value)]
 
 
 def _objects(table: pa.Table, *, with_places: bool = False) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from spark_eos.errors import InvalidRecordError, RecordTooLargeError, SchemaMism
 from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.layout import Layout, normalise_type
 from spark_eos.log.data.timestamps import TimestampBounds
-from spark_eos.log.data.value_ranges import outside
+from spark_eos.log.data.value_ranges import first_without_name, outside
 
 __all__ = ["Columns", "RowConverter"]
 
@@ -44,6 +44,7 @@ class RowConverter:
         (self._now,) = constant_array(now_ms, layout.physical.field(layout.timestamp_column).type, 1)
         self._limit = max_message_bytes
         self._times = times
+        self._headers_at = layout.physical.get_field_index("headers")
         self._keys = keys
         self._keys_at = [layout.physical.get_field_index(name) for name in keys]
         self._time_at = layout.physical.get_field_index(layout.timestamp_column)
@@ -73,6 +74,12 @@ class RowConverter:
                     f"column {self._layout.physical.field(at).name!r} of topic {self._topic!r}: {found} lies outside "
                     "of the years 1 to 9999. Not every reader could show it; send it as a number or a text"
                 )
+        headers = columns[self._headers_at] if self._layout.is_kafka else None
+        if headers is not None and (row := first_without_name(headers)) is not None:
+            raise InvalidRecordError(
+                f"row {row} of the batch for topic {self._topic!r} has a header that is null or has no name (column "
+                "'headers'). Leave it out of the list"
+            )
         given = columns[self._time_at]
         if self._times is not None and given is not None:
             self._times.check_column(given)

@@ -1,15 +1,20 @@
-"""Values that not every reader can show: times outside of the years 1 to 9999, where Python's ``datetime`` ends."""
+"""Values that not every reader can show.
+
+Times outside of the years 1 to 9999, where Python's ``datetime`` ends, and headers without a name, which Kafka does not
+have.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS
 
-__all__ = ["has_times", "least_and_most", "outside"]
+__all__ = ["first_without_name", "has_times", "least_and_most", "outside"]
 
 _SECONDS = (EARLIEST_MS // 1000, LATEST_MS // 1000 + 1)
 """The first second of year 1, and the one after year 9999."""
@@ -49,6 +54,19 @@ def least_and_most(numbers: pa.Array | pa.ChunkedArray) -> tuple[int | None, int
         return values.min().item(), values.max().item()
     found = pc.min_max(numbers).as_py()
     return found["min"], found["max"]
+
+
+def first_without_name(headers: pa.Array | pa.ChunkedArray) -> int | None:
+    """The number of the first row with a header that is null, or whose name is; None if there is none."""
+    first = 0
+    for chunk in headers.chunks if isinstance(headers, pa.ChunkedArray) else [headers]:
+        names = chunk.flatten().flatten()[0]  # Of a header that is null, the name is.
+        if names.null_count:
+            at = pc.index(names.is_null(), True).as_py()
+            lengths = pc.list_value_length(chunk).fill_null(0).to_numpy(zero_copy_only=False)
+            return first + int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+        first += len(chunk)
+    return None
 
 
 def _times(array: pa.Array) -> Iterator[pa.Array]:

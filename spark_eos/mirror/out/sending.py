@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spark_eos.errors import InvalidRecordError
 from spark_eos.log.data.records import Records
+from spark_eos.log.data.value_ranges import first_without_name
 from spark_eos.mirror.runs import MapRow, Run
 
 __all__ = ["Offsets", "map_rows", "rows_of", "runs_between"]
@@ -30,6 +31,12 @@ def rows_of(records: Records, where: str) -> list[tuple[Any, Any, Any, int]]:
             f"the record at offset {records.offset(at)} of {where} has the timestamp {times[at]}: Kafka's clients "
             "cannot send one of 1970 or before. Delete the records up to it (eoslog delete-records) and start "
             "the mirror with --accept-loss, or leave the topic out"
+        )
+    if (row := first_without_name(records.column("headers"))) is not None:
+        raise InvalidRecordError(
+            f"the record at offset {records.offset(row)} of {where} has a header that is null or has no name, which "
+            "Kafka does not have. Delete the records up to it (eoslog delete-records) and start the mirror with "
+            "--accept-loss, or leave the topic out"
         )
     headers: list[Any] = records.column("headers").to_pylist()
     found = [None if some is None else [(one["key"], one["value"]) for one in some] for some in headers]

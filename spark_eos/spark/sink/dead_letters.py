@@ -43,7 +43,8 @@ class DeadLetters:
     def add_records(self, corrupt: pa.Array) -> None:
         """Records that were not decoded, as they were read, of the column `CORRUPT`."""
         for record in corrupt.to_pylist():
-            headers = [dict(header) for header in record.get("headers") or ()]
+            # One without a name, of a log of an earlier version, could not be written again.
+            headers = [dict(one) for one in record.get("headers") or () if one and one["key"] is not None]
             headers += _headers(
                 record.get("topic"), record.get("partition"), record.get("offset"), record.get("error")
             )
